@@ -78,6 +78,7 @@ UNSAID = (
     "A subscription needs a duration",  # and nothing else does
     "Only a subscription can have a trial",
     "type: This field is required",  # of a product: type or kind
+    "is of the kind",  # which a product keeps for ever
     "There is no receipt in this request",  # fetch_token or app_transaction
     "The fetch_token is not a token of the test store",  # a token is whatever its store says it is
     "The product_id of a test store purchase is missing",  # a known token needs none

@@ -155,7 +155,10 @@ BARE: dict[str, tuple[Catalog, str]] = {
         rf"No product grants it\. Attach a product that is on sale; {BUYING}",
     ),
     "attached to what is not sold": (
-        replace(CATALOG, products={one.id: replace(one, on_sale=not one.grants) for one in CATALOG.products.values()}),
+        replace(
+            CATALOG,
+            products={one.id: replace(one, deleted_at=1 if one.grants else None) for one in CATALOG.products.values()},
+        ),
         rf"No product on sale grants it\. Attach a product that is on sale; {BUYING}",
     ),
     "not created": (

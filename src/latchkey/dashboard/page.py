@@ -1,9 +1,9 @@
 """A page: a method, a path, the permission it needs, its handler, and the visit that the handler gets."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from starlette.exceptions import HTTPException
@@ -23,6 +23,8 @@ from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.sessions import Session, TooManyGuesses
 
 ROOT = "/dashboard"
+
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -82,6 +84,19 @@ class Visit:
         """A URL below the project: `visit.path("customers", id, tab="events")`."""
         start = f"{ROOT}/projects/{quote(self.project_id, safe='')}" if self.project else ROOT
         return address(start, pieces, query)
+
+    @property
+    def after(self) -> str | None:
+        """What the asked page of a list starts after."""
+        return self.query.text("after") or None
+
+    def paged(
+        self, found: Sequence[Item], most: int, *pieces: str, name: str = "id", **query: object
+    ) -> tuple[Sequence[Item], str | None]:
+        """The items of a page, and the URL of the next one. The query asked for one more than `most`."""
+        if len(found) <= most:
+            return found, None
+        return found[:most], self.path(*pieces, **query, after=getattr(found[most - 1], name))
 
     def audit(self, subject: str = "", **detail: Any) -> None:
         """Sets what the audit entry says. Never a secret."""

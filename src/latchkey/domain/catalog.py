@@ -67,6 +67,11 @@ class Package:
 
     lookup_key: str
     products: tuple[PackageProduct, ...] = ()
+    id: str = ""
+    offering_id: str = ""
+    display_name: str = ""
+    position: int = 0
+    created_at: Ms = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,7 @@ class Offering:
     metadata: Mapping[str, Any] | None = None
     is_current: bool = False
     packages: tuple[Package, ...] = ()
+    created_at: Ms = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,8 @@ class Placement:
     id: str
     offering_id: str | None
     is_fallback: bool = False
+    display_name: str = ""
+    created_at: Ms = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +152,19 @@ class Product:
     trial: Duration | None = None
     grants: tuple[str, ...] = ()
     credits: Credit | None = None
-    # A deleted product stays for its owners: it still grants and renews, but cannot be bought any more.
-    on_sale: bool = True
     # None: only the kind is known.
     type: ProductType | None = None
-    # The apps in which it is sold; empty means in every app.
-    apps: frozenset[str] = frozenset()
+    # The apps in which it is sold; empty means in every app. An app may have been deleted since.
+    apps: tuple[str, ...] = ()
+    # The first of these that exists, else the project's oldest app. None: the project has no app.
+    app_id: str | None = None
+    created_at: Ms = 0
+    # A deleted product stays for its owners: it still grants and renews, but cannot be bought any more.
+    deleted_at: Ms | None = None
+
+    @property
+    def on_sale(self) -> bool:
+        return self.deleted_at is None
 
     @property
     def consumable(self) -> bool:

@@ -57,10 +57,12 @@ def as_date(at: Ms) -> datetime:
     return datetime.fromtimestamp(min(max(at, 0), _LATEST) // 1000, UTC)
 
 
-def duration(text: str | None, none: str = "") -> str:
+def duration(text: str | Duration | None, none: str = "") -> str:
     """An ISO 8601 duration in words: `1 month` for P1M, `1 year 6 months` for P18M. Other text stays as it is."""
     if text is None:
         return none
+    if isinstance(text, Duration):
+        return in_words(text)
     try:
         return in_words(parse_duration(text))
     except ValueError:

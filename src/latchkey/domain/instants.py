@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
@@ -30,6 +30,11 @@ class Duration:
     months: int = 0
     days: int = 0
     ms: Ms = 0
+    # As it was written, if it was: P7D and P1W are the same.
+    text: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return self.text or format_duration(self)
 
     def __bool__(self) -> bool:
         return bool(self.months or self.days or self.ms)
@@ -41,7 +46,8 @@ def parse_duration(text: str) -> Duration:
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1M, P7D or PT12H")
     years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    duration = Duration(12 * years + months, 7 * weeks + days, hours * HOUR + minutes * MINUTE + seconds * SECOND)
+    ms = hours * HOUR + minutes * MINUTE + seconds * SECOND
+    duration = Duration(12 * years + months, 7 * weeks + days, ms, text)
     if not duration:
         raise ValueError(f"{text!r} is a duration of nothing")
     return duration

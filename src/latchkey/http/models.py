@@ -3,8 +3,8 @@
 Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice use `Literal`, not an Enum.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
@@ -19,7 +19,8 @@ from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
 from latchkey.http.errors import InvalidParameter
 from latchkey.subjects.api_keys.usecases import FASTEST
-from latchkey.wire.paging import DEFAULT_LIMIT, LARGEST_LIMIT
+from latchkey.wire.paging import DEFAULT_LIMIT, LARGEST_LIMIT, encoded, page
+from latchkey.wire.v2 import Page
 
 # Validation errors for which V1 has its own codes.
 EMPTY_USER_ID = "empty_app_user_id"
@@ -159,17 +160,39 @@ StartingAfter = Annotated[
 ]
 
 
-class _Page(NamedTuple):
+Item = TypeVar("Item")
+
+
+def _id_of(item: Any) -> str:
+    id: str = item.id
+    return id
+
+
+class PageRequest(NamedTuple):
+    """Which page of a list is asked for, and the path of the list."""
+
     limit: int
     after: str | None
+    path: str
+
+    @property
+    def window(self) -> tuple[str | None, int]:
+        """What a query needs: where the page starts, and how many items. One more shows whether a page follows."""
+        return self.after, self.limit + 1
+
+    def of(
+        self, items: Sequence[Item], name: Callable[[Item], str] = _id_of, filters: Mapping[str, str] | None = None
+    ) -> Page[Item]:
+        """The page with the items that a query found for the window. `name` is what the next page starts after."""
+        return page(items, name, self.path, self.limit, None, filters)
 
 
-async def _paging(limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None) -> _Page:
-    return _Page(limit, starting_after)
+async def _paging(request: Request, limit: Limit = DEFAULT_LIMIT, starting_after: StartingAfter = None) -> PageRequest:
+    written = {name: encoded(value) for name, value in request.path_params.items()}
+    return PageRequest(limit, starting_after, request.scope["route"].path_format.format(**written))
 
 
-# Which page of a list is asked for.
-Paging = Annotated[_Page, Depends(_paging)]
+Paging = Annotated[PageRequest, Depends(_paging)]
 
 GrantLength = Literal[
     "daily",

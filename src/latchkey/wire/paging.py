@@ -7,7 +7,6 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from latchkey.wire import v2
-from latchkey.wire.v2 import Page
 
 DEFAULT_LIMIT = 20
 LARGEST_LIMIT = 100
@@ -58,20 +57,5 @@ def encoded(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else quote(text, safe="")
 
 
-T = TypeVar("T")
-
-
 def project_path(project_id: str, *parts: str) -> str:
     return "/".join(("/v2/projects", *(quote(part, safe="") for part in (project_id, *parts))))
-
-
-def listed(
-    found: Sequence[T],
-    render: Callable[[str, T], Item],
-    name: Callable[[Item], str],
-    limit: int,
-    *path: str,
-    filters: Mapping[str, str] | None = None,
-) -> Page[Item]:
-    """A page of the found items. The query asked for one more than `limit`, which shows whether more follow."""
-    return page([render(path[0], one) for one in found], name, project_path(*path), limit, None, filters)

@@ -106,7 +106,7 @@ async def test_the_second_of_two_people_is_told_that_the_catalog_changed_and_kee
     await second.press("Save")
     assert "Saved" in second.notice
     found = [await products.load_product(site.database, site.project_id, one) for one, _ in (mine, late)]
-    assert [one.entitlement_ids for one in found] == [(mine[1],), (late[1],)]
+    assert [one.grants for one in found] == [(mine[1],), (late[1],)]
 
 
 async def test_saving_without_a_change_changes_nothing(site: Site) -> None:

@@ -22,6 +22,7 @@ class Experiment:
     id: str
     name: str
     variants: tuple[Variant, ...]
+    created_at: Ms = 0
 
 
 def assign(experiment: Experiment, app_user_id: str) -> str:

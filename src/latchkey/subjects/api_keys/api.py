@@ -17,7 +17,6 @@ from latchkey.http.models import Body, Instant, Name, Paging, RateLimit
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
 from latchkey.subjects.api_keys import render, usecases, wire
-from latchkey.wire import paging as wire_paging
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/api_keys", tags=["V2 API keys"])
@@ -93,12 +92,8 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
 @router.get("", responses=shows(Page[wire.ApiKey]))
 async def list_api_keys(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's secret keys, oldest first, including revoked ones."""
-    found = await usecases.list_keys(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, kind="secret"
-    )
-    return reply(
-        wire_paging.listed(found, render.api_key, lambda item: item.id, paging.limit, caller.project_id, "api_keys")
-    )
+    found = await usecases.list_keys(services.database, caller.project_id, *paging.window, kind="secret")
+    return reply(paging.of([render.api_key(caller.project_id, key) for key in found]))
 
 
 @router.patch("/{key_id}", responses=shows(wire.ApiKey))

@@ -21,11 +21,9 @@ FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
 
 @pages.get("/keys")
 async def list_keys(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await usecases.list_keys(visit.database, visit.project_id, kind="secret", after=after, limit=ON_A_PAGE + 1)
-    shown = found[:ON_A_PAGE]
-    more = visit.path("keys", after=shown[-1].id) if len(found) > ON_A_PAGE else None
-    return visit.page("keys.html", here="keys", keys=shown, more=more, after=after, soon=visit.now + WARNED_BEFORE)
+    found = await usecases.list_keys(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1, kind="secret")
+    shown, more = visit.paged(found, ON_A_PAGE, "keys")
+    return visit.page("keys.html", here="keys", keys=shown, more=more, soon=visit.now + WARNED_BEFORE)
 
 
 @pages.get("/keys/new", Needs.MANAGE)

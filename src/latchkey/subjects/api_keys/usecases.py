@@ -133,9 +133,9 @@ async def create_public_key(
 async def list_keys(
     database: Database,
     project_id: str,
-    *,
     after: str | None = None,
     limit: int = 100,
+    *,
     kind: Kind | None = None,
     app_id: str | None = None,
 ) -> list[ApiKey]:

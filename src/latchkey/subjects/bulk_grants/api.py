@@ -20,7 +20,6 @@ from latchkey.subjects.segments import wire as segments_wire
 from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases import segments
 from latchkey.wire.errors import V2Error
-from latchkey.wire.paging import listed
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/bulk_grants", tags=["V2 customers"])
@@ -74,10 +73,8 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
 @router.get("", responses=shows(Page[segments_wire.BulkGrant]))
 async def list_bulk_grants(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's bulk grants, by id, previews included. Read one to see how far it is."""
-    found = await usecases.list_grants(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
-    return reply(
-        listed(found, segments_render.bulk_grant, lambda item: item.id, paging.limit, caller.project_id, "bulk_grants")
-    )
+    found = await usecases.list_grants(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([segments_render.bulk_grant(caller.project_id, grant) for grant in found]))
 
 
 @router.get("/{bulk_grant_id}", responses=shows(segments_wire.BulkGrantProgress))

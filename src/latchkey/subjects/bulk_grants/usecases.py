@@ -83,7 +83,7 @@ async def newest(database: Database, project_id: str) -> list[BulkGrant]:
         return await storage.newest(connection, project_id, LISTED)
 
 
-async def list_grants(database: Database, project_id: str, *, after: str | None, limit: int) -> list[BulkGrant]:
+async def list_grants(database: Database, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
     """By id, previews included. Outcomes are not counted here."""
     async with database.acquire() as connection:
         return await storage.page(connection, project_id, after, limit)

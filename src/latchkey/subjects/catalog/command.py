@@ -9,10 +9,10 @@ from latchkey.cli.command import command
 from latchkey.cli.options import NameOption, typed_duration
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import ProjectContext, project_context
-from latchkey.domain.catalog import Credit, ProductType
+from latchkey.domain.catalog import Credit, Product, ProductType
 from latchkey.domain.formats import duration, money
 from latchkey.domain.refusal import Invalid
-from latchkey.engine.storage.catalog import product_rows as rules
+from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.now import real_now
 from latchkey.subjects.catalog import render
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
@@ -40,7 +40,7 @@ CreditsOption = Annotated[
 @command(app_product, "list", project_context)
 async def show_list_product(at: ProjectContext) -> None:
     """List the products on sale."""
-    found: list[rules.Product] = []
+    found: list[Product] = []
     while page := await product_catalog.list_products(
         at.database, at.project_id, after=found[-1].id if found else None
     ):
@@ -52,7 +52,7 @@ async def show_list_product(at: ProjectContext) -> None:
         lambda one: (
             *(one.id, one.display_name, (one.type or one.kind).value.replace("_", " ")),
             *(money(one.price.micros, one.price.currency), duration(one.duration, "for ever")),
-            *(duration(one.trial_duration, "none"), ", ".join(one.entitlement_ids) or "none"),
+            *(duration(one.trial, "none"), ", ".join(one.grants) or "none"),
         ),
         "There is no product yet. Create one with `latchkey product create`.",
     )
@@ -72,10 +72,10 @@ async def show_one(at: ProjectContext, product: ProductArgument) -> None:
             ("type", (one.type or one.kind).value.replace("_", " ")),
             ("price", money(one.price.micros, one.price.currency)),
             ("lasts", duration(one.duration, "for ever")),
-            ("trial", duration(one.trial_duration)),
+            ("trial", duration(one.trial)),
             ("credits", f"{one.credits.amount:,} {one.credits.code}" if one.credits is not None else ""),
-            ("entitlements", ", ".join(one.entitlement_ids) or "none"),
-            ("apps", ", ".join(one.app_ids) or "every app"),
+            ("entitlements", ", ".join(one.grants) or "none"),
+            ("apps", ", ".join(one.apps) or "every app"),
             ("created", shown(one.created_at)),
         )
     )
@@ -218,14 +218,14 @@ app_entitlement = typer.Typer(
 @command(app_entitlement, "list", project_context)
 async def show_list_entitlement(at: ProjectContext) -> None:
     """List the entitlements, and the products that grant them."""
-    found: list[rules.Entitlement] = []
+    found: list[Entitlement] = []
     while page := await entitlement_catalog.list_entitlements(
         at.database, at.project_id, after=found[-1].id if found else None
     ):
         found += page
     granted = await entitlement_catalog.products_of(at.database, at.project_id, [one.id for one in found])
 
-    def row(one: rules.Entitlement) -> tuple[str, ...]:
+    def row(one: Entitlement) -> tuple[str, ...]:
         products = ", ".join(product.id for product in granted[one.id])
         return one.id, one.display_name, products or "none", shown(one.created_at)
 
@@ -264,6 +264,6 @@ async def delete_entitlement(at: ProjectContext, entitlement: EntitlementArgumen
     at.show_deleted("entitlement", entitlement, f"The entitlement {output.plain(entitlement)} is deleted.")
 
 
-def _show(at: ProjectContext, one: rules.Entitlement) -> None:
+def _show(at: ProjectContext, one: Entitlement) -> None:
     words = f"The entitlement {output.plain(one.id)} ({output.plain(one.display_name)})"
     at.done(render.entitlement(at.project_id, one), words)

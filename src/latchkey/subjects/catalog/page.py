@@ -11,11 +11,11 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.access.remapping import Grant, Remapping, difference
-from latchkey.domain.catalog import Credit, ProductKind, ProductType
+from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration
+from latchkey.domain.instants import Duration
 from latchkey.domain.refusal import Invalid
-from latchkey.engine.storage.catalog import product_rows as rules
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 from latchkey.subjects.catalog.usecases.entitlement_catalog import (
     ChangedMeanwhile,
@@ -29,6 +29,8 @@ from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.projects.usecases import all_apps
 
 pages = Pages()
+
+ON_A_PAGE = 100
 
 # A change is part of the preview's URL, so that a reload or a continued count changes nothing.
 MOST_AT_ONCE = 200
@@ -142,17 +144,10 @@ def _said(change: Remapping) -> dict[str, list[str]]:
 # The pages of entitlements.
 
 
-ON_A_PAGE_ENTITLEMENTS = 100
-
-
 @pages.get("/catalog/entitlements")
 async def list_entitlements(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await entitlement_catalog.list_entitlements(
-        visit.database, visit.project_id, after=after, limit=ON_A_PAGE_ENTITLEMENTS + 1
-    )
-    shown = found[:ON_A_PAGE_ENTITLEMENTS]
-    more = visit.path("catalog", "entitlements", after=shown[-1].id) if len(found) > ON_A_PAGE_ENTITLEMENTS else None
+    found = await entitlement_catalog.list_entitlements(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "catalog", "entitlements")
     return visit.page(
         "catalog_entitlements.html", here="catalog", tab="entitlements", entitlements=shown, more=more, curl=curl
     )
@@ -199,7 +194,6 @@ async def delete_entitlement(visit: Visit) -> Response:
 # The pages of products.
 
 
-ON_A_PAGE_PRODUCTS = 100
 # What a store may say beyond the kind.
 TYPES = (
     ("", "As its kind says"),
@@ -212,15 +206,9 @@ KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE
 
 @pages.get("/catalog/products")
 async def list_products(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await product_catalog.list_products(
-        visit.database, visit.project_id, after=after, limit=ON_A_PAGE_PRODUCTS + 1
-    )
-    shown = found[:ON_A_PAGE_PRODUCTS]
-    more = visit.path("catalog", "products", after=shown[-1].id) if len(found) > ON_A_PAGE_PRODUCTS else None
-    return visit.page(
-        "catalog_products.html", here="catalog", tab="products", products=shown, more=more, after=after, curl=curl
-    )
+    found = await product_catalog.list_products(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "catalog", "products")
+    return visit.page("catalog_products.html", here="catalog", tab="products", products=shown, more=more, curl=curl)
 
 
 @pages.get("/catalog/new-product", Needs.MANAGE)
@@ -235,7 +223,7 @@ async def create_product(visit: Visit) -> Response:
     kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
     terms = product_catalog.Terms(kind=kind, **_terms(visit.form))
     made = await product_catalog.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
-    grants = " It grants what it granted before it was deleted." if made.entitlement_ids else ""
+    grants = " It grants what it granted before it was deleted." if made.grants else ""
     return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
 
 
@@ -264,7 +252,7 @@ async def delete_product(visit: Visit) -> Response:
     return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
 
 
-async def _form(visit: Visit, product: rules.Product | None, values: dict[str, Any]) -> Response:
+async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -> Response:
     if visit.refusal is not None:
         values |= {**visit.form.values(), "apps": visit.form.all("app")}
     known = await currencies.list_currencies(visit.database, visit.project_id)
@@ -278,7 +266,7 @@ async def _form(visit: Visit, product: rules.Product | None, values: dict[str, A
     )  # fmt: skip
 
 
-def _terms(form: Form, before: rules.Product | None = None) -> dict[str, Any]:
+def _terms(form: Form, before: Product | None = None) -> dict[str, Any]:
     """The fields of a product in a form; an empty field is None. The use case validates them together."""
     code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
     return {
@@ -286,18 +274,18 @@ def _terms(form: Form, before: rules.Product | None = None) -> dict[str, Any]:
         "price": price_of(form.needed("price")),
         "currency": form.needed("currency").upper(),
         "duration": _duration(form, "duration", before.duration if before else None),
-        "trial_duration": _duration(form, "trial_duration", before.trial_duration if before else None),
+        "trial_duration": _duration(form, "trial_duration", before.trial if before else None),
         "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
         "type": ProductType(wanted) if wanted else None,
         "app_ids": tuple(dict.fromkeys(form.all("app"))),
     }
 
 
-def _duration(form: Form, name: str, known: str | None) -> str | None:
+def _duration(form: Form, name: str, known: Duration | None) -> str | None:
     text = form.text(name)
     # What the form shows stays as it was written: P7D, which reads 1 week, and P18M, which reads 1 year 6 months.
     if known is not None and text == duration(known):
-        return known
+        return str(known)
     try:
         return iso_duration(text) if text else None
     except ValueError as error:
@@ -312,18 +300,18 @@ def price_of(text: str) -> float:
         raise Invalid("A price is a number such as 9.99.", param="price") from None
 
 
-def _filled(product: rules.Product) -> dict[str, Any]:
+def _filled(product: Product) -> dict[str, Any]:
     credit = product.credits
     return {
         "id": product.id,
         "display_name": product.display_name,
         "kind": product.kind,
         "type": product.type if product.type != product.kind.value else None,
-        "apps": product.app_ids,
+        "apps": product.apps,
         "price": f"{product.price.amount:.2f}" if product.price.micros % 10_000 == 0 else product.price.amount,
         "currency": product.price.currency,
         "duration": product.duration,
-        "trial_duration": product.trial_duration,
+        "trial_duration": product.trial,
         "code": credit.code if credit else None,
         "amount": credit.amount if credit else None,
     }

@@ -2,10 +2,11 @@
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.domain.catalog import ProductKind, is_consumable
-from latchkey.engine.storage.catalog.product_rows import Entitlement, Product
+from latchkey.domain.catalog import ListedPrice, Product, ProductKind
+from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.subjects.catalog import wire
 from latchkey.subjects.projects import wire as projects_wire
+from latchkey.wire.shape import shaped
 from latchkey.wire.v2 import Page
 
 
@@ -13,28 +14,23 @@ def product(
     project_id: str, one: Product, app_id: str | None = None, app: projects_wire.App | UnsetType = UNSET
 ) -> wire.Product:
     """`app_id` is the app that the request named."""
+    lasts, trial = (str(length) if length is not None else None for length in (one.duration, one.trial))
+    terms = wire.SubscriptionTerms(duration=lasts, trial_duration=trial)
     subscribes = one.kind is ProductKind.SUBSCRIPTION
-    consumable = is_consumable(one.type, one.credits, one.entitlement_ids)
-    return wire.Product(
-        id=one.id,
+    return shaped(
+        wire.Product,
+        one,
         project_id=project_id,
         store_identifier=one.id,
         app_id=app_id or one.app_id,
-        app_ids=list(one.app_ids),
-        display_name=one.display_name,
-        type=one.type.value,
-        kind=one.kind.value,
-        subscription=wire.SubscriptionTerms(duration=one.duration, trial_duration=one.trial_duration)
-        if subscribes
-        else None,
-        one_time=None if subscribes else wire.OneTimeTerms(is_consumable=consumable),
-        duration=one.duration,
-        trial_duration=one.trial_duration,
+        app_ids=one.apps,
+        subscription=terms if subscribes else None,
+        one_time=None if subscribes else wire.OneTimeTerms(is_consumable=one.consumable),
+        duration=lasts,
+        trial_duration=trial,
         price=one.price.amount,
         currency=one.price.currency,
-        credits=wire.Credits(code=one.credits.code, amount=one.credits.amount) if one.credits is not None else None,
-        entitlement_ids=list(one.entitlement_ids),
-        created_at=one.created_at,
+        entitlement_ids=one.grants,
         deleted_at=UNSET if one.deleted_at is None else one.deleted_at,
         app=app,
     )
@@ -43,11 +39,8 @@ def product(
 def entitlement(
     project_id: str, one: Entitlement, products: Page[wire.Product] | UnsetType = UNSET
 ) -> wire.Entitlement:
-    return wire.Entitlement(
-        id=one.id,
-        project_id=project_id,
-        lookup_key=one.id,
-        display_name=one.display_name,
-        created_at=one.created_at,
-        products=products,
-    )
+    return shaped(wire.Entitlement, one, project_id=project_id, lookup_key=one.id, products=products)
+
+
+def listed_price(product_id: str, one: ListedPrice) -> wire.ListedPrice:
+    return shaped(wire.ListedPrice, one, product_id=product_id, currency=one.price.currency, price=one.price.amount)

@@ -13,8 +13,8 @@ from latchkey.domain.money.exchange_rates import GOOD_FOR_DAYS, NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.storage.catalog import catalogs
-from latchkey.engine.storage.catalog import experiment_rows as experiments
 from latchkey.engine.storage.catalog import rates as stored_rates
+from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import (
@@ -140,7 +140,7 @@ async def _variants(database: Database, project_id: str, request: ChartRequest) 
     if not id:
         raise Invalid("Choose an experiment with the selector 'experiment'.", param="selectors")
     async with database.acquire() as connection:
-        found = await experiments.load(connection, project_id, id)
+        found = await EXPERIMENTS.find(connection, project_id, id)
     if found is None:
         raise NotFound(f"There is no experiment {id[:40]!r} in this project.", param="selectors")
     return [one.id for one in found.variants]
@@ -197,7 +197,7 @@ async def read_options(
     """The definition has the project's experiments as the choices of the selector `experiment`."""
     definition, database = definition_of(name), cache.database
     async with database.acquire() as connection:
-        tests = await experiments.page(connection, project_id, None, MOST_DIMENSIONS)
+        tests = await EXPERIMENTS.page(connection, project_id, None, MOST_DIMENSIONS)
     attributes = {ATTRIBUTE + name: name for name in await chosen_attributes(database, project_id)}
     values = await read_values(cache, project_id, environment, [*definition.filters, *attributes], now)
 
@@ -242,7 +242,7 @@ async def supported(
         async with database.acquire() as connection:
             for dimension in named:
                 id = dimension.removeprefix(EXPERIMENT)
-                if id != dimension and await experiments.load(connection, project_id, id) is None:
+                if id != dimension and await EXPERIMENTS.find(connection, project_id, id) is None:
                     missing.add(dimension)
     filters = tuple(
         chosen

@@ -1,5 +1,6 @@
 """Virtual currencies. Customers' balances are in `currency_movements.py`."""
 
+from collections.abc import Sequence
 from typing import Annotated
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
-from latchkey.engine.storage.catalog import currency_rows as rules
+from latchkey.engine.storage.catalog.currency_rows import Currency
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter, Unprocessable
@@ -22,6 +23,7 @@ from latchkey.subjects.currencies.wire import CurrencyBalance
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
+from latchkey.wire.shape import shaped
 from latchkey.wire.v2 import Page
 
 router_currencies = Router(prefix="/v2/projects/{project_id}/virtual_currencies", tags=["V2 virtual currencies"])
@@ -68,29 +70,21 @@ async def create_virtual_currency(services: Provided, caller: WriteKey, new: New
         services.now(),
         _granted(new.product_grants),
     )
-    return reply(await _shown(services, caller.project_id, made), 201)
+    return reply((await _rendered(services, caller.project_id, [made]))[0], 201)
 
 
 @router_currencies.get("", responses=shows(Page[wire.VirtualCurrency]))
 async def list_virtual_currencies(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's virtual currencies, by code."""
-    found = await usecases.list_currencies(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    grants = await load_grants(services.database, caller.project_id, [one.code for one in found])
-
-    def shown(project_id: str, one: rules.Currency) -> wire.VirtualCurrency:
-        return render.currency(project_id, one, grants[one.code])
-
-    path = caller.project_id, "virtual_currencies"
-    return reply(wire_paging.listed(found, shown, lambda item: item.code, paging.limit, *path))
+    found = await usecases.list_currencies(services.database, caller.project_id, *paging.window)
+    return reply(paging.of(await _rendered(services, caller.project_id, found), lambda item: item.code))
 
 
 @router_currencies.get("/{code}", responses=shows(wire.VirtualCurrency))
 async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) -> Response:
     """One virtual currency."""
     found = await usecases.load_currency(services.database, caller.project_id, code)
-    return reply(await _shown(services, caller.project_id, found))
+    return reply((await _rendered(services, caller.project_id, [found]))[0])
 
 
 @router_currencies.patch("/{code}", responses=shows(wire.VirtualCurrency))
@@ -110,7 +104,7 @@ async def update_virtual_currency(
         description=(changes.description or "") if described else None,
         grants=_granted(changes.product_grants) if "product_grants" in given else None,
     )
-    return reply(await _shown(services, caller.project_id, changed))
+    return reply((await _rendered(services, caller.project_id, [changed]))[0])
 
 
 @router_currencies.delete("/{code}", responses=shows(Deleted))
@@ -130,9 +124,9 @@ def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
     return [ProductGrant(tuple(one.product_ids), one.amount) for one in new or ()]
 
 
-async def _shown(services: Services, project_id: str, one: rules.Currency) -> wire.VirtualCurrency:
-    grants = await load_grants(services.database, project_id, [one.code])
-    return render.currency(project_id, one, grants[one.code])
+async def _rendered(services: Services, project_id: str, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
+    grants = await load_grants(services.database, project_id, [currency.code for currency in found])
+    return [render.currency(project_id, currency, grants[currency.code]) for currency in found]
 
 
 # Credits and debits of a customer's virtual currency.
@@ -195,7 +189,7 @@ async def _balances(
     services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
 ) -> v2.Page[CurrencyBalance]:
     items = [
-        CurrencyBalance(currency_code=one.code, balance=one.balance, name=one.name, description=one.description)
+        shaped(CurrencyBalance, one, currency_code=one.code)
         for one in await balances(services.changes, project_id, customer_id)
         if with_empty or one.balance
     ]

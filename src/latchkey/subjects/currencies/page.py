@@ -17,11 +17,9 @@ ON_A_PAGE = 100
 
 @pages.get("/currencies")
 async def list_currencies(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await usecases.list_currencies(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
-    shown = found[:ON_A_PAGE]
-    more = visit.path("currencies", after=shown[-1].code) if len(found) > ON_A_PAGE else None
-    return visit.page("currencies.html", here="currencies", currencies=shown, more=more, after=after, curl=curl)
+    found = await usecases.list_currencies(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "currencies", name="code")
+    return visit.page("currencies.html", here="currencies", currencies=shown, more=more, curl=curl)
 
 
 @pages.get("/new-currency", Needs.MANAGE)

@@ -14,12 +14,15 @@ from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records, state
 from latchkey.engine.storage.catalog import currency_rows as storage
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
-from latchkey.engine.storage.catalog.currency_rows import CreditedProduct, Currency
+from latchkey.engine.storage.catalog.currency_rows import CURRENCIES, CreditedProduct, Currency
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.unit_of_work import UnitOfWork
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 PARAM = "product_grants"
+
+load_currency = CURRENCIES.load
+list_currencies = CURRENCIES.load_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ async def set_grants(connection: Connection, project_id: str, code: str, grants:
 
 async def _require(connection: Connection, project_id: str, product_id: str, code: str) -> None:
     product = await catalog_storage.load_product(connection, project_id, product_id)
-    if product is None or product.deleted_at is not None:
+    if product is None or not product.on_sale:
         raise NotFound(f"There is no product {product_id!r} in this project.", param=PARAM)
     if product.kind is not ProductKind.ONE_TIME:
         raise Refusal(f"{product_id!r} is a subscription; only one-time products credit virtual currency.", param=PARAM)
@@ -87,24 +90,12 @@ async def create_currency(
     checked_id(code, "code")
     name, description = checked_name(name), checked_text(description, "description")
     async with changing_catalog(database, project_id) as connection:
-        created = await storage.create(connection, project_id, code, name, description, now)
-        if created is None:
+        created = Currency(code, name, description, now)
+        if not await storage.create(connection, project_id, created):
             raise Conflict(f"There is already a virtual currency {code!r} in this project.", param="code")
         if grants:
             await set_grants(connection, project_id, code, grants)
     return created
-
-
-async def load_currency(database: Database, project_id: str, code: str) -> Currency:
-    async with database.acquire() as connection:
-        return _found(await storage.load(connection, project_id, code), code)
-
-
-async def list_currencies(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
-) -> list[Currency]:
-    async with database.acquire() as connection:
-        return await storage.page(connection, project_id, after, limit)
 
 
 async def update_currency(
@@ -123,7 +114,7 @@ async def update_currency(
         description = checked_text(description, "description")
     changing = database.transaction() if grants is None else changing_catalog(database, project_id)
     async with changing as connection:
-        changed = _found(await storage.update(connection, project_id, code, name, description), code)
+        changed = CURRENCIES.found(await storage.update(connection, project_id, code, name, description), code)
         if grants is not None:
             await set_grants(connection, project_id, code, grants)
     return changed
@@ -132,7 +123,7 @@ async def update_currency(
 async def delete_currency(database: Database, project_id: str, code: str) -> None:
     """Refused if a product on sale credits it or a customer ever had any: balances must not disappear."""
     async with changing_catalog(database, project_id) as connection:
-        _found(await storage.load(connection, project_id, code), code)
+        await CURRENCIES.get(connection, project_id, code)
         crediting = await storage.credited_products(connection, project_id, [code])
         if crediting:
             names = ", ".join(repr(product.product_id) for product in crediting)
@@ -140,12 +131,6 @@ async def delete_currency(database: Database, project_id: str, code: str) -> Non
         if await storage.was_moved(connection, project_id, code):
             raise InUse(f"Customers have had {code!r}, so it cannot be deleted.", param="code")
         await storage.delete(connection, project_id, code)
-
-
-def _found(currency: Currency | None, code: str) -> Currency:
-    if currency is None:
-        raise NotFound(f"There is no virtual currency {code!r} in this project.", param="code")
-    return currency
 
 
 # Credits and debits of virtual currency, idempotent by a key.
@@ -168,7 +153,7 @@ async def balances(
         customer = await state.load(connection, project_id, app_user_id)
         if customer is None and not unknown_has_none:
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
-        known = await storage.page(connection, project_id)
+        known = await CURRENCIES.page(connection, project_id)
     held = customer.balances if customer is not None else {}
     return [Balance(one.code, one.name, one.description, held.get(one.code, 0)) for one in known]
 
@@ -197,7 +182,7 @@ async def adjust(
             if done != dict(adjustments):
                 raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
-        known = {one.code for one in await storage.page(connection, project_id)}
+        known = {one.code for one in await CURRENCIES.page(connection, project_id)}
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")

@@ -1,46 +1,47 @@
 """The catalog of the demo project, and the events of its history."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from msgspec import UNSET, json
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
-from latchkey.domain.catalog import Credit, Eligibility, ProductKind, ProductType
-from latchkey.domain.instants import Ms
+from latchkey.domain.catalog import Credit, Eligibility, Offering, Package, Placement, Product, ProductKind
+from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price
 from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog import offering_rows as offerings_storage
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
-from latchkey.engine.storage.catalog.product_rows import ProductTerms
+from latchkey.engine.storage.catalog.currency_rows import Currency
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
+from latchkey.engine.storage.catalog.product_rows import ENTITLEMENTS, Entitlement
 from latchkey.wire.event import Event
 
 
-def _terms(
-    name: str, micros: int, duration: str | None = None, trial: str | None = None, credits: Credit | None = None
-) -> ProductTerms:
-    kind = ProductKind.ONE_TIME if duration is None else ProductKind.SUBSCRIPTION
-    return ProductTerms(
-        display_name=name,
-        kind=kind,
-        price=Price(micros, "USD"),
-        duration=duration,
-        trial_duration=trial,
-        credits=credits,
-        type=ProductType(kind),
+def _product(id: str, name: str, micros: int, *grants: str, credits: Credit | None = None) -> Product:
+    price = Price(micros, "USD")
+    return Product(id=id, kind=ProductKind.ONE_TIME, price=price, display_name=name, grants=grants, credits=credits)
+
+
+def _subscription(id: str, name: str, micros: int, lasts: str, *grants: str, trial: str | None = None) -> Product:
+    return replace(
+        _product(id, name, micros, *grants),
+        kind=ProductKind.SUBSCRIPTION,
+        duration=parse_duration(lasts),
+        trial=parse_duration(trial) if trial else None,
     )
 
 
 _ENTITLEMENTS: Final = {"pro": "Pro", "team": "Team"}
-# With what each of them grants.
-_PRODUCTS: Final = {
-    "pro_monthly": (_terms("Pro, monthly", 9_990_000, "P1M", "P7D"), ["pro"]),
-    "pro_yearly": (_terms("Pro, yearly", 79_990_000, "P1Y"), ["pro"]),
-    "team_monthly": (_terms("Team, monthly", 29_990_000, "P1M"), ["pro", "team"]),
-    "pro_lifetime": (_terms("Pro, for ever", 199_990_000), ["pro"]),
-    "coins_100": (_terms("100 coins", 1_990_000, credits=Credit("COIN", 100)), []),
-}
+_PRODUCTS: Final = (
+    _subscription("pro_monthly", "Pro, monthly", 9_990_000, "P1M", "pro", trial="P7D"),
+    _subscription("pro_yearly", "Pro, yearly", 79_990_000, "P1Y", "pro"),
+    _subscription("team_monthly", "Team, monthly", 29_990_000, "P1M", "pro", "team"),
+    _product("pro_lifetime", "Pro, for ever", 199_990_000, "pro"),
+    _product("coins_100", "100 coins", 1_990_000, credits=Credit("COIN", 100)),
+)
 # By lookup key. The first becomes the current one, unless the project has one.
 _OFFERINGS: Final = {
     "default": ("Pro plans", {"headline": "Do more with Pro", "highlight": "$rc_annual"}),
@@ -67,43 +68,45 @@ async def has_catalog(connection: Connection, project_id: str) -> bool:
     """Whether the project has a product or an entitlement."""
     return bool(
         await catalog_storage.page_products(connection, project_id, limit=1, with_deleted=True)
-        or await catalog_storage.page_entitlements(connection, project_id, None, 1)
+        or await ENTITLEMENTS.page(connection, project_id, None, 1)
     )
 
 
 async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     """Existing entries stay as they are."""
     for id, name in _ENTITLEMENTS.items():
-        await catalog_storage.create(connection, project_id, id, name, now)
-    await currencies_storage.create(connection, project_id, "COIN", "Coins", "Spent inside the demo app", now)
-    known = await catalog_storage.load_some_products(connection, project_id, _PRODUCTS)
-    for id, (terms, _) in _PRODUCTS.items():
-        if id not in known:
-            await catalog_storage.save_product(connection, project_id, id, terms, now)
+        await catalog_storage.create_entitlement(connection, project_id, Entitlement(id, name, now))
+    coins = Currency("COIN", "Coins", "Spent inside the demo app", now)
+    await currencies_storage.create(connection, project_id, coins)
+    known = await catalog_storage.load_some_products(connection, project_id, [product.id for product in _PRODUCTS])
+    for product in _PRODUCTS:
+        if product.id not in known:
+            await catalog_storage.save_product(connection, project_id, replace(product, created_at=now))
     for id in _ENTITLEMENTS:
-        granting = [product_id for product_id, (_, granted) in _PRODUCTS.items() if id in granted]
+        granting = [product.id for product in _PRODUCTS if id in product.grants]
         await catalog_storage.attach(connection, project_id, id, granting)
-    is_first = not any(
-        one.is_current for one in await offerings_storage.page_offerings(connection, project_id, None, None)
-    )
+    is_first = not any(offering.is_current for offering in await OFFERINGS.page(connection, project_id))
     for place, (key, (name, metadata)) in enumerate(_OFFERINGS.items()):
         id = f"ofrng_demo_{key}"
-        if (
-            await offerings_storage.create_offering(connection, project_id, id, key, name, metadata, now + place)
-            is None
-        ):
+        offering = Offering(
+            id=id,
+            lookup_key=key,
+            display_name=name,
+            metadata=metadata,
+            is_current=is_first and key == "default",
+            created_at=now + place,
+        )
+        if not await offerings_storage.create_offering(connection, project_id, offering):
             continue
-        if is_first and key == "default":
-            await offerings_storage.set_current(connection, project_id, id)
-        chosen = [(package_id, *rest) for package_id, (offering, *rest) in _PACKAGES.items() if offering == key]
+        chosen = [(package_id, *rest) for package_id, (within, *rest) in _PACKAGES.items() if within == key]
         for position, (package_id, lookup_key, title, product_id) in enumerate(chosen, start=1):
-            await offerings_storage.create_package(
-                connection, project_id, package_id, id, lookup_key, title, position, now
-            )
+            package = Package(lookup_key, (), package_id, id, title, position, now)
+            await offerings_storage.create_package(connection, project_id, package)
             await offerings_storage.attach(connection, project_id, package_id, {product_id: Eligibility.ALL})
-        for placement_id, (title, offering) in _PLACEMENTS.items():
-            if offering == key:
-                await offerings_storage.create_placement(connection, project_id, placement_id, title, id, now)
+        for placement_id, (title, shows) in _PLACEMENTS.items():
+            if shows == key:
+                placement = Placement(id=placement_id, offering_id=id, display_name=title, created_at=now)
+                await offerings_storage.create_placement(connection, project_id, placement)
 
 
 async def add_base_plans(connection: Connection, project_id: str, app_id: str, now: Ms) -> None:
@@ -113,9 +116,8 @@ async def add_base_plans(connection: Connection, project_id: str, app_id: str, n
         if like is None or not like.on_sale:
             continue
         id = f"{product_id}:{plan}"
-        await catalog_storage.save_product(connection, project_id, id, like, now)
-        await catalog_storage.set_apps(connection, project_id, id, [app_id])
-        for entitlement_id in like.entitlement_ids:
+        await catalog_storage.save_product(connection, project_id, replace(like, id=id, apps=(app_id,), created_at=now))
+        for entitlement_id in like.grants:
             await catalog_storage.attach(connection, project_id, entitlement_id, [id])
         for package_id, (*_, packed) in _PACKAGES.items():
             if (

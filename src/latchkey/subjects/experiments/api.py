@@ -13,7 +13,6 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
 from latchkey.subjects.experiments import render, usecases, wire
 from latchkey.subjects.experiments.usecases import enroll_customer
-from latchkey.wire import paging as wire_paging
 from latchkey.wire.v2 import ExperimentEnrollment, Page
 
 router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
@@ -53,11 +52,8 @@ async def create_experiment(services: Provided, caller: WriteKey, new: NewExperi
 @router.get("", responses=shows(Page[wire.Experiment]))
 async def list_experiments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's experiments, oldest first."""
-    found = await usecases.list_experiments(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    path = caller.project_id, "experiments"
-    return reply(wire_paging.listed(found, render.experiment, lambda item: item.id, paging.limit, *path))
+    found = await usecases.list_experiments(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([render.experiment(caller.project_id, experiment) for experiment in found]))
 
 
 @router.get("/{experiment_id}", responses=shows(wire.Experiment))

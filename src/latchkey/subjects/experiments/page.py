@@ -24,11 +24,9 @@ ROWS = 4
 
 @pages.get("/experiments")
 async def list_experiments(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await usecases.list_experiments(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
-    shown = found[:ON_A_PAGE]
-    more = visit.path("experiments", after=shown[-1].id) if len(found) > ON_A_PAGE else None
-    return visit.page("experiments.html", here="experiments", experiments=shown, more=more, after=after, curl=curl)
+    found = await usecases.list_experiments(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "experiments")
+    return visit.page("experiments.html", here="experiments", experiments=shown, more=more, curl=curl)
 
 
 @pages.get("/experiments/new", Needs.MANAGE)

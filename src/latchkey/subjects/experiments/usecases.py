@@ -15,20 +15,23 @@ from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.changes import Change, Changes, Committed
 from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.storage.catalog import experiment_rows as storage
-from latchkey.engine.storage.catalog import offering_rows as offerings_storage
-from latchkey.engine.storage.catalog.experiment_rows import Experiment as StoredExperiment
+from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000
 
+load_experiment = EXPERIMENTS.load
+list_experiments = EXPERIMENTS.load_page
+
 
 async def create_experiment(
     database: Database, project_id: str, name: str, variants: Sequence[Variant], now: Ms
-) -> StoredExperiment:
+) -> Experiment:
     """A variant may name an offering, which its customers then see as the current one."""
-    experiment = StoredExperiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
+    experiment = Experiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
     # The catalog knows the offerings of variants.
     async with changing_catalog(database, project_id) as connection:
         await _require_offerings(connection, project_id, variants)
@@ -38,11 +41,11 @@ async def create_experiment(
 
 async def set_offerings(
     database: Database, project_id: str, experiment_id: str, chosen: Mapping[str, str | None]
-) -> StoredExperiment:
+) -> Experiment:
     """By variant: the offering that its customers see; None is the current offering. Other variants stay as they
     are."""
     async with changing_catalog(database, project_id) as connection:
-        before = _found(await storage.load(connection, project_id, experiment_id), experiment_id)
+        before = await EXPERIMENTS.get(connection, project_id, experiment_id)
         for variant_id in chosen:
             if variant_id not in {one.id for one in before.variants}:
                 raise NotFound(f"The experiment has no variant {variant_id!r}.", param="variants")
@@ -55,33 +58,10 @@ async def set_offerings(
     return changed
 
 
-async def load_experiment(database: Database, project_id: str, experiment_id: str) -> StoredExperiment:
-    async with database.acquire() as connection:
-        return _found(await storage.load(connection, project_id, experiment_id), experiment_id)
-
-
-async def list_experiments(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
-) -> list[StoredExperiment]:
-    async with database.acquire() as connection:
-        if after is not None and await storage.load(connection, project_id, after) is None:
-            raise NotFound(f"There is no experiment {after!r} to start after.", param="starting_after")
-        return await storage.page(connection, project_id, after, limit)
-
-
 async def _require_offerings(connection: Connection, project_id: str, variants: Sequence[Variant]) -> None:
-    for one in variants:
-        if (
-            one.offering_id is not None
-            and await offerings_storage.load_offering(connection, project_id, one.offering_id) is None
-        ):
-            raise NotFound(f"There is no offering {one.offering_id!r} in this project.", param="variants")
-
-
-def _found(experiment: StoredExperiment | None, experiment_id: str) -> StoredExperiment:
-    if experiment is None:
-        raise NotFound(f"There is no experiment {experiment_id!r} in this project.", param="experiment_id")
-    return experiment
+    for id in (variant.offering_id for variant in variants):
+        if id is not None and await OFFERINGS.find(connection, project_id, id) is None:
+            raise NotFound(f"There is no offering {id!r} in this project.", param="variants")
 
 
 def _checked(variants: Sequence[Variant]) -> tuple[Variant, ...]:
@@ -133,8 +113,7 @@ async def count_enrolled(
 
 async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
     """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
-    stored = await load_experiment(changes.database, project_id, experiment_id)
-    experiment = Experiment(stored.id, stored.name, stored.variants)
+    experiment = await load_experiment(changes.database, project_id, experiment_id)
     return await changes.make(
         Change(
             project_id=project_id,

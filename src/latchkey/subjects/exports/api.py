@@ -14,7 +14,6 @@ from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.exports import render, wire
 from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION
-from latchkey.wire.paging import page, project_path
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports"])
@@ -96,9 +95,8 @@ async def create_export(services: Provided, caller: WriteKey, new: NewExport) ->
 @router.get("", responses=shows(Page[wire.Export]))
 async def list_exports(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's exports, oldest first."""
-    found = await services.exports.page(caller.project_id, paging.after, paging.limit + 1)
-    path = project_path(caller.project_id, "exports")
-    return reply(page([render.export(one) for one in found], lambda item: item.id, path, paging.limit, None))
+    found = await services.exports.page(caller.project_id, *paging.window)
+    return reply(paging.of([render.export(export) for export in found]))
 
 
 @router.get("/{export_id}", responses=shows(wire.Export))
@@ -140,8 +138,7 @@ async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, 
         raise NotFound(f"There is no run {paging.after!r} to start after.", param="starting_after")
     before = int(paging.after[:18]) if paging.after is not None else None
     found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
-    path = project_path(caller.project_id, "exports", export_id, "runs")
-    return reply(page([render.run(one) for one in found], lambda item: item.id, path, paging.limit, None))
+    return reply(paging.of([render.run(run) for run in found]))
 
 
 def _given(body: NewExport | ExportChanges) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.options import NameOption
 from latchkey.cli.project_command import ProjectContext, project_context
-from latchkey.domain.catalog import Eligibility
+from latchkey.domain.catalog import Eligibility, Offering
 from latchkey.domain.refusal import NotFound
-from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.now import real_now
 from latchkey.subjects.offerings import render
 from latchkey.subjects.offerings.usecases import offerings
@@ -84,7 +83,7 @@ def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-async def _found(at: ProjectContext, key: str) -> rules.Offering:
+async def _found(at: ProjectContext, key: str) -> Offering:
     for one in await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST):
         if key in (one.lookup_key, one.id):
             return one
@@ -106,7 +105,7 @@ async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]
             await usecases_packages.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
 
 
-async def _show(at: ProjectContext, found: list[rules.Offering], *, listed: bool = False) -> None:
+async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = False) -> None:
     inside = await usecases_packages.packages_of(at.database, at.project_id, [one.id for one in found])
     every = [package for packages in inside.values() for package in packages]
     products = await usecases_packages.products_of(at.database, at.project_id, [package.id for package in every])

@@ -9,14 +9,12 @@ from starlette.responses import Response
 
 from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
-from latchkey.domain.catalog import Eligibility
+from latchkey.domain.catalog import Eligibility, Placement
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
-from latchkey.engine.storage.catalog import offering_rows as rules
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.offerings.usecases import offerings, packages, placements
 from latchkey.subjects.offerings.usecases.offerings import Previews, load_previews
-from latchkey.subjects.offerings.usecases.placements import list_placements as load_placements
 
 pages = Pages()
 
@@ -73,7 +71,7 @@ async def show_offering(visit: Visit) -> Response:
     inside = await packages.list_packages(visit.database, visit.project_id, id)
     previews = await load_previews(visit.services.changes, visit.project_id)
     on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
-    shown_at = [one for one in await load_placements(visit.database, visit.project_id) if one.offering_id == id]
+    places = await placements.list_placements(visit.database, visit.project_id, limit=placements.MOST)
     filled = {
         "display_name": offering.display_name,
         "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
@@ -89,7 +87,7 @@ async def show_offering(visit: Visit) -> Response:
         apps=[app for app, _ in previews.apps],
         on_sale=[("", "None yet"), *((one.id, one.id) for one in on_sale)],
         usual=USUAL_PACKAGES,
-        shown_at=shown_at,
+        shown_at=[placement for placement in places if placement.offering_id == id],
         values=filled,
     )
 
@@ -236,7 +234,7 @@ async def delete_package(visit: Visit) -> Response:
 
 @pages.get("/catalog/placements")
 async def list_placements(visit: Visit) -> Response:
-    found = await placements.list_placements(visit.database, visit.project_id)
+    found = await placements.list_placements(visit.database, visit.project_id, limit=placements.MOST)
     known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
     return visit.page(
         "placements.html",
@@ -295,7 +293,7 @@ async def delete_placement(visit: Visit) -> Response:
     return await visit.to(visit.path("catalog", "placements"), f"{id} was deleted.")
 
 
-async def _form(visit: Visit, placement: rules.Placement | None) -> Response:
+async def _form(visit: Visit, placement: Placement | None) -> Response:
     values = visit.form.values()
     if placement is not None and visit.refusal is None:
         values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}

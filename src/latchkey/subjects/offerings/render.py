@@ -4,39 +4,24 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from latchkey.domain.catalog import Catalog, without_plan
+from latchkey.domain.catalog import Catalog, Offering, Package, Placement, without_plan
 from latchkey.domain.storefront import ShownPackage, Storefront
 from latchkey.domain.stores.store import BASE_PLANS
-from latchkey.engine.storage.catalog.offering_rows import Attached, Offering, Package, Placement
+from latchkey.engine.storage.catalog.offering_rows import Attached
 from latchkey.subjects.catalog.render import product
 from latchkey.subjects.offerings import wire
 from latchkey.subjects.purchase_intake.wire import MappedProduct, ProductEntitlementMapping
 from latchkey.wire.paging import project_path
+from latchkey.wire.shape import shaped
 from latchkey.wire.v2 import Page
 
 
 def offering(project_id: str, one: Offering, packages: Page[wire.Package] | UnsetType = UNSET) -> wire.Offering:
-    return wire.Offering(
-        id=one.id,
-        project_id=project_id,
-        lookup_key=one.lookup_key,
-        display_name=one.display_name,
-        is_current=one.is_current,
-        created_at=one.created_at,
-        metadata=None if one.metadata is None else dict(one.metadata),
-        packages=packages,
-    )
+    return shaped(wire.Offering, one, project_id=project_id, packages=packages)
 
 
 def package(one: Package, products: Page[wire.PackageProduct] | UnsetType = UNSET) -> wire.Package:
-    return wire.Package(
-        id=one.id,
-        lookup_key=one.lookup_key,
-        display_name=one.display_name,
-        position=one.position,
-        created_at=one.created_at,
-        products=products,
-    )
+    return shaped(wire.Package, one, products=products)
 
 
 def attached(project_id: str, one: Attached) -> wire.PackageProduct:
@@ -55,14 +40,7 @@ def whole_packages(project_id: str, offering_id: str, found: Sequence[wire.Packa
 
 
 def placement(project_id: str, one: Placement) -> wire.Placement:
-    return wire.Placement(
-        id=one.id,
-        project_id=project_id,
-        display_name=one.display_name,
-        offering_id=one.offering_id,
-        is_fallback=one.is_fallback,
-        created_at=one.created_at,
-    )
+    return shaped(wire.Placement, one, project_id=project_id)
 
 
 def storefront(one: Storefront) -> wire.Offerings:

@@ -21,17 +21,14 @@ STORES = usecases.TITLES
 
 @pages.get("/apps")
 async def list_apps(visit: Visit) -> Response:
-    after = visit.query.text("after") or None
-    found = await usecases.list_apps(visit.database, visit.project_id, after=after, limit=ON_A_PAGE + 1)
-    shown = found[:ON_A_PAGE]
-    more = visit.path("apps", after=shown[-1].id) if len(found) > ON_A_PAGE else None
+    found = await usecases.list_apps(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "apps")
     return visit.page(
         "apps.html",
         here="apps",
         apps=shown,
         stores=STORES,
         more=more,
-        after=after,
         curl=curl,
         standing=await standing_of(visit.services.stores, visit.project_id),
     )
@@ -57,9 +54,8 @@ async def create(visit: Visit) -> Response:
 @pages.get("/apps/{app_id}")
 async def show_app(visit: Visit) -> Response:
     app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
-    after = visit.query.text("after") or None
-    found = await api_keys.list_keys(visit.database, visit.project_id, app_id=app.id, after=after, limit=ON_A_PAGE + 1)
-    shown = found[:ON_A_PAGE]
+    found = await api_keys.list_keys(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1, app_id=app.id)
+    shown, more = visit.paged(found, ON_A_PAGE, "apps", app.id)
     return visit.page(
         "app.html",
         here="apps",
@@ -69,7 +65,7 @@ async def show_app(visit: Visit) -> Response:
         connection=await shown_connection(visit, app),
         error_here=visit.refusal is not None,
         keys=shown,
-        more=visit.path("apps", app.id, after=shown[-1].id) if len(found) > ON_A_PAGE else None,
+        more=more,
         values={"name": visit.form.text("name"), "rate_limit": visit.form.text("rate_limit", str(api_keys.RATE_LIMIT))},
     )
 

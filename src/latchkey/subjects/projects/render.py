@@ -10,6 +10,7 @@ from latchkey.engine.storage.catalog.app_rows import App, Project
 from latchkey.subjects.accounts.rules import Member
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import wire
+from latchkey.wire.shape import shaped
 
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,14 +39,7 @@ def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def project(one: Project, first_key: api_keys_wire.ApiKey | UnsetType = UNSET) -> wire.Project:
-    return wire.Project(
-        id=one.id,
-        name=one.name,
-        restore_behavior=one.restore_behavior,
-        test_store=one.test_store,
-        created_at=one.created_at,
-        api_key=first_key,
-    )
+    return shaped(wire.Project, one, api_key=first_key)
 
 
 def app(
@@ -56,20 +50,18 @@ def app(
     connected: Mapping[str, Any] | None = None,
 ) -> wire.App:
     """`connected` is what may be shown of its credentials: they too say what the store calls the app."""
-    return wire.App(
+    return shaped(
+        wire.App,
+        one,
         **app_details(one.store, {**one.details, **(connected or {})}),
-        id=one.id,
         project_id=project_id,
-        name=one.name,
-        store=one.store,
         type=one.store,
-        created_at=one.created_at,
         notification_url=notification_url,
         public_api_key=first_key,
     )
 
 
-def collaborator(_: str, one: Member) -> wire.Collaborator:
+def collaborator(one: Member) -> wire.Collaborator:
     account = one.account
     return wire.Collaborator(
         id=account.id,

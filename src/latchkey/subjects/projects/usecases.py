@@ -3,6 +3,7 @@ project's app in one store."""
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from latchkey.database.pool import Database
@@ -13,7 +14,7 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.store import AppStore as Store
 from latchkey.engine.storage.catalog import app_rows as storage
-from latchkey.engine.storage.catalog.app_rows import App, Project, TestStore
+from latchkey.engine.storage.catalog.app_rows import APPS, App, Project, TestStore
 
 # The stores an app can be in, the prefixes of their public keys, and their names for people.
 PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}
@@ -21,6 +22,9 @@ SANDBOX_PREFIXES: dict[Store, str] = {
     store: prefix for store in get_args(Store) if (prefix := STORES[store].sandbox_key_prefix) is not None
 }
 TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store)}
+
+load_app = APPS.load
+list_apps = APPS.load_page
 
 
 async def create_project(database: Database, name: str, now: Ms, *, project_id: str | None = None) -> Project:
@@ -37,9 +41,7 @@ async def create_project(database: Database, name: str, now: Ms, *, project_id: 
 async def load_project(database: Database, project_id: str) -> Project:
     async with database.acquire() as connection:
         project = await storage.load(connection, project_id)
-    if project is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return project
+    return _found(project, project_id)
 
 
 async def list_projects(database: Database) -> list[Project]:
@@ -60,6 +62,10 @@ async def update_project(
         name = checked_name(name)
     async with database.transaction() as connection:
         project = await storage.update(connection, project_id, name, restore_behavior, test_store)
+    return _found(project, project_id)
+
+
+def _found(project: Project | None, project_id: str) -> Project:
     if project is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return project
@@ -80,10 +86,10 @@ async def create_app(
     await load_project(database, project_id)
     wanted = app_id or f"app_{secrets.token_hex(8)}"
     name = checked_name(name)
+    app = App(project_id, wanted, name, store, now, details or {})
     async with database.transaction() as connection:
-        app = await storage.create_app(connection, project_id, wanted, name, store, now, details or {})
-    if app is None:
-        raise Conflict(f"There is already an app {wanted} in this project.", param="id")
+        if not await storage.create_app(connection, app):
+            raise Conflict(f"There is already an app {wanted} in this project.", param="id")
     return app
 
 
@@ -94,34 +100,17 @@ async def update_app(
     if name is not None:
         name = checked_name(name)
     async with database.transaction() as connection:
-        before = await storage.load_app(connection, project_id, app_id)
-        if before is None:
-            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+        before = await APPS.get(connection, project_id, app_id)
         kept = {key: value for key, value in {**before.details, **details}.items() if value is not None}
-        changed = await storage.update_app(connection, project_id, app_id, name, kept)
-        assert changed is not None
+        changed = replace(before, name=name if name is not None else before.name, details=kept)
+        await storage.update_app(connection, changed)
     return changed
 
 
 async def all_apps(database: Database, project_id: str) -> list[App]:
     """Oldest first."""
     async with database.acquire() as connection:
-        return await storage.page_of_apps(connection, project_id)
-
-
-async def load_app(database: Database, project_id: str, app_id: str) -> App:
-    async with database.acquire() as connection:
-        app = await storage.load_app(connection, project_id, app_id)
-    if app is None:
-        raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
-    return app
-
-
-async def list_apps(database: Database, project_id: str, *, after: str | None = None, limit: int = 100) -> list[App]:
-    async with database.acquire() as connection:
-        if after is not None and await storage.load_app(connection, project_id, after) is None:
-            raise NotFound(f"There is no app {after!r} to start after.", param="starting_after")
-        return await storage.page_of_apps(connection, project_id, after, limit)
+        return await APPS.page(connection, project_id)
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:
@@ -129,4 +118,4 @@ async def delete_app(database: Database, project_id: str, app_id: str) -> None:
     phones keep the purchases. What was bought in the app stays."""
     async with database.transaction() as connection:
         if not await storage.delete_app(connection, project_id, app_id):
-            raise NotFound(f"There is no app {app_id} in this project.", param="app_id")
+            raise APPS.missing(app_id)

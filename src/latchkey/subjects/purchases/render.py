@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from latchkey.domain.catalog import Product
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.presented import offering_of
@@ -13,7 +14,6 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.customer_view import CustomerView
-from latchkey.engine.storage.catalog.product_rows import Product
 from latchkey.subjects.catalog import render as catalog_render
 from latchkey.subjects.catalog.wire import Entitlement
 from latchkey.subjects.customers.render.customer_v2 import customer_path
@@ -124,7 +124,7 @@ def _invoice(one: Issued, product: Product | None) -> wire.Invoice:
     line = wire.InvoiceLineItem(
         product_identifier=one.period.product_id,
         product_display_name=product.display_name if product is not None else None,
-        product_duration=product.duration if product is not None else None,
+        product_duration=str(product.duration) if product is not None and product.duration is not None else None,
         quantity=1,
         unit_amount=total,
     )

@@ -20,7 +20,7 @@ from latchkey.subjects.segments.rules.filter import NAMES, Sort, single, written
 from latchkey.subjects.segments.usecases import segments
 from latchkey.subjects.segments.usecases.customer_lists import list_page
 from latchkey.wire.errors import V2Error
-from latchkey.wire.paging import listed, next_path, project_path
+from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 customers"])
@@ -128,11 +128,8 @@ async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) ->
 @router.get("/customer_segments", responses=shows(Page[wire.Segment]))
 async def list_segments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's saved segments, by id."""
-    found = await segments.list_segments(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    path = caller.project_id, "customer_segments"
-    return reply(listed(found, render.segment, lambda item: item.id, paging.limit, *path))
+    found = await segments.list_segments(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([render.segment(caller.project_id, segment) for segment in found]))
 
 
 @router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment))

@@ -16,7 +16,6 @@ from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.test_clocks import render, usecases
 from latchkey.subjects.test_clocks.wire import TestClock, TestClockAdvanced
-from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
 
 router = Router(prefix="/v2/projects/{project_id}/test_clocks", tags=["V2 test clocks"])
@@ -50,10 +49,8 @@ async def create_test_clock(services: Provided, caller: WriteKey, new: NewClock)
 @router.get("", responses=shows(v2.Page[TestClock]))
 async def list_test_clocks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's test clocks, oldest first."""
-    clocks = await usecases.list_clocks(services.database, caller.project_id, paging.after, paging.limit + 1)
-    items = [render.test_clock(caller.project_id, one) for one in clocks]
-    path = f"/v2/projects/{caller.project_id}/test_clocks"
-    return reply(wire_paging.page(items, lambda one: one.id, path, paging.limit, None))
+    clocks = await usecases.list_clocks(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([render.test_clock(caller.project_id, clock) for clock in clocks]))
 
 
 @router.get("/{test_clock_id}", responses=shows(TestClock))

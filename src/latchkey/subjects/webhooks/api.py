@@ -21,7 +21,7 @@ from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
 from latchkey.subjects.webhooks.usecases.trial_send import send_test
-from latchkey.wire.paging import next_path, page, project_path
+from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
 router_webhooks = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
@@ -155,9 +155,8 @@ async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) 
 @router_webhooks.get("", responses=shows(Page[wire.Webhook]))
 async def list_webhooks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's webhooks, oldest first, with their health."""
-    found = await services.webhooks.page(caller.project_id, paging.after, paging.limit + 1)
-    path = project_path(caller.project_id, "integrations", "webhooks")
-    return reply(page([render.webhook(one) for one in found], lambda item: item.id, path, paging.limit, None))
+    found = await services.webhooks.page(caller.project_id, *paging.window)
+    return reply(paging.of([render.webhook(webhook) for webhook in found]))
 
 
 @router_webhooks.get("/{webhook_id}", responses=shows(wire.Webhook))
@@ -323,8 +322,5 @@ router_operational_events = Router(
 @router_operational_events.get("", responses=shows(Page[wire.OperationalEvent]))
 async def list_operational_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
-    found = await page_of_operational_events(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    path = project_path(caller.project_id, "operational_events")
-    return reply(page([render.operational_event(one) for one in found], lambda item: item.id, path, paging.limit, None))
+    found = await page_of_operational_events(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([render.operational_event(event) for event in found]))

@@ -29,14 +29,11 @@ returning id, name, restore_behavior, created_at, test_store;
 -- name: create_app
 -- create an app of a project; nothing when the id is taken
 insert into apps (project_id, id, name, store, created_at, details) values ($1, $2, $3, $4, $5, $6)
-on conflict (project_id, id) do nothing
-returning project_id, id, name, store, created_at, details;
+on conflict (project_id, id) do nothing;
 
 -- name: update_app
--- change an app's name and details, each if given
-update apps set name = coalesce($3, name), details = coalesce($4, details)
-where project_id = $1 and id = $2
-returning project_id, id, name, store, created_at, details;
+-- an app's new name and details
+update apps set name = $3, details = $4 where project_id = $1 and id = $2;
 
 -- name: list_apps
 -- a project's apps, oldest first, after a given one; or the one with an id

@@ -1,50 +1,41 @@
-"""A project's offerings, placements and variants, as part of its catalog."""
+"""A project's catalog as purchases and reads need it, and what decides which offering a customer sees."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import json
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
-from latchkey.domain.catalog import Catalog, Former, Offering, Offerings, Package, PackageProduct, Placement, Product
-from latchkey.domain.instants import parse_duration
+from latchkey.domain.catalog import Catalog, Former, Offerings, Package, PackageProduct
 from latchkey.domain.money.pinned_rates import Tariff
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.engine.storage.catalog import experiment_rows, offering_rows, product_rows
+from latchkey.engine.storage import state
+from latchkey.engine.storage.catalog import offering_rows, product_rows
+from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, PLACEMENTS
 from latchkey.engine.storage.catalog.rates import KnownRates, fees_of
 
 
 async def load_offerings(connection: Any, project_id: str) -> Offerings:
-    stored = await offering_rows.page_offerings(connection, project_id, None, None)
+    stored = await OFFERINGS.page(connection, project_id)
     packed = await offering_rows.of_offerings(connection, project_id, [offering.id for offering in stored])
-    ids = [package.id for found in packed.values() for package in found]
+    ids = [package.id for packages in packed.values() for package in packages]
     attached = await offering_rows.products(connection, project_id, ids)
 
-    def package_of(package: offering_rows.Package) -> Package:
+    def filled(package: Package) -> Package:
         sold = (PackageProduct(one.product.id, one.eligibility) for one in attached[package.id])
-        return Package(package.lookup_key, tuple(sold))
+        return replace(package, products=tuple(sold))
 
     return Offerings(
         offerings=tuple(
-            Offering(
-                id=offering.id,
-                lookup_key=offering.lookup_key,
-                display_name=offering.display_name,
-                metadata=offering.metadata,
-                is_current=offering.is_current,
-                packages=tuple(package_of(package) for package in packed[offering.id]),
-            )
-            for offering in stored
+            replace(offering, packages=tuple(filled(package) for package in packed[offering.id])) for offering in stored
         ),
-        placements=tuple(
-            Placement(id=placement.id, offering_id=placement.offering_id, is_fallback=placement.is_fallback)
-            for placement in await offering_rows.page_placements(connection, project_id, None, None)
-        ),
+        placements=tuple(await PLACEMENTS.page(connection, project_id)),
         of_variants={
             (experiment.id, variant.id): variant.offering_id
-            for experiment in await experiment_rows.page(connection, project_id, None, None)
+            for experiment in await EXPERIMENTS.page(connection, project_id)
             for variant in experiment.variants
             if variant.offering_id is not None
         },
@@ -58,7 +49,7 @@ _FORMER = query("former_grants")
 async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
     known = await product_rows.page_products(connection, project_id, with_deleted=True)
     return Catalog(
-        {product.id: _product(product) for product in known},
+        {product.id: product for product in known},
         frozenset(row["entitlements"]),
         former=_former(await connection.fetch(_FORMER, project_id)),
         closed_stores=frozenset() if row["test_store"] == "open" else frozenset({TEST_STORE}),
@@ -67,22 +58,6 @@ async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
         lists_prices=row["lists_prices"],
         sequence_floor=row["sequence_floor"],
         chart_attributes=tuple(row["chart_attributes"]),
-    )
-
-
-def _product(stored: product_rows.Product) -> Product:
-    return Product(
-        id=stored.id,
-        display_name=stored.display_name,
-        kind=stored.kind,
-        price=stored.price,
-        duration=parse_duration(stored.duration) if stored.duration else None,
-        trial=parse_duration(stored.trial_duration) if stored.trial_duration else None,
-        grants=stored.entitlement_ids,
-        credits=stored.credits,
-        on_sale=stored.on_sale,
-        type=stored.type,
-        apps=frozenset(stored.app_ids),
     )
 
 
@@ -148,3 +123,30 @@ async def announce(connection: Connection, project_id: str) -> bool:
 async def load_version(connection: Connection, project_id: str) -> int | None:
     row = await connection.fetchrow(_SETTINGS, [project_id])
     return None if row is None else row["catalog_version"]
+
+
+_CHOICE = query("offering_choice")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferingChoice:
+    catalog: Catalog
+    # The id of the offering that was assigned to the customer.
+    override: str | None = None
+    # Experiments and variants, oldest first.
+    enrolled: tuple[tuple[str, str], ...] = ()
+
+
+async def load_offering_choice(
+    connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str
+) -> OfferingChoice:
+    """The customer need not exist."""
+    row = await connection.fetchrow(_CHOICE, project_id, app_user_id)
+    if row is None:
+        return OfferingChoice(Catalog())
+    catalog = await catalogs.at(connection, project_id, row["catalog_version"])
+    enrolled: tuple[tuple[str, str], ...] = ()
+    if catalog.offerings.of_variants and row["state"] is not None:
+        customer = state.decode(row["state"])
+        enrolled = tuple((one.experiment_id, one.variant_id) for one in customer.enrollments)
+    return OfferingChoice(catalog, row["offering_id"], enrolled)

@@ -1,8 +1,7 @@
 -- name: create_currency
 -- a new virtual currency; nothing when the code is taken
 insert into virtual_currencies (project_id, code, name, description, created_at) values ($1, $2, $3, $4, $5)
-on conflict (project_id, code) do nothing
-returning code, name, description, created_at;
+on conflict (project_id, code) do nothing;
 
 -- name: list_currencies
 -- a page of a project's virtual currencies, by code; or the one with a code
@@ -30,11 +29,11 @@ where project_id = $1 and credits_code = $2 and deleted_at is not null;
 
 -- name: delete_currency
 -- delete a virtual currency
-delete from virtual_currencies where project_id = $1 and code = $2 returning code;
+delete from virtual_currencies where project_id = $1 and code = $2;
 
 -- name: credited_products
 -- the products on sale that credit one of these virtual currencies, with the amounts
-select id, credits_code, credits_amount from products
+select id as product_id, credits_code as code, credits_amount as amount from products
 where project_id = $1 and credits_code = any($2::text[]) and deleted_at is null
 order by id;
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection
+from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -16,16 +18,6 @@ class Currency:
     created_at: Ms
 
 
-_CREATE = query("create_currency")
-_PAGE = query("list_currencies")
-_UPDATE = query("update_currency")
-_DELETE = query("delete_currency")
-_WAS_MOVED = query("currency_was_moved")
-_FORGET_CREDITS = query("forget_credits")
-_CREDITED = query("credited_products")
-_SET_CREDIT = query("set_product_credit")
-
-
 @dataclass(frozen=True, slots=True)
 class CreditedProduct:
     code: str
@@ -33,35 +25,33 @@ class CreditedProduct:
     amount: int
 
 
-async def create(
-    connection: Connection, project_id: str, code: str, name: str, description: str, now: Ms
-) -> Currency | None:
-    """None: the code is taken."""
-    return _found(await connection.fetchrow(_CREATE, project_id, code, name, description, now))
+_CREATE = query("create_currency")
+_UPDATE = query("update_currency")
+_DELETE = query("delete_currency")
+_WAS_MOVED = query("currency_was_moved")
+_FORGET_CREDITS = query("forget_credits")
+_CREDITED = query("credited_products")
+_SET_CREDIT = query("set_product_credit")
+
+CURRENCIES = Listing("virtual currency", query("list_currencies"), partial(item_of, Currency), param="code")
 
 
-async def load(connection: Connection, project_id: str, code: str) -> Currency | None:
-    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, code))
-
-
-async def page(
-    connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
-) -> list[Currency]:
-    """By code; `after` is the last code of the page before."""
-    return [_currency(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
+async def create(connection: Connection, project_id: str, currency: Currency) -> bool:
+    """False: the code is taken."""
+    values = currency.code, currency.name, currency.description, currency.created_at
+    return await connection.execute(_CREATE, project_id, *values) != "INSERT 0 0"
 
 
 async def update(
     connection: Connection, project_id: str, code: str, name: str | None, description: str | None
 ) -> Currency | None:
     """None as a new value keeps the old one. Returns None if there is no such currency."""
-    return _found(await connection.fetchrow(_UPDATE, project_id, code, name, description))
+    return await fetch_one(connection, Currency, _UPDATE, project_id, code, name, description)
 
 
 async def credited_products(connection: Connection, project_id: str, codes: Sequence[str]) -> list[CreditedProduct]:
     """The products on sale that credit one of these currencies, by id."""
-    rows = await connection.fetch(_CREDITED, project_id, list(codes))
-    return [CreditedProduct(row["credits_code"], row["id"], row["credits_amount"]) for row in rows]
+    return await fetch_all(connection, CreditedProduct, _CREDITED, project_id, list(codes))
 
 
 async def set_credit(
@@ -81,11 +71,3 @@ async def delete(connection: Connection, project_id: str, code: str) -> None:
     """Also removes the currency from deleted products."""
     await connection.execute(_FORGET_CREDITS, project_id, code)
     await connection.execute(_DELETE, project_id, code)
-
-
-def _found(row: Record | None) -> Currency | None:
-    return None if row is None else _currency(row)
-
-
-def _currency(row: Record) -> Currency:
-    return Currency(code=row["code"], name=row["name"], description=row["description"], created_at=row["created_at"])

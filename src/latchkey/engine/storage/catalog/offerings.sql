@@ -1,8 +1,8 @@
 -- name: create_offering
 -- a new offering; nothing when the lookup key is taken
-insert into offerings (project_id, id, lookup_key, display_name, metadata, created_at) values ($1, $2, $3, $4, $5, $6)
-on conflict (lookup_key, project_id) do nothing
-returning id, lookup_key, display_name, metadata, is_current, created_at;
+insert into offerings (project_id, id, display_name, metadata, is_current, lookup_key, created_at)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (lookup_key, project_id) do nothing;
 
 -- name: list_offerings
 -- a page of a project's offerings, oldest first; or the one with an id
@@ -15,12 +15,12 @@ order by created_at, id
 limit $3;
 
 -- name: update_offering
--- an offering's new name and metadata
-update offerings set display_name = $3, metadata = $4 where project_id = $1 and id = $2;
+-- an offering's new name and metadata, and whether it is the current one
+update offerings set display_name = $3, metadata = $4, is_current = $5 where project_id = $1 and id = $2;
 
--- name: set_current_offering
--- make an offering the current one; with null, none is any more. First the latter, because there is only one at a time
-update offerings set is_current = id is not distinct from $2 where project_id = $1 and (is_current or id = $2);
+-- name: clear_current_offering
+-- no offering is the current one; before another becomes it, because there is only one at a time
+update offerings set is_current = false where project_id = $1 and is_current;
 
 -- name: delete_offering
 -- delete an offering with its packages, and the overrides that name it
@@ -41,8 +41,7 @@ select
 -- a new package; nothing when the offering has the lookup key already
 insert into packages (project_id, id, offering_id, lookup_key, display_name, position, created_at)
 values ($1, $2, $3, $4, $5, $6, $7)
-on conflict (offering_id, project_id, lookup_key) do nothing
-returning id, offering_id, lookup_key, display_name, position, created_at;
+on conflict (offering_id, project_id, lookup_key) do nothing;
 
 -- name: list_packages
 -- every package of several offerings, in order; or the one with an id
@@ -104,9 +103,9 @@ where p.id = $1;
 
 -- name: create_placement
 -- a new placement; nothing when the id is taken
-insert into placements (project_id, id, display_name, offering_id, created_at) values ($1, $2, $3, $4, $5)
-on conflict (project_id, id) do nothing
-returning id, display_name, offering_id, is_fallback, created_at;
+insert into placements (project_id, id, display_name, offering_id, is_fallback, created_at)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (project_id, id) do nothing;
 
 -- name: list_placements
 -- a page of a project's placements, by id; or the one with an id
@@ -118,12 +117,12 @@ order by id
 limit $3;
 
 -- name: update_placement
--- a placement's new name and offering
-update placements set display_name = $3, offering_id = $4 where project_id = $1 and id = $2;
+-- a placement's new name and offering, and whether it is the fallback
+update placements set display_name = $3, offering_id = $4, is_fallback = $5 where project_id = $1 and id = $2;
 
--- name: set_fallback_placement
--- make a placement the fallback; with null, none is any more. First the latter, because there is only one at a time
-update placements set is_fallback = id is not distinct from $2 where project_id = $1 and (is_fallback or id = $2);
+-- name: clear_fallback_placement
+-- no placement is the fallback; before another becomes it, because there is only one at a time
+update placements set is_fallback = false where project_id = $1 and is_fallback;
 
 -- name: delete_placement
 -- delete a placement

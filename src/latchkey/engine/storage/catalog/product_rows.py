@@ -1,45 +1,16 @@
-"""Products as an operator sees them. `engine/storage/catalog/catalogs.py` loads them for purchases and reads."""
+"""Products with their prices, and entitlements."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.access.remapping import Grant
-from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
-from latchkey.domain.instants import Ms
+from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
+from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductTerms:
-    """The checked fields of a product that an operator sets."""
-
-    display_name: str
-    kind: ProductKind
-    price: Price
-    duration: str | None
-    trial_duration: str | None
-    credits: Credit | None
-    # None: only the kind is known.
-    type: ProductType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product(ProductTerms):
-    id: str
-    # The apps in which it is sold; empty means in every app. An app may have been deleted since.
-    app_ids: tuple[str, ...]
-    # The first of these that exists, else the project's oldest app. None: the project has no app.
-    app_id: str | None
-    entitlement_ids: tuple[str, ...]
-    created_at: Ms
-    # A deleted product is off sale; its owners keep it.
-    deleted_at: Ms | None
-
-    @property
-    def on_sale(self) -> bool:
-        return self.deleted_at is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +23,6 @@ class Entitlement:
 _LOAD_PRODUCT = query("load_products")
 _PAGE_PRODUCTS = query("list_products")
 _SAVE_PRODUCT = query("save_product")
-_SET_APPS = query("set_product_apps")
 _DELETE_PRODUCT = query("delete_product")
 
 
@@ -83,35 +53,30 @@ async def page_products(
     return [product_of(row) for row in rows]
 
 
-async def save_product(
-    connection: Connection, project_id: str, product_id: str, terms: ProductTerms, created_at: Ms
-) -> None:
+async def save_product(connection: Connection, project_id: str, product: Product) -> None:
     """Creates a product, or changes an existing one. A deleted product is on sale again."""
     await connection.execute(
         _SAVE_PRODUCT,
         project_id,
-        product_id,
-        terms.display_name,
-        terms.kind,
-        terms.duration,
-        terms.trial_duration,
-        terms.price.micros,
-        terms.price.currency,
-        terms.credits.code if terms.credits is not None else None,
-        terms.credits.amount if terms.credits is not None else None,
-        created_at,
-        terms.type,
+        product.id,
+        product.display_name,
+        product.kind,
+        str(product.duration) if product.duration is not None else None,
+        str(product.trial) if product.trial is not None else None,
+        product.price.micros,
+        product.price.currency,
+        product.credits.code if product.credits is not None else None,
+        product.credits.amount if product.credits is not None else None,
+        product.created_at,
+        product.type or product.kind,
+        list(product.apps),
     )
 
 
-async def set_apps(connection: Connection, project_id: str, product_id: str, app_ids: Sequence[str]) -> None:
-    """The apps in which it is sold; none means in every app."""
-    await connection.execute(_SET_APPS, project_id, product_id, list(app_ids))
-
-
-async def delete_product(connection: Connection, project_id: str, product_id: str, now: Ms) -> bool:
-    """Takes a product off sale. False: no such product is on sale."""
-    return await connection.execute(_DELETE_PRODUCT, project_id, product_id, now) != "UPDATE 0"
+async def delete_product(connection: Connection, project_id: str, product_id: str, now: Ms) -> None:
+    """Takes a product off sale, with its listed prices."""
+    await connection.execute(_DELETE_PRODUCT, project_id, product_id, now)
+    await connection.execute(_DELETE_PRICE, project_id, product_id, None, None, None)
 
 
 def product_of(row: Record) -> Product:
@@ -120,13 +85,13 @@ def product_of(row: Record) -> Product:
         display_name=row["display_name"],
         kind=ProductKind(row["kind"]),
         price=Price(row["price_micros"], row["currency"]),
-        duration=row["duration"],
-        trial_duration=row["trial_duration"],
+        duration=parse_duration(row["duration"]) if row["duration"] else None,
+        trial=parse_duration(row["trial_duration"]) if row["trial_duration"] else None,
+        grants=tuple(row["entitlement_ids"]),
         credits=Credit(row["credits_code"], row["credits_amount"]) if row["credits_code"] is not None else None,
         type=ProductType(row["type"]),
-        app_ids=tuple(row["app_ids"]),
+        apps=tuple(row["app_ids"]),
         app_id=row["app_id"],
-        entitlement_ids=tuple(row["entitlement_ids"]),
         created_at=row["created_at"],
         deleted_at=row["deleted_at"],
     )
@@ -171,10 +136,6 @@ async def delete_price(
     return await connection.execute(_DELETE_PRICE, project_id, product_id, store, country, currency) != "DELETE 0"
 
 
-async def delete_all(connection: Connection, project_id: str, product_id: str) -> None:
-    await connection.execute(_DELETE_PRICE, project_id, product_id, None, None, None)
-
-
 async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:
     """Where the customer was seen last."""
     row = await connection.fetchrow(_CUSTOMER, project_id, app_user_id)
@@ -182,7 +143,7 @@ async def country_of(connection: Connection, project_id: str, app_user_id: str) 
 
 
 _CREATE = query("create_entitlement")
-_PAGE_ENTITLEMENTS = query("list_entitlements")
+_LOAD_SOME = query("load_entitlements")
 _RENAME = query("rename_entitlement")
 _DELETE_ENTITLEMENT = query("delete_entitlement")
 _ATTACH = query("insert_grants")
@@ -191,34 +152,24 @@ _DETACH = query("remove_grants")
 _NOTE_DETACHED = query("insert_former_grants")
 _SETTINGS = query("project_settings")
 
-
-async def create(
-    connection: Connection, project_id: str, entitlement_id: str, display_name: str, now: Ms
-) -> Entitlement | None:
-    """None: the id is taken."""
-    return _found(await connection.fetchrow(_CREATE, project_id, entitlement_id, display_name, now))
+ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), partial(item_of, Entitlement))
 
 
-async def load_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement | None:
-    return (await load_some_entitlements(connection, project_id, [entitlement_id])).get(entitlement_id)
+async def create_entitlement(connection: Connection, project_id: str, entitlement: Entitlement) -> bool:
+    """False: the id is taken."""
+    values = entitlement.id, entitlement.display_name, entitlement.created_at
+    return await connection.execute(_CREATE, project_id, *values) != "INSERT 0 0"
 
 
 async def load_some_entitlements(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
     """Those that exist, by id."""
-    rows = await connection.fetch(_PAGE_ENTITLEMENTS, project_id, None, None, sorted(ids))
-    return {row["id"]: _entitlement(row) for row in rows}
-
-
-async def page_entitlements(
-    connection: Connection, project_id: str, after: str | None, limit: int | None
-) -> list[Entitlement]:
-    """By id; `after` is the last id of the page before."""
-    return [_entitlement(row) for row in await connection.fetch(_PAGE_ENTITLEMENTS, project_id, after, limit, None)]
+    found = await fetch_all(connection, Entitlement, _LOAD_SOME, project_id, list(ids))
+    return {entitlement.id: entitlement for entitlement in found}
 
 
 async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:
     """None: there is no such entitlement."""
-    return _found(await connection.fetchrow(_RENAME, project_id, entitlement_id, display_name))
+    return await fetch_one(connection, Entitlement, _RENAME, project_id, entitlement_id, display_name)
 
 
 async def delete_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> None:
@@ -242,14 +193,6 @@ async def detach(
         await connection.execute(_NOTE_DETACHED, project_id, entitlement_id, gone, now)
 
 
-def _found(row: Record | None) -> Entitlement | None:
-    return None if row is None else _entitlement(row)
-
-
-def _entitlement(row: Record) -> Entitlement:
-    return Entitlement(id=row["id"], display_name=row["display_name"], created_at=row["created_at"])
-
-
 @dataclass(frozen=True, slots=True)
 class Grid:
     """What each product grants. A deleted product is part of it while it still grants something."""
@@ -260,7 +203,7 @@ class Grid:
 
     @property
     def grants(self) -> frozenset[Grant]:
-        return frozenset(Grant(product.id, id) for product in self.products for id in product.entitlement_ids)
+        return frozenset(Grant(product.id, id) for product in self.products for id in product.grants)
 
 
 async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
@@ -269,5 +212,5 @@ async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
     if settings is None:
         return None
     every = await page_products(connection, project_id, with_deleted=True)
-    shown = [product for product in every if product.on_sale or product.entitlement_ids]
-    return Grid(settings["catalog_version"], shown, await page_entitlements(connection, project_id, None, None))
+    shown = [product for product in every if product.on_sale or product.grants]
+    return Grid(settings["catalog_version"], shown, await ENTITLEMENTS.page(connection, project_id))

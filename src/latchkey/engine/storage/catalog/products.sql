@@ -38,19 +38,14 @@ limit $3;
 -- create a product, or change an existing one; a deleted one is on sale again
 insert into products (
     project_id, id, display_name, kind, duration, trial_duration, price_micros, currency, credits_code, credits_amount,
-    created_at, type
+    created_at, type, app_ids
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 on conflict (project_id, id) do update set
     display_name = excluded.display_name, duration = excluded.duration, trial_duration = excluded.trial_duration,
     price_micros = excluded.price_micros, currency = excluded.currency, credits_code = excluded.credits_code,
-    credits_amount = excluded.credits_amount, created_at = excluded.created_at, deleted_at = null, type = excluded.type;
-
--- name: set_product_apps
--- the apps in which a product is sold; those it was sold in before come first
-update products p
-set app_ids = array(select id from unnest($3::text[]) as id order by array_position(p.app_ids, id), id)
-where p.project_id = $1 and p.id = $2;
+    credits_amount = excluded.credits_amount, created_at = excluded.created_at, deleted_at = null, type = excluded.type,
+    app_ids = excluded.app_ids;
 
 -- name: delete_product
 -- take a product off sale; its owners keep it
@@ -78,17 +73,20 @@ where project_id = $1 and product_id = $2 and ($3::text is null or store = $3 an
 -- name: create_entitlement
 -- a new entitlement; nothing when the id is taken
 insert into entitlements (project_id, id, display_name, created_at) values ($1, $2, $3, $4)
-on conflict (project_id, id) do nothing
-returning id, display_name, created_at;
+on conflict (project_id, id) do nothing;
 
 -- name: list_entitlements
--- a page of a project's entitlements, by id; or those with one of these ids
+-- a page of a project's entitlements, by id; or the one with an id
 select id, display_name, created_at
 from entitlements
 where project_id = $1 and ($2::text is null or id > $2)
-    and ($4::text[] is null or id = any($4))
+    and ($4::text is null or id = $4)
 order by id
 limit $3;
+
+-- name: load_entitlements
+-- these entitlements
+select id, display_name, created_at from entitlements where project_id = $1 and id = any($2::text[]);
 
 -- name: rename_entitlement
 -- an entitlement's new name

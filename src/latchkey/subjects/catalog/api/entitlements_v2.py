@@ -7,8 +7,8 @@ from fastapi import Query
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.engine.storage.catalog import product_rows as rules
-from latchkey.engine.storage.catalog.product_rows import Product
+from latchkey.domain.catalog import Product
+from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
@@ -18,8 +18,7 @@ from latchkey.http.services import Provided, Services
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import entitlement_catalog
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.wire import paging as wire_paging
-from latchkey.wire.paging import LARGEST_LIMIT
+from latchkey.wire.paging import LARGEST_LIMIT, page, project_path
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
@@ -69,12 +68,8 @@ async def list_entitlements(
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's entitlements, by id."""
-    found = await entitlement_catalog.list_entitlements(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    shown = await _rendered(services, caller.project_id, found, products=bool(expand))
-    path = caller.project_id, "entitlements"
-    return reply(wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
+    found = await entitlement_catalog.list_entitlements(services.database, caller.project_id, *paging.window)
+    return reply(paging.of(await _rendered(services, caller.project_id, found, products=bool(expand))))
 
 
 @router.get("/{entitlement_id}", responses=shows(wire.Entitlement))
@@ -137,14 +132,13 @@ async def list_products_of_entitlement(
 ) -> Response:
     """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to its owners."""
     found = await entitlement_catalog.list_products_of(
-        services.database, caller.project_id, entitlement_id, after=paging.after, limit=paging.limit + 1
+        services.database, caller.project_id, entitlement_id, *paging.window
     )
-    path = caller.project_id, "entitlements", entitlement_id, "products"
-    return reply(wire_paging.listed(found, render.product, lambda item: item.id, paging.limit, *path))
+    return reply(paging.of([render.product(caller.project_id, product) for product in found]))
 
 
 async def _rendered(
-    services: Services, project_id: str, found: Sequence[rules.Entitlement], *, products: bool
+    services: Services, project_id: str, found: Sequence[Entitlement], *, products: bool
 ) -> list[wire.Entitlement]:
     if not products:
         return [render.entitlement(project_id, one) for one in found]
@@ -154,5 +148,6 @@ async def _rendered(
 
 def _page(project_id: str, entitlement_id: str, found: Sequence[Product]) -> Page[wire.Product]:
     """The list inside an entitlement: all its products, up to the largest page."""
-    path = project_id, "entitlements", entitlement_id, "products"
-    return wire_paging.listed(found, render.product, lambda item: item.id, LARGEST_LIMIT, *path)
+    path = project_path(project_id, "entitlements", entitlement_id, "products")
+    items = [render.product(project_id, product) for product in found]
+    return page(items, lambda item: item.id, path, LARGEST_LIMIT, None)

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.domain.catalog import Credit, ListedPrice, ProductKind, ProductType
-from latchkey.engine.storage.catalog import product_rows as rules
+from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
@@ -34,7 +33,6 @@ from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.wire import paging as wire_paging
 from latchkey.wire.paging import encoded, project_path
 from latchkey.wire.v2 import Page
 
@@ -133,12 +131,8 @@ async def list_products(
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The products on sale, by id."""
-    found = await product_catalog.list_products(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, app_id=app_id
-    )
-    shown = await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand))
-    path = caller.project_id, "products"
-    listed = wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path)
+    found = await product_catalog.list_products(services.database, caller.project_id, *paging.window, app_id=app_id)
+    listed = paging.of(await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand)))
     if app_id is not None and listed.next_page is not None:
         listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
     return reply(listed)
@@ -205,7 +199,7 @@ async def _rendered(
     request: Request,
     services: Services,
     project_id: str,
-    found: Sequence[rules.Product],
+    found: Sequence[Product],
     app_id: str | None,
     *,
     apps: bool,
@@ -229,7 +223,7 @@ async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> R
     """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
     found = await product_catalog.list_prices(services.database, caller.project_id, product_id)
     path = project_path(caller.project_id, "products", product_id, "prices")
-    return reply(Page(items=[_shown(product_id, one) for one in found], next_page=None, url=path))
+    return reply(Page(items=[render.listed_price(product_id, one) for one in found], next_page=None, url=path))
 
 
 @router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
@@ -246,7 +240,7 @@ async def set_price(services: Provided, caller: WriteKey, product_id: str, new: 
         new.country,
         services.now(),
     )
-    return reply(_shown(product_id, one))
+    return reply(render.listed_price(product_id, one))
 
 
 @router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
@@ -255,14 +249,3 @@ async def delete_price(services: Provided, caller: WriteKey, product_id: str, pr
     """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""
     await product_catalog.delete_price(services.database, caller.project_id, product_id, price_id)
     return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
-
-
-def _shown(product_id: str, one: ListedPrice) -> wire.ListedPrice:
-    return wire.ListedPrice(
-        id=one.id,
-        product_id=product_id,
-        store=one.store,
-        country=one.country,
-        currency=one.price.currency,
-        price=one.price.amount,
-    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.access.remapping import Grant, Remapping, gains_and_losses, remapped
+from latchkey.domain.catalog import Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
@@ -14,9 +15,12 @@ from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs, load_version
-from latchkey.engine.storage.catalog.product_rows import Entitlement, Grid, Product
+from latchkey.engine.storage.catalog.product_rows import ENTITLEMENTS, Entitlement, Grid
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
+
+load_entitlement = ENTITLEMENTS.load
+list_entitlements = ENTITLEMENTS.load_page
 
 
 async def create_entitlement(
@@ -25,22 +29,10 @@ async def create_entitlement(
     checked_id(entitlement_id)
     name = checked_name(display_name, "display_name")
     async with changing_catalog(database, project_id) as connection:
-        created = await storage.create(connection, project_id, entitlement_id, name, now)
-        if created is None:
+        created = Entitlement(entitlement_id, name, now)
+        if not await storage.create_entitlement(connection, project_id, created):
             raise Conflict(f"There is already an entitlement {entitlement_id!r} in this project.", param="id")
     return created
-
-
-async def load_entitlement(database: Database, project_id: str, entitlement_id: str) -> Entitlement:
-    async with database.acquire() as connection:
-        return await _load_entitlement(connection, project_id, entitlement_id)
-
-
-async def list_entitlements(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
-) -> list[Entitlement]:
-    async with database.acquire() as connection:
-        return await storage.page_entitlements(connection, project_id, after, limit)
 
 
 async def rename_entitlement(
@@ -48,13 +40,13 @@ async def rename_entitlement(
 ) -> Entitlement:
     name = checked_name(display_name, "display_name")
     async with changing_catalog(database, project_id) as connection:
-        return _found(await storage.rename(connection, project_id, entitlement_id, name), entitlement_id)
+        return ENTITLEMENTS.found(await storage.rename(connection, project_id, entitlement_id, name), entitlement_id)
 
 
 async def delete_entitlement(database: Database, project_id: str, entitlement_id: str) -> None:
     """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect."""
     async with changing_catalog(database, project_id) as connection:
-        await _load_entitlement(connection, project_id, entitlement_id)
+        await ENTITLEMENTS.get(connection, project_id, entitlement_id)
         granting = await storage.page_products(connection, project_id, entitlement_id=entitlement_id, with_deleted=True)
         if granting:
             names = ", ".join(repr(product.id) for product in granting)
@@ -71,7 +63,7 @@ async def attach_products(
 ) -> Entitlement:
     """Attaches all of them, or none if one is unknown. Idempotent."""
     async with changing_catalog(database, project_id) as connection:
-        entitlement = await _load_entitlement(connection, project_id, entitlement_id)
+        entitlement = await ENTITLEMENTS.get(connection, project_id, entitlement_id)
         await require_known(connection, project_id, product_ids, on_sale=True)
         await storage.attach(connection, project_id, entitlement_id, product_ids)
     return entitlement
@@ -83,18 +75,18 @@ async def detach_products(
     """Customers who held the entitlement only through one of these products lose it now. Deleted products can be named
     too."""
     async with changing_catalog(database, project_id) as connection:
-        entitlement = await _load_entitlement(connection, project_id, entitlement_id)
+        entitlement = await ENTITLEMENTS.get(connection, project_id, entitlement_id)
         await require_known(connection, project_id, product_ids, on_sale=False)
         await storage.detach(connection, project_id, entitlement_id, product_ids, now)
     return entitlement
 
 
 async def list_products_of(
-    database: Database, project_id: str, entitlement_id: str, *, after: str | None = None, limit: int = 100
+    database: Database, project_id: str, entitlement_id: str, after: str | None = None, limit: int = 100
 ) -> list[Product]:
     """Every product that grants it, including deleted ones: their owners still have the entitlement."""
     async with database.acquire() as connection:
-        await _load_entitlement(connection, project_id, entitlement_id)
+        await ENTITLEMENTS.get(connection, project_id, entitlement_id)
         return await storage.page_products(
             connection, project_id, after, limit, entitlement_id=entitlement_id, with_deleted=True
         )
@@ -124,16 +116,6 @@ async def require_known(
     for product_id in product_ids:
         if product_id not in known or (on_sale and not known[product_id].on_sale):
             raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
-
-
-async def _load_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> Entitlement:
-    return _found(await storage.load_entitlement(connection, project_id, entitlement_id), entitlement_id)
-
-
-def _found(entitlement: Entitlement | None, entitlement_id: str) -> Entitlement:
-    if entitlement is None:
-        raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
-    return entitlement
 
 
 # The mapping of products to entitlements as one grid, changed in one step or not at all; and how many customers a

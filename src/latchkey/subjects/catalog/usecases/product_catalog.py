@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.catalog import Catalog, Credit, ListedPrice, ProductKind, ProductType, price_for
-from latchkey.domain.catalog import Product as CatalogProduct
+from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, ProductKind, ProductType, price_for
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import NO_CURRENCY, Price, to_micros
 from latchkey.domain.naming import (
     checked_country,
@@ -21,11 +20,9 @@ from latchkey.domain.naming import (
 )
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.engine.storage.catalog import app_rows
-from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog import product_rows as storage
-from latchkey.engine.storage.catalog.app_rows import App
-from latchkey.engine.storage.catalog.product_rows import Product, ProductTerms
+from latchkey.engine.storage.catalog.app_rows import APPS, App
+from latchkey.engine.storage.catalog.currency_rows import CURRENCIES
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 
@@ -56,7 +53,7 @@ async def create_product(database: Database, project_id: str, product_id: str, t
         raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
     async with changing_catalog(database, project_id) as connection:
         before = await storage.load_product(connection, project_id, product_id)
-        if before is not None and before.deleted_at is None:
+        if before is not None and before.on_sale:
             raise Conflict(f"There is already a product {product_id!r} in this project.", param="id")
         if before is not None and before.kind is not terms.kind:
             raise Conflict(
@@ -66,7 +63,8 @@ async def create_product(database: Database, project_id: str, product_id: str, t
             )
         for app_id in terms.app_ids:
             await _app(connection, project_id, app_id, "app_ids")
-        return await _save(connection, project_id, product_id, terms, now)
+        known = before.apps if before is not None else ()
+        return await _save(connection, project_id, _product(product_id, terms, known, now))
 
 
 async def create_in_app(
@@ -84,14 +82,17 @@ async def create_in_app(
     async with changing_catalog(database, project_id) as connection:
         app = await _app(connection, project_id, app_id)
         before = await storage.load_product(connection, project_id, product_id)
-        if before is not None and before.deleted_at is None:
-            _require_same_type(before, type)
-            if not before.app_ids or app_id in before.app_ids:
+        if before is not None and before.on_sale:
+            if before.type is not type:
+                raise Conflict(
+                    f"Another app sells {before.id!r} as {before.type}. A product has the same type in every app.",
+                    param="type",
+                )
+            if not before.apps or app_id in before.apps:
                 raise Conflict(
                     f"There is already a product {product_id!r} in the app {app_id!r}.", param="store_identifier"
                 )
-            await storage.set_apps(connection, project_id, product_id, (*before.app_ids, app_id))
-            return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+            return await _save(connection, project_id, replace(before, apps=(*before.apps, app_id)))
     if type is ProductType.SUBSCRIPTION and duration is None and app.store == TEST_STORE:
         raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
     terms = Terms(
@@ -110,28 +111,27 @@ async def create_in_app(
 async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
     """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
-        before = _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+        before = await _on_sale(connection, project_id, product_id)
         terms = replace(_terms(before), **changes)
-        for app_id in set(terms.app_ids) - set(before.app_ids):
+        for app_id in set(terms.app_ids) - set(before.apps):
             await _app(connection, project_id, app_id, "app_ids")
-        return await _save(connection, project_id, product_id, terms, before.created_at)
+        return await _save(connection, project_id, _product(product_id, terms, before.apps, before.created_at))
 
 
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
     """Takes it off sale, with its listed prices. Its owners keep what it grants; their subscriptions renew."""
     async with changing_catalog(database, project_id) as connection:
-        if not await storage.delete_product(connection, project_id, product_id, now):
-            raise _missing(product_id)
-        await storage.delete_all(connection, project_id, product_id)
+        await _on_sale(connection, project_id, product_id)
+        await storage.delete_product(connection, project_id, product_id, now)
 
 
 async def load_product(database: Database, project_id: str, product_id: str) -> Product:
     async with database.acquire() as connection:
-        return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
+        return await _on_sale(connection, project_id, product_id)
 
 
 async def list_products(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100, app_id: str | None = None
+    database: Database, project_id: str, after: str | None = None, limit: int = 100, *, app_id: str | None = None
 ) -> list[Product]:
     """Those that are sold in this app, if one is given."""
     async with database.acquire() as connection:
@@ -140,23 +140,29 @@ async def list_products(
         return await storage.page_products(connection, project_id, after, limit, app_id=app_id)
 
 
-async def _save(connection: Connection, project_id: str, product_id: str, terms: Terms, created_at: Ms) -> Product:
-    price = _checked(terms)
-    credit = terms.credits
-    if credit is not None and await currencies_storage.load(connection, project_id, credit.code) is None:
+async def _save(connection: Connection, project_id: str, product: Product) -> Product:
+    credit = product.credits
+    if credit is not None and await CURRENCIES.find(connection, project_id, credit.code) is None:
         raise NotFound(f"There is no virtual currency {credit.code!r} in this project.", param="credits.code")
-    checked = ProductTerms(
-        display_name=product_id if terms.display_name is None else checked_name(terms.display_name, "display_name"),
+    await storage.save_product(connection, project_id, product)
+    return await _on_sale(connection, project_id, product.id)
+
+
+def _product(id: str, terms: Terms, known: Sequence[str], created_at: Ms) -> Product:
+    """Of the apps, those in which it was sold before come first."""
+    price = _checked(terms)
+    return Product(
+        id=id,
+        display_name=id if terms.display_name is None else checked_name(terms.display_name, "display_name"),
         kind=terms.kind,
         price=price,
-        duration=terms.duration,
-        trial_duration=terms.trial_duration,
-        credits=credit,
-        type=terms.type or ProductType(terms.kind),
+        duration=parse_duration(terms.duration) if terms.duration is not None else None,
+        trial=parse_duration(terms.trial_duration) if terms.trial_duration is not None else None,
+        credits=terms.credits,
+        type=terms.type,
+        apps=tuple(sorted(terms.app_ids, key=lambda app: (known.index(app) if app in known else len(known), app))),
+        created_at=created_at,
     )
-    await storage.save_product(connection, project_id, product_id, checked, created_at)
-    await storage.set_apps(connection, project_id, product_id, terms.app_ids)
-    return _on_sale_products(await storage.load_product(connection, project_id, product_id), product_id)
 
 
 def _checked(terms: Terms) -> Price:
@@ -176,11 +182,7 @@ def _checked(terms: Terms) -> Price:
         checked_id(terms.credits.code, "credits.code")
         if not 1 <= terms.credits.amount <= MAX_BALANCE:
             raise Invalid("The amount of credits is a whole number from 1 on.", param="credits.amount")
-    checked_currency(terms.currency)
-    try:
-        return Price(to_micros(terms.price), terms.currency)
-    except ValueError as error:
-        raise Invalid(str(error), param="price") from None
+    return _price(terms.price, terms.currency)
 
 
 def _terms(product: Product) -> Terms:
@@ -189,38 +191,27 @@ def _terms(product: Product) -> Terms:
         price=product.price.amount,
         currency=product.price.currency,
         display_name=product.display_name,
-        duration=product.duration,
-        trial_duration=product.trial_duration,
+        duration=str(product.duration) if product.duration is not None else None,
+        trial_duration=str(product.trial) if product.trial is not None else None,
         credits=product.credits,
         type=product.type,
-        app_ids=product.app_ids,
+        app_ids=product.apps,
         store_decides_duration=product.duration is None,
     )
 
 
 async def _app(connection: Connection, project_id: str, app_id: str, param: str = "app_id") -> App:
-    app = await app_rows.load_app(connection, project_id, app_id)
+    app = await APPS.find(connection, project_id, app_id)
     if app is None:
         raise NotFound(f"There is no app {app_id!r} in this project.", param=param)
     return app
 
 
-def _require_same_type(product: Product, type: ProductType) -> None:
-    if product.type is not type:
-        raise Conflict(
-            f"Another app sells {product.id!r} as {product.type}. A product has the same type in every app.",
-            param="type",
-        )
-
-
-def _on_sale_products(product: Product | None, product_id: str) -> Product:
-    if product is None or product.deleted_at is not None:
-        raise _missing(product_id)
+async def _on_sale(connection: Connection, project_id: str, product_id: str) -> Product:
+    product = await storage.load_product(connection, project_id, product_id)
+    if product is None or not product.on_sale:
+        raise NotFound(f"There is no product {product_id!r} in this project.", param="product_id")
     return product
-
-
-def _missing(product_id: str) -> NotFound:
-    return NotFound(f"There is no product {product_id!r} in this project.", param="product_id")
 
 
 # Prices of a product for a store, a country, a currency; and the price that one buyer sees.
@@ -233,7 +224,7 @@ MOST = 1000
 async def list_prices(database: Database, project_id: str, product_id: str) -> tuple[ListedPrice, ...]:
     """By store, country and currency."""
     async with database.acquire() as connection:
-        await _on_sale_prices(connection, project_id, product_id)
+        await _on_sale(connection, project_id, product_id)
         return (await storage.load_price(connection, project_id, [product_id])).get(product_id, ())
 
 
@@ -248,9 +239,11 @@ async def set_price(
     now: Ms,
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
+    if currency == NO_CURRENCY:
+        raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
     one = ListedPrice(_price(amount, currency), store and checked_store(store), country and checked_country(country))
     async with changing_catalog(database, project_id) as connection:
-        await _on_sale_prices(connection, project_id, product_id)
+        await _on_sale(connection, project_id, product_id)
         await storage.save_price(connection, project_id, product_id, one, now)
         if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
             raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
@@ -259,7 +252,7 @@ async def set_price(
 
 async def delete_price(database: Database, project_id: str, product_id: str, price_id: str) -> None:
     async with changing_catalog(database, project_id) as connection:
-        await _on_sale_prices(connection, project_id, product_id)
+        await _on_sale(connection, project_id, product_id)
         parts = [part if part != "-" else "" for part in price_id.split(".")]
         if len(parts) != 3 or not await storage.delete_price(connection, project_id, product_id, *parts):
             raise NotFound(f"The product {product_id!r} has no price {price_id[:100]!r}.", param="price_id")
@@ -269,13 +262,13 @@ async def shown_prices(
     database: Database,
     project_id: str,
     catalog: Catalog,
-    shown: Sequence[CatalogProduct],
+    shown: Sequence[Product],
     app_user_id: str,
     *,
     store: str | None,
     country: str | None,
     currency: str | None,
-) -> list[CatalogProduct]:
+) -> list[Product]:
     """The products at the prices that this buyer sees. `country` is where the request comes from; where that is not
     known, the place counts where the customer was seen last."""
     if not catalog.lists_prices or not shown:
@@ -285,7 +278,7 @@ async def shown_prices(
         if listed and country is None:
             country = await storage.country_of(connection, project_id, app_user_id)
 
-    def at_its_price(one: CatalogProduct) -> CatalogProduct:
+    def at_its_price(one: Product) -> Product:
         price = price_for(one.price, listed.get(one.id, ()), store=store, country=country, currency=currency)
         return replace(one, price=price)
 
@@ -294,8 +287,6 @@ async def shown_prices(
 
 def _price(amount: float, currency: str) -> Price:
     checked_currency(currency)
-    if currency == NO_CURRENCY:
-        raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
     try:
         return Price(to_micros(amount), currency)
     except ValueError as error:

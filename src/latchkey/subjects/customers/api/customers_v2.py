@@ -71,13 +71,8 @@ async def list_customers(services: Provided, caller: ReadKey, paging: Paging, se
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
     found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
-    filters = {"search": search} if search is not None else None
-    path = caller.project_id, "customers"
-    return reply(
-        wire_paging.listed(
-            found, customer_v2.listed_customer, lambda item: item.id, paging.limit, *path, filters=filters
-        )
-    )
+    items = [customer_v2.listed_customer(caller.project_id, customer) for customer in found]
+    return reply(paging.of(items, filters={"search": search} if search is not None else None))
 
 
 # Actions on a customer, its attributes and the offering assigned to it.

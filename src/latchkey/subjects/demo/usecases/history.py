@@ -5,6 +5,7 @@ webhook gets a delivery of them.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,8 +17,10 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
 from latchkey.engine.storage import newcomers
-from latchkey.engine.storage.catalog import app_rows, experiment_rows
+from latchkey.engine.storage.catalog import experiment_rows
+from latchkey.engine.storage.catalog.app_rows import APPS
 from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
 from latchkey.engine.storage.newcomers import Newcomer
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.records import Stored
@@ -67,7 +70,7 @@ async def tell(database: Database, project_id: str, now: Ms, days: int = DAYS) -
     await _prepare(database, project_id, now)
     async with database.acquire() as connection:
         catalog = (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
-        apps: dict[str, str] = {one.store: one.id for one in await app_rows.page_of_apps(connection, project_id)}
+        apps: dict[str, str] = {one.store: one.id for one in await APPS.page(connection, project_id)}
     return await told(project_id, catalog, apps, now, days)
 
 
@@ -143,10 +146,9 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
             percentages=market.percentages(first_day),
         )
     async with database.transaction() as connection:
-        if await experiment_rows.load(connection, project_id, EXPERIMENT.id) is None:
+        if await EXPERIMENTS.find(connection, project_id, EXPERIMENT.id) is None:
             began = (now // DAY - _EXPERIMENT_DAYS) * DAY
-            created = experiment_rows.Experiment(EXPERIMENT.id, EXPERIMENT.name, EXPERIMENT.variants, began)
-            await experiment_rows.create(connection, project_id, created)
+            await experiment_rows.create(connection, project_id, dataclasses.replace(EXPERIMENT, created_at=began))
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:

@@ -24,9 +24,9 @@ from latchkey.database.pool import Connection, Database, connect
 from latchkey.database.transient_errors import translated_errors
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
-from latchkey.engine.storage.catalog import app_rows
-from latchkey.engine.storage.catalog import currency_rows as currencies_storage
+from latchkey.engine.storage.catalog.app_rows import APPS
 from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.engine.storage.catalog.currency_rows import CURRENCIES
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.imports import storage
 from latchkey.subjects.imports.rules.row import Skip
@@ -185,12 +185,12 @@ class _Import:
         if order.project_id not in found:
             raise NotFound(f"There is no project {order.project_id}.")
         apps: dict[str, list[str]] = {}
-        for one in await app_rows.page_of_apps(connection, order.project_id):
+        for one in await APPS.page(connection, order.project_id):
             apps.setdefault(one.store, []).append(one.id)
         for store, app_id in order.apps.items():
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
-        codes = {one.code for one in await currencies_storage.page(connection, order.project_id)}
+        codes = {one.code for one in await CURRENCIES.page(connection, order.project_id)}
         reader = RecordReader(
             format=order.format,
             catalog=found[order.project_id].catalog,

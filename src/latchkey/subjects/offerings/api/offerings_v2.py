@@ -7,8 +7,7 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from latchkey.domain.catalog import Eligibility
-from latchkey.engine.storage.catalog import offering_rows as rules
+from latchkey.domain.catalog import Eligibility, Offering, Package
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, not_null
@@ -17,7 +16,6 @@ from latchkey.http.services import Provided, Services
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.offerings import render, wire
 from latchkey.subjects.offerings.usecases import offerings, packages, placements
-from latchkey.wire import paging as wire_paging
 from latchkey.wire.v2 import Page
 
 router_packages = Router(prefix="/v2/projects/{project_id}/packages", tags=["V2 offerings"])
@@ -89,11 +87,9 @@ async def delete_package(services: Provided, caller: WriteKey, package_id: str) 
 async def list_products_of_package(services: Provided, caller: ReadKey, package_id: str, paging: Paging) -> Response:
     """The products of a package, in the order of attaching. An app shows the first that is sold in it. A deleted one
     has `deleted_at`, and no app shows it."""
-    found = await packages.list_products(
-        services.database, caller.project_id, package_id, after=paging.after, limit=paging.limit + 1
-    )
-    path = caller.project_id, "packages", package_id, "products"
-    return reply(wire_paging.listed(found, render.attached, lambda item: item.product.id, paging.limit, *path))
+    found = await packages.list_products(services.database, caller.project_id, package_id, *paging.window)
+    items = [render.attached(caller.project_id, attached) for attached in found]
+    return reply(paging.of(items, lambda item: item.product.id))
 
 
 @router_packages.post("/{package_id}/actions/attach_products", responses=shows(wire.Package))
@@ -114,7 +110,7 @@ async def detach_products(services: Provided, caller: WriteKey, package_id: str,
 
 
 async def rendered_packages(
-    services: Services, project_id: str, found: Sequence[rules.Package], *, products: bool
+    services: Services, project_id: str, found: Sequence[Package], *, products: bool
 ) -> list[wire.Package]:
     if not products:
         return [render.package(one) for one in found]
@@ -166,12 +162,9 @@ async def list_offerings(
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's offerings, oldest first."""
-    found = await offerings.list_offerings(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    shown = await _rendered(services, caller.project_id, found, [one.removeprefix("items.") for one in expand])
-    path = caller.project_id, "offerings"
-    return reply(wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
+    found = await offerings.list_offerings(services.database, caller.project_id, *paging.window)
+    inside = [name.removeprefix("items.") for name in expand]
+    return reply(paging.of(await _rendered(services, caller.project_id, found, inside)))
 
 
 @router_offerings.get("/{offering_id}", responses=shows(wire.Offering))
@@ -230,16 +223,12 @@ async def list_packages(
     expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The packages of an offering, in order."""
-    found = await packages.list_packages(
-        services.database, caller.project_id, offering_id, after=paging.after, limit=paging.limit + 1
-    )
-    shown = await rendered_packages(services, caller.project_id, found, products=bool(expand))
-    path = caller.project_id, "offerings", offering_id, "packages"
-    return reply(wire_paging.listed(shown, lambda _, one: one, lambda item: item.id, paging.limit, *path))
+    found = await packages.list_packages(services.database, caller.project_id, offering_id, *paging.window)
+    return reply(paging.of(await rendered_packages(services, caller.project_id, found, products=bool(expand))))
 
 
 async def _rendered(
-    services: Services, project_id: str, found: Sequence[rules.Offering], expand: Sequence[str]
+    services: Services, project_id: str, found: Sequence[Offering], expand: Sequence[str]
 ) -> list[wire.Offering]:
     if not expand:
         return [render.offering(project_id, one) for one in found]
@@ -295,11 +284,8 @@ async def create_placement(services: Provided, caller: WriteKey, new: NewPlaceme
 @router_placements.get("", responses=shows(Page[wire.Placement]))
 async def list_placements(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's placements, by id."""
-    found = await placements.list_placements(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1
-    )
-    path = caller.project_id, "placements"
-    return reply(wire_paging.listed(found, render.placement, lambda item: item.id, paging.limit, *path))
+    found = await placements.list_placements(services.database, caller.project_id, *paging.window)
+    return reply(paging.of([render.placement(caller.project_id, placement) for placement in found]))
 
 
 @router_placements.get("/{placement_id}", responses=shows(wire.Placement))

@@ -2,31 +2,34 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import json
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Connection, Database
-from latchkey.domain.catalog import Catalog
+from latchkey.database.pool import Database
+from latchkey.domain.catalog import Catalog, Offering
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_lookup_key, checked_name
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
 from latchkey.domain.storefront import AskingApp, Storefront, storefront
 from latchkey.engine.changes import Change, Changes
 from latchkey.engine.storage import state
-from latchkey.engine.storage.catalog import app_rows, offering_choices
 from latchkey.engine.storage.catalog import offering_rows as storage
-from latchkey.engine.storage.catalog.app_rows import App
-from latchkey.engine.storage.catalog.offering_rows import Offering
+from latchkey.engine.storage.catalog.app_rows import APPS, App
+from latchkey.engine.storage.catalog.catalogs import load_offering_choice
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 MOST = 500
 # Every app reads the metadata at every start.
 LARGEST_METADATA = 65_536
+
+load_offering = OFFERINGS.load
+list_offerings = OFFERINGS.load_page
 
 
 async def create_offering(
@@ -41,30 +44,20 @@ async def create_offering(
     key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
     _check(metadata)
     async with changing_catalog(database, project_id) as connection:
-        known = await storage.page_offerings(connection, project_id, None, MOST)
+        known = await OFFERINGS.page(connection, project_id, None, MOST)
         if len(known) == MOST:
             raise Refusal(f"A project has at most {MOST} offerings. Delete one first.")
-        made = await storage.create_offering(connection, project_id, _new_id(), key, name, metadata, now)
-        if made is None:
+        offering = Offering(
+            id=f"ofrng_{secrets.token_hex(8)}",
+            lookup_key=key,
+            display_name=name,
+            metadata=metadata,
+            is_current=not known,
+            created_at=now,
+        )
+        if not await storage.create_offering(connection, project_id, offering):
             raise Conflict(f"There is already an offering {key!r} in this project.", param="lookup_key")
-        if not known:
-            await storage.set_current(connection, project_id, made.id)
-        return await found(connection, project_id, made.id)
-
-
-async def load_offering(database: Database, project_id: str, offering_id: str) -> Offering:
-    async with database.acquire() as connection:
-        return await found(connection, project_id, offering_id)
-
-
-async def list_offerings(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100
-) -> list[Offering]:
-    """Oldest first."""
-    async with database.acquire() as connection:
-        if after is not None and await storage.load_offering(connection, project_id, after) is None:
-            raise NotFound(f"There is no offering {after!r} to start after.", param="starting_after")
-        return await storage.page_offerings(connection, project_id, after, limit)
+    return offering
 
 
 async def update_offering(
@@ -72,22 +65,19 @@ async def update_offering(
 ) -> Offering:
     """Changes `display_name`, `metadata` and `is_current` if they are given. There is at most one current offering."""
     async with changing_catalog(database, project_id) as connection:
-        before = await found(connection, project_id, offering_id)
+        before = await OFFERINGS.get(connection, project_id, offering_id)
         name = checked_name(changes.get("display_name", before.display_name), "display_name")
-        metadata = changes.get("metadata", before.metadata)
-        _check(metadata)
-        await storage.update_offering(connection, project_id, offering_id, name, metadata)
-        current = changes.get("is_current", before.is_current)
-        if current != before.is_current:
-            await storage.set_current(connection, project_id, offering_id if current else None)
-        return await found(connection, project_id, offering_id)
+        offering = replace(before, **{**changes, "display_name": name})
+        _check(offering.metadata)
+        await storage.update_offering(connection, project_id, offering)
+    return offering
 
 
 async def delete_offering(database: Database, project_id: str, offering_id: str) -> None:
     """Refused while something names it: apps would suddenly show another offering, or none. Its packages are deleted
     with it, and customers to whom it was assigned see the current offering again."""
     async with changing_catalog(database, project_id) as connection:
-        one = await found(connection, project_id, offering_id)
+        one = await OFFERINGS.get(connection, project_id, offering_id)
         uses = await storage.uses(connection, project_id, offering_id)
         in_use = [
             *(["it is the current offering"] if one.is_current else []),
@@ -99,13 +89,6 @@ async def delete_offering(database: Database, project_id: str, offering_id: str)
                 f"{one.lookup_key!r} is still used: {', '.join(in_use)}. Change that first.", param="offering_id"
             )
         await storage.delete_offering(connection, project_id, offering_id)
-
-
-async def found(connection: Connection, project_id: str, offering_id: str) -> Offering:
-    offering = await storage.load_offering(connection, project_id, offering_id)
-    if offering is None:
-        raise NotFound(f"There is no offering {offering_id!r} in this project.", param="offering_id")
-    return offering
 
 
 def _check(metadata: Mapping[str, Any] | None) -> None:
@@ -127,10 +110,6 @@ def _has_nul(value: Any) -> bool:
             return False
 
 
-def _new_id() -> str:
-    return f"ofrng_{secrets.token_hex(8)}"
-
-
 @dataclass(frozen=True, slots=True)
 class Previews:
     """What each app of a project shows to a customer without an offering of its own."""
@@ -142,14 +121,14 @@ class Previews:
 async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
     """The customer need not exist."""
     async with changes.database.acquire() as connection:
-        choice = await offering_choices.load(connection, changes.catalogs, project_id, app_user_id)
+        choice = await load_offering_choice(connection, changes.catalogs, project_id, app_user_id)
     return storefront(choice.catalog, place, choice.override, choice.enrolled)
 
 
 async def load_previews(changes: Changes, project_id: str) -> Previews:
     async with changes.database.acquire() as connection:
         known = await load_projects(connection, changes.catalogs, {project_id})
-        apps = await app_rows.page_of_apps(connection, project_id)
+        apps = await APPS.page(connection, project_id)
     catalog = known[project_id].catalog
     return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])
 

@@ -4,15 +4,15 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.catalog import Eligibility
+from latchkey.domain.catalog import Eligibility, Package
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_lookup_key, checked_name
+from latchkey.domain.pages import items_after
 from latchkey.domain.refusal import Conflict, NotFound, Refusal
 from latchkey.engine.storage.catalog import offering_rows as storage
-from latchkey.engine.storage.catalog.offering_rows import Attached, Package
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, Attached
 from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.offerings.usecases import offerings
 
 MOST = 100
 MOST_PRODUCTS = 100
@@ -30,13 +30,13 @@ async def create_package(
     """At the position, or at the end. The packages behind it move on."""
     key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
     async with changing_catalog(database, project_id) as connection:
-        offering = await offerings.found(connection, project_id, offering_id)
+        offering = await OFFERINGS.get(connection, project_id, offering_id)
         others = [one.id for one in await storage.of_offering(connection, project_id, offering_id)]
         if len(others) >= MOST:
             raise Refusal(f"An offering has at most {MOST} packages. Delete one first.")
         end = len(others) + 1
-        made = await storage.create_package(connection, project_id, _new_id(), offering_id, key, name, end, now)
-        if made is None:
+        made = Package(key, (), f"pkge_{secrets.token_hex(8)}", offering_id, name, end, now)
+        if not await storage.create_package(connection, project_id, made):
             raise Conflict(f"The offering {offering.lookup_key!r} has a package {key!r} already.", param="lookup_key")
         await storage.order(connection, project_id, placed(others, made.id, position or end))
         return await found(connection, project_id, made.id)
@@ -48,18 +48,13 @@ async def load_package(database: Database, project_id: str, package_id: str) -> 
 
 
 async def list_packages(
-    database: Database, project_id: str, offering_id: str, *, after: str | None = None, limit: int = MOST
+    database: Database, project_id: str, offering_id: str, after: str | None = None, limit: int = MOST
 ) -> list[Package]:
     """In order."""
     async with database.acquire() as connection:
-        await offerings.found(connection, project_id, offering_id)
+        await OFFERINGS.get(connection, project_id, offering_id)
         every = await storage.of_offering(connection, project_id, offering_id)
-    if after is not None:
-        ids = [one.id for one in every]
-        if after not in ids:
-            raise NotFound(f"There is no package {after!r} to start after.", param="starting_after")
-        every = every[ids.index(after) + 1 :]
-    return every[:limit]
+    return items_after(after, every, "package", lambda package: package.id)[:limit]
 
 
 async def packages_of(database: Database, project_id: str, offering_ids: Sequence[str]) -> dict[str, list[Package]]:
@@ -75,17 +70,12 @@ async def products_of(database: Database, project_id: str, package_ids: Sequence
 
 
 async def list_products(
-    database: Database, project_id: str, package_id: str, *, after: str | None = None, limit: int = MOST_PRODUCTS
+    database: Database, project_id: str, package_id: str, after: str | None = None, limit: int = MOST_PRODUCTS
 ) -> list[Attached]:
     async with database.acquire() as connection:
         await found(connection, project_id, package_id)
         every = (await storage.products(connection, project_id, [package_id]))[package_id]
-    if after is not None:
-        ids = [one.product.id for one in every]
-        if after not in ids:
-            raise NotFound(f"There is no product {after!r} to start after.", param="starting_after")
-        every = every[ids.index(after) + 1 :]
-    return every[:limit]
+    return items_after(after, every, "product", lambda attached: attached.product.id)[:limit]
 
 
 async def update_package(
@@ -150,7 +140,3 @@ async def found(connection: Connection, project_id: str, package_id: str) -> Pac
     if package is None:
         raise NotFound(f"There is no package {package_id!r} in this project.", param="package_id")
     return package
-
-
-def _new_id() -> str:
-    return f"pkge_{secrets.token_hex(8)}"

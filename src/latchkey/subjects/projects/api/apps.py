@@ -17,8 +17,6 @@ from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.projects import usecases, wire
 from latchkey.subjects.projects.api.app_bodies import AppChanges, NewApp, credentials_of, details_of, store_of
 from latchkey.subjects.purchase_intake.usecases import store_connections
-from latchkey.wire import paging as wire_paging
-from latchkey.wire.paging import page
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])
@@ -53,10 +51,8 @@ async def create_app(request: Request, services: Provided, caller: WriteKey, new
 @router.get("", responses=shows(Page[wire.App]))
 async def list_apps(request: Request, services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's apps, oldest first."""
-    found = await usecases.list_apps(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1)
-    items = await shown_apps(request, services, caller.project_id, found)
-    path = wire_paging.project_path(caller.project_id, "apps")
-    return reply(page(items, lambda item: item.id, path, paging.limit, None))
+    found = await usecases.list_apps(services.database, caller.project_id, *paging.window)
+    return reply(paging.of(await shown_apps(request, services, caller.project_id, found)))
 
 
 @router.get("/{app_id}", responses=shows(wire.App))
@@ -116,11 +112,8 @@ async def create_public_api_key(services: Provided, caller: WriteKey, app_id: st
 async def list_public_api_keys(services: Provided, caller: ReadKey, app_id: str, paging: Paging) -> Response:
     """An app's keys, oldest first, including revoked ones."""
     await usecases.load_app(services.database, caller.project_id, app_id)
-    found = await api_keys.list_keys(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, app_id=app_id
-    )
-    path = caller.project_id, "apps", app_id, "public_api_keys"
-    return reply(wire_paging.listed(found, api_keys_render.public_api_key, lambda item: item.id, paging.limit, *path))
+    found = await api_keys.list_keys(services.database, caller.project_id, *paging.window, app_id=app_id)
+    return reply(paging.of([api_keys_render.public_api_key(caller.project_id, key) for key in found]))
 
 
 @router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(api_keys_wire.PublicApiKey))

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import LATEST, Ms
 from latchkey.domain.naming import LONGEST_NAME
+from latchkey.domain.pages import items_after
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage.catalog import app_rows as projects_rules
 from latchkey.http.audited import audited
@@ -25,7 +26,6 @@ from latchkey.subjects.audit import render as audit_render
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.audit import wire as audit_wire
 from latchkey.subjects.projects import render, usecases, wire
-from latchkey.wire.paging import listed, page
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects", tags=["V2 project"])
@@ -45,8 +45,7 @@ class ProjectChanges(Body):
 async def list_projects(services: Provided, caller: SecretReadKey, paging: Paging) -> Response:
     """The projects of this key: a key belongs to one project, so this lists one."""
     found = render.project(await usecases.load_project(services.database, caller.project_id))
-    items = [] if paging.after == found.id else [found]
-    return reply(page(items, lambda item: item.id, "/v2/projects", paging.limit, None))
+    return reply(paging.of([] if paging.after == found.id else [found]))
 
 
 @router.post("", responses=shows(wire.Project))
@@ -113,21 +112,15 @@ async def list_audit_logs(
     )
     days = {"start_date": start_date, "end_date": end_date}
     filters = {name: day.isoformat() for name, day in days.items() if day is not None}
-    path = caller.project_id, "audit_logs"
-    return reply(listed(found, audit_render.audit_log, lambda item: item.id, paging.limit, *path, filters=filters))
+    return reply(paging.of([audit_render.audit_log(caller.project_id, entry) for entry in found], filters=filters))
 
 
 @router.get("/{project_id}/collaborators", responses=shows(Page[wire.Collaborator]))
 async def list_collaborators(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The members of the project, in the order in which they joined."""
     members = await team.members(services.database, caller.project_id)
-    if paging.after is not None:
-        ids = [one.account.id for one in members]
-        if paging.after not in ids:
-            raise NotFound(f"There is no collaborator {paging.after!r} to start after.", param="starting_after")
-        members = members[ids.index(paging.after) + 1 :]
-    path = caller.project_id, "collaborators"
-    return reply(listed(members, render.collaborator, lambda item: item.id, paging.limit, *path))
+    following = items_after(paging.after, members, "collaborator", lambda member: member.account.id)
+    return reply(paging.of([render.collaborator(member) for member in following]))
 
 
 def _midnight(day: date, later: int = 0) -> Ms:

@@ -148,7 +148,7 @@ async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUs
     """The invoices that stores have issued to the customer, by id: each was an INVOICE_ISSUANCE event. The App Store
     and Google Play issue none to their developers."""
     view = await view_of_customers(services, caller.project_id, customer_id)
-    return reply(render.invoices(view, await lookup.invoices_of(services, view), paging.limit, paging.after))
+    return reply(render.invoices(view, lookup.invoices_of(view), paging.limit, paging.after))
 
 
 # A project's subscriptions: each by its id, or by an id of its store. Promotional grants are among them.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from latchkey.database.pool import Database
+from latchkey.domain.catalog import Product
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases import reference
 from latchkey.domain.purchases.purchase import Environment, Purchase
@@ -18,7 +19,7 @@ from latchkey.engine.reads import Reader
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.engine.storage.catalog.product_rows import Entitlement, Product
+from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.search.usecases import of_transaction
 
@@ -100,14 +101,9 @@ async def of_customer(
     return await _with_catalog(services.database, project_id, mine)
 
 
-async def invoices_of(services: LookupServices, view: CustomerView) -> list[tuple[Issued, Product | None]]:
+def invoices_of(view: CustomerView) -> list[tuple[Issued, Product | None]]:
     """A customer's invoices by id, each with its product as the catalog has it now."""
-    found = issued(view.customer.subscriptions)
-    named = {one.period.product_id: view.catalog.find(one.period.product_id) for one in found}
-    async with services.database.acquire() as connection:
-        known = {product.id for product in named.values() if product is not None}
-        sold = await catalog_storage.load_some_products(connection, view.customer.project_id, known)
-    return [(one, sold.get(getattr(named[one.period.product_id], "id", ""))) for one in found]
+    return [(one, view.catalog.find(one.period.product_id)) for one in issued(view.customer.subscriptions)]
 
 
 def _in(view: CustomerView, named: Reference) -> Subscription | Purchase | None:

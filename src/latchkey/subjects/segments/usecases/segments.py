@@ -29,7 +29,7 @@ class Segment:
 
 
 async def list_segments(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = MOST_SEGMENTS
+    database: Database, project_id: str, after: str | None = None, limit: int = MOST_SEGMENTS
 ) -> list[Segment]:
     """By id."""
     async with database.acquire() as connection:

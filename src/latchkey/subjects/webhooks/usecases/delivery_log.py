@@ -129,7 +129,7 @@ async def _place(connection: Connection, project_id: str, key: int, after: str |
 
 
 async def page_of_operational_events(
-    database: Database, project_id: str, *, webhook_id: str | None = None, after: str | None, limit: int
+    database: Database, project_id: str, after: str | None, limit: int, *, webhook_id: str | None = None
 ) -> list[OperationalEvent]:
     """Newest first."""
     async with database.acquire() as connection:

@@ -1,0 +1,77 @@
+"""Rows of a query as objects of a type whose fields are named like the columns; and what a project has of one kind."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import convert
+
+from latchkey.database.pool import Connection, Database, Record
+from latchkey.domain.refusal import NotFound
+
+Item = TypeVar("Item")
+
+
+def item_of(shape: type[Item], row: Record, **others: Any) -> Item:
+    """`others` are fields that are not a column, or not as it is stored."""
+    return convert({**row, **others}, shape)
+
+
+async def fetch_one(connection: Connection, shape: type[Item], statement: str, *arguments: Any) -> Item | None:
+    row = await connection.fetchrow(statement, *arguments)
+    return None if row is None else item_of(shape, row)
+
+
+async def fetch_all(connection: Connection, shape: type[Item], statement: str, *arguments: Any) -> list[Item]:
+    return [item_of(shape, row) for row in await connection.fetch(statement, *arguments)]
+
+
+class Listing(Generic[Item]):
+    """What a project has of one kind. The statement selects a page: its parameters are the project, the id after which
+    the page starts, the limit, and the only id to select. Pages by age need the item that they start after."""
+
+    def __init__(
+        self,
+        noun: str,
+        statement: str,
+        item: Callable[[Record], Item],
+        *,
+        param: str = "",
+        by_age: bool = False,
+        written: Callable[[str], str] = repr,
+    ) -> None:
+        self._noun, self._statement, self._item = noun, statement, item
+        self._param = param or f"{noun}_id"
+        self._by_age = by_age
+        self._written = written
+
+    def missing(self, id: str) -> NotFound:
+        return NotFound(f"There is no {self._noun} {self._written(id)} in this project.", param=self._param)
+
+    def found(self, item: Item | None, id: str) -> Item:
+        if item is None:
+            raise self.missing(id)
+        return item
+
+    async def find(self, connection: Connection, project_id: str, id: str) -> Item | None:
+        row = await connection.fetchrow(self._statement, project_id, None, 1, id)
+        return None if row is None else self._item(row)
+
+    async def get(self, connection: Connection, project_id: str, id: str) -> Item:
+        return self.found(await self.find(connection, project_id, id), id)
+
+    async def page(
+        self, connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
+    ) -> list[Item]:
+        return [self._item(row) for row in await connection.fetch(self._statement, project_id, after, limit, None)]
+
+    async def load(self, database: Database, project_id: str, id: str) -> Item:
+        async with database.acquire() as connection:
+            return await self.get(connection, project_id, id)
+
+    async def load_page(
+        self, database: Database, project_id: str, after: str | None = None, limit: int | None = 100
+    ) -> list[Item]:
+        async with database.acquire() as connection:
+            if self._by_age and after is not None and await self.find(connection, project_id, after) is None:
+                raise NotFound(f"There is no {self._noun} {after!r} to start after.", param="starting_after")
+            return await self.page(connection, project_id, after, limit)
