@@ -297,7 +297,6 @@ STORES_NAMED: dict[str, set[str]] = {
     "domain/purchases/subscription.py": {PROMOTIONAL},
     "subjects/imports/rules/row.py": {PROMOTIONAL},
     # The setting of a project that opens or closes the test store, and its path.
-    "engine/storage/catalog/app_rows.py": {TEST_STORE},
     "engine/storage/catalog/catalogs.py": {TEST_STORE},
     "subjects/projects/page.py": {TEST_STORE},
     "subjects/projects/command.py": {TEST_STORE},
