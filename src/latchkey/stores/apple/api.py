@@ -11,7 +11,6 @@ from uuid import UUID
 
 import jwt
 import msgspec
-from msgspec import Struct
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -237,24 +236,17 @@ def _code(answer: StoreResponse) -> int:
         return 0
 
 
-class OfferSignature(Struct, frozen=True):
-    """As StoreKit takes it. It holds for 24 hours, for one purchase."""
-
-    key_id: str
-    nonce: UUID
-    timestamp: Ms
-    signature: str
-
-
 def sign_offer(
     credentials: AppleCredentials, *, product_id: str, offer_id: str, account_token: str, nonce: UUID, now: Ms
-) -> OfferSignature:
-    """`account_token` is what the app passes to StoreKit with the purchase: an `appAccountToken`, or nothing ("")."""
+) -> str:
+    """The signature of a promotional offer, as StoreKit takes it: for 24 hours and one purchase. Apple lets a customer
+    redeem one only with it. `account_token` is what the app passes to StoreKit with the purchase: an
+    `appAccountToken`, or nothing ("")."""
     # Imported when needed, as in `certificate_chains.py`.
     from appstoreserverlibrary.promotional_offer import PromotionalOfferSignatureCreator
 
     creator = PromotionalOfferSignatureCreator(
         credentials.private_key.encode(), credentials.key_id, credentials.bundle_id
     )
-    signature = creator.create_signature(product_id, offer_id, account_token, nonce, now)
-    return OfferSignature(credentials.key_id, nonce, now, signature)
+    signature: str = creator.create_signature(product_id, offer_id, account_token, nonce, now)
+    return signature

@@ -1,6 +1,8 @@
 """The checkout of the web SDK, over the payment provider that the app is connected to; and the products of web pages
 and of the test store, with their prices. Other apps ask their own store."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
@@ -22,8 +24,9 @@ from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import render, wire
 from latchkey.subjects.checkout.render import product_details
 from latchkey.subjects.checkout.usecases import steps
-from latchkey.subjects.checkout.usecases.steps import CheckoutRequest, branding_of
+from latchkey.subjects.checkout.usecases.steps import CheckoutRequest
 from latchkey.subjects.checkout.wire import ProductDetailsList
+from latchkey.subjects.projects.usecases import load_app
 from latchkey.wire.errors import V1Error
 
 router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
@@ -88,9 +91,13 @@ class Completed(AppBody):
     email: Email = None
 
 
-def refused(refusal: steps.CheckoutRefusal) -> ApiError:
-    error, code = _REFUSALS[type(refusal)]
-    return error(refusal.message, code=code)
+@contextmanager
+def refusals() -> Iterator[None]:
+    try:
+        yield
+    except steps.CheckoutRefusal as refusal:
+        error, code = _REFUSALS[type(refusal)]
+        raise error(refusal.message, code=code) from refusal
 
 
 _no = shows(V1Error, 422, "The checkout does not go on: the code says why")
@@ -102,8 +109,9 @@ async def read_branding(services: Provided, caller: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if caller.app_id is None:
         raise Unprocessable("A checkout needs the public key of an app.", code=CONFIGURATION)
-    found = await branding_of(services.database, caller.project_id, caller.app_id)
-    return reply(wire.Branding(id=found.app_id, app_name=found.app_name, support_email=found.support_email))
+    app = await load_app(services.database, caller.project_id, caller.app_id)
+    name, email = app.details.get("app_name") or app.name, app.details.get("support_email")
+    return reply(wire.Branding(id=app.id, app_name=name, support_email=email))
 
 
 @router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no)
@@ -112,10 +120,8 @@ async def prepare_checkout(
 ) -> Response:
     """What a page needs to show a payment form for a product. Nothing is created. Only for web billing (`rcb_`)."""
     _require_room(request, services, caller, "")
-    try:
+    with refusals():
         form = await services.checkouts.form_for(caller.project_id, caller.app_id, new.product_id)
-    except steps.CheckoutRefusal as refusal:
-        raise refused(refusal) from refusal
     return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
 
 
@@ -132,20 +138,16 @@ async def start_checkout(request: Request, services: Provided, caller: AppWriteK
         changes_product=new.product_change is not None,
         flow=new.purchase_flow,
     )
-    try:
-        started = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
-    except steps.CheckoutRefusal as refusal:
-        raise refused(refusal) from refusal
-    return reply(render.started(started))
+    with refusals():
+        id, page = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
+    return reply(render.started(id, page))
 
 
 @router.get("/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone)
 async def read_checkout(services: Provided, caller: AppReadKey, operation_session_id: SessionId) -> Response:
     """How far a checkout is. What the provider says was paid is the customer's from then on."""
-    try:
+    with refusals():
         progress = await services.checkouts.status(caller.project_id, caller.app_id, operation_session_id)
-    except steps.CheckoutRefusal as refusal:
-        raise refused(refusal) from refusal
     return reply(render.status(progress))
 
 
@@ -155,12 +157,10 @@ async def refresh_checkout(
 ) -> Response:
     """The price once more. It does not depend on the address, and there are no discount codes."""
     _require_room(request, services, caller, operation_session_id)
-    try:
+    with refusals():
         form = await services.checkouts.refresh(
             caller.project_id, caller.app_id, operation_session_id, discount=new.discount_code is not None
         )
-    except steps.CheckoutRefusal as refusal:
-        raise refused(refusal) from refusal
     return reply(render.pricing(operation_session_id, form))
 
 
@@ -174,10 +174,8 @@ async def complete_checkout(
 ) -> Response:
     """The payment of a checkout, for the browser to confirm with the provider. Asking again gives the same payment."""
     _require_room(request, services, caller, operation_session_id)
-    try:
+    with refusals():
         made = await services.checkouts.complete(caller.project_id, caller.app_id, operation_session_id, new.email)
-    except steps.CheckoutRefusal as refusal:
-        raise refused(refusal) from refusal
     confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
     return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))
 

@@ -9,7 +9,7 @@ from latchkey.domain.instants import Duration, format_duration, to_iso
 from latchkey.domain.money.amounts import Price
 from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm
 from latchkey.subjects.checkout import wire
-from latchkey.subjects.checkout.usecases.steps import CheckoutProgress, Started
+from latchkey.subjects.checkout.usecases.steps import CheckoutProgress
 
 _STATUS: dict[CheckoutState, Literal["started", "in_progress", "succeeded", "failed"]] = {
     CheckoutState.OPEN: "started",
@@ -22,10 +22,9 @@ _FAILED = wire.CheckoutError(code=3, message="The payment failed.")
 _EXPIRED = wire.CheckoutError(code=4, message="The checkout is over, and nothing was paid.")
 
 
-def started(begun: Started) -> wire.StartedCheckout:
-    page = begun.page
+def started(id: str, page: HostedPage | PaymentForm) -> wire.StartedCheckout:
     return wire.StartedCheckout(
-        operation_session_id=begun.id,
+        operation_session_id=id,
         gateway_params=gateway_params(page) if isinstance(page, PaymentForm) else wire.GatewayParams(),
         stripe_billing_params=_embedded(page) if isinstance(page, HostedPage) else None,
     )
@@ -50,21 +49,20 @@ def pricing(id: str, form: PaymentForm) -> wire.CheckoutPricing:
 
 
 def status(progress: CheckoutProgress) -> wire.CheckoutStatus:
-    if progress.standing is CheckoutState.PAID:
-        assert progress.purchased_at is not None
-        return wire.CheckoutStatus(
-            operation=wire.CheckoutOperation(
-                status="succeeded",
-                is_expired=False,
-                store_transaction_identifier=progress.transaction_id or UNSET,
-                product_identifier=progress.product_id,
-                purchase_date=to_iso(progress.purchased_at),
-            )
+    state, checkout = progress.state, progress.checkout
+    if state is CheckoutState.PAID:
+        assert checkout.purchased_at is not None
+        operation = wire.CheckoutOperation(
+            status="succeeded",
+            is_expired=False,
+            store_transaction_identifier=checkout.transaction_id or UNSET,
+            product_identifier=checkout.product_id,
+            purchase_date=to_iso(checkout.purchased_at),
         )
-    error = _EXPIRED if progress.expired else _FAILED if progress.standing is CheckoutState.FAILED else None
-    return wire.CheckoutStatus(
-        operation=wire.CheckoutOperation(status=_STATUS[progress.standing], is_expired=progress.expired, error=error)
-    )
+        return wire.CheckoutStatus(operation=operation)
+    error = _EXPIRED if progress.expired else _FAILED if state is CheckoutState.FAILED else None
+    operation = wire.CheckoutOperation(status=_STATUS[state], is_expired=progress.expired, error=error)
+    return wire.CheckoutStatus(operation=operation)
 
 
 def _elements(form: PaymentForm) -> wire.ElementsConfiguration:

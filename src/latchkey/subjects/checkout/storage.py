@@ -82,22 +82,8 @@ async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> No
 
 
 def _checkout(row: Record) -> Checkout:
-    return Checkout(
-        id_hash=row["id_hash"],
-        project_id=row["project_id"],
-        app_id=row["app_id"],
-        app_user_id=row["app_user_id"],
-        product_id=row["product_id"],
-        price=Price(row["price_micros"], row["currency"]),
-        trial_days=row["trial_days"],
-        offering=row["offering"],
-        handle=row["handle"],
-        status=row["status"],
-        transaction_id=row["transaction_id"],
-        purchased_at=row["purchased_at"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-    )
+    columns = {name: row[name] for name in Checkout.__slots__ if name != "price"}
+    return Checkout(**columns, price=Price(row["price_micros"], row["currency"]))
 
 
 async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:

@@ -1,6 +1,4 @@
-"""Entries of the journal of stores, and their payloads in readable form.
-
-The payload of a journal entry, readable: signed parts are shown with what they say.
+"""Entries of the journal of stores, and their payloads in readable form: signed parts are shown with what they say.
 
 Nothing is verified here: that was done before the entry was stored.
 """
@@ -30,7 +28,7 @@ class NewEntry:
     subject: str | None
     occurred_at: Ms
     received_at: Ms
-    checked: dict[str, str]
+    checked: dict[str, Any]
     payload: str
     # When it may be processed. Later than now where whoever files it processes it too.
     next_at: Ms
@@ -39,26 +37,12 @@ class NewEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
+class JournalEntry(NewEntry):
     id: int
-    project_id: str
-    app_id: str
-    store: str
-    source: Source
-    external_id: str
-    kind: str
-    environment: str | None
-    subject: str | None
-    occurred_at: Ms
-    received_at: Ms
-    checked: dict[str, Any]
-    payload: str
     status: Status
     attempts: int
-    next_at: Ms
     finished_at: Ms | None
     message: str
-    app_user_id: str | None
     event_ids: tuple[str, ...]
 
 

@@ -25,7 +25,16 @@ from latchkey.engine.customer_view import look_at
 from latchkey.engine.reads import Reader
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
-from latchkey.stores.selling import CheckoutOrder, CheckoutState, Confirmation, NotPayable, PaymentForm, Sale, Sells
+from latchkey.stores.selling import (
+    CheckoutOrder,
+    CheckoutState,
+    Confirmation,
+    HostedPage,
+    NotPayable,
+    PaymentForm,
+    Sale,
+    Sells,
+)
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.storage import Checkout
@@ -41,7 +50,6 @@ from latchkey.subjects.checkout.usecases.steps import (
     NoSuchCheckout,
     NotForSale,
     NotInThisWay,
-    Started,
 )
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
@@ -111,7 +119,10 @@ class Checkouts:
         order = self._order(till, catalog, None, CheckoutRequest(product_id=product_id, app_user_id=""), key="")
         return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
 
-    async def start(self, project_id: str, app_id: str | None, wanted: CheckoutRequest) -> Started:
+    async def start(
+        self, project_id: str, app_id: str | None, wanted: CheckoutRequest
+    ) -> tuple[str, HostedPage | PaymentForm]:
+        """The id of the new checkout, and what the page shows."""
         till = await self._till(project_id, app_id)
         if wanted.flow is not None:
             raise NotInThisWay("Quick purchases are not offered here: use the checkout.")
@@ -141,7 +152,7 @@ class Checkouts:
         )
         async with self._connections.database.transaction() as connection:
             await storage.save(connection, new)
-        return Started(id=id, page=begun.page)
+        return id, begun.page
 
     async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> PaymentForm:
         """The price once more, after the buyer has given an address. It does not depend on it. `discount`: the buyer
@@ -198,21 +209,21 @@ class Checkouts:
     async def _progress(self, till: _Till, known: Checkout) -> CheckoutProgress:
         now = self._connections.now()
         if known.status == "succeeded":
-            return _progress(known, CheckoutState.PAID)
+            return CheckoutProgress(known, CheckoutState.PAID)
         if known.status == "failed":
-            return _progress(known, CheckoutState.FAILED, expired=now >= known.expires_at)
+            return CheckoutProgress(known, CheckoutState.FAILED, expired=now >= known.expires_at)
         if known.handle is None:
             over = now >= known.expires_at
-            return _progress(known, CheckoutState.EXPIRED if over else CheckoutState.OPEN, expired=over)
+            return CheckoutProgress(known, CheckoutState.EXPIRED if over else CheckoutState.OPEN, expired=over)
         if not self.limit.asks(known.id_hash, now):
-            return _progress(known, CheckoutState.PENDING)
+            return CheckoutProgress(known, CheckoutState.PENDING)
         sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
         if sale.standing is CheckoutState.PAID:
             return await self._taken(till, known, sale)
         if sale.standing in (CheckoutState.FAILED, CheckoutState.EXPIRED):
             async with self._connections.database.transaction() as connection:
                 await storage.finish(connection, known.id_hash, "failed")
-        return _progress(known, sale.standing, expired=sale.standing is CheckoutState.EXPIRED)
+        return CheckoutProgress(known, sale.standing, expired=sale.standing is CheckoutState.EXPIRED)
 
     async def _taken(self, till: _Till, known: Checkout, sale: Sale) -> CheckoutProgress:
         app = till.app
@@ -224,15 +235,15 @@ class Checkouts:
         except (CannotCheck, RejectedReceipt) as error:
             # It is in the journal, and the provider tells of it too. The page asks again in a second.
             log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
-            return _progress(known, CheckoutState.PENDING)
+            return CheckoutProgress(known, CheckoutState.PENDING)
         except OwnedByAnother:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
-            return _progress(known, CheckoutState.FAILED)
+            return CheckoutProgress(known, CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
         transaction_id, at = bought or (known.handle or "", self._connections.now())
         async with self._connections.database.transaction() as connection:
             await storage.finish(connection, known.id_hash, "succeeded", transaction_id, at)
-        return _progress(replace(known, transaction_id=transaction_id, purchased_at=at), CheckoutState.PAID)
+        return CheckoutProgress(replace(known, transaction_id=transaction_id, purchased_at=at), CheckoutState.PAID)
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Raises CannotSell for a secret key, which belongs to no app, and for an app without a provider."""
@@ -352,16 +363,6 @@ def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] |
     found += [(one.purchased_at, one.id, one.product_id) for one in customer.purchases if one.store == store]
     fitting = [(at, id) for at, id, sold in found if product_id in (sold, without_plan(sold))]
     return (max(fitting)[1], max(fitting)[0]) if fitting else None
-
-
-def _progress(known: Checkout, standing: CheckoutState, *, expired: bool = False) -> CheckoutProgress:
-    return CheckoutProgress(
-        standing=standing,
-        expired=expired,
-        product_id=known.product_id,
-        transaction_id=known.transaction_id,
-        purchased_at=known.purchased_at,
-    )
 
 
 async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:

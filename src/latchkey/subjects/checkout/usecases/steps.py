@@ -3,12 +3,11 @@ refused."""
 
 from dataclasses import dataclass
 
-from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.rate_limits import RecentCounts
-from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm
-from latchkey.subjects.projects.usecases import load_app
+from latchkey.stores.selling import CheckoutState
+from latchkey.subjects.checkout.storage import Checkout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,34 +26,11 @@ class CheckoutRequest:
     flow: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    id: str
-    page: HostedPage | PaymentForm
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutProgress:
-    """How a checkout stands."""
-
-    standing: CheckoutState
-    expired: bool
-    product_id: str
-    # Once it was paid.
-    transaction_id: str | None = None
-    purchased_at: Ms | None = None
-
-
 @dataclass(frozen=True, slots=True)
-class Branding:
-    app_id: str
-    app_name: str
-    support_email: str | None
-
-
-async def branding_of(database: Database, project_id: str, app_id: str) -> Branding:
-    app = await load_app(database, project_id, app_id)
-    return Branding(app.id, app.details.get("app_name") or app.name, app.details.get("support_email"))
+class CheckoutProgress:
+    checkout: Checkout
+    state: CheckoutState
+    expired: bool = False
 
 
 # Somebody who changes their mind a few times.

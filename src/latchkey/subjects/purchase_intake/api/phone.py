@@ -21,7 +21,6 @@ from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.offerings.render import product_entitlement_mapping
 from latchkey.subjects.purchase_intake.api.receipts import INVALID_RECEIPT
 from latchkey.subjects.purchase_intake.usecases.phone_requests import (
-    AskedOffer,
     account_token,
     may_restore,
     sign_offers,
@@ -164,7 +163,7 @@ async def post_offers(request: Request, services: Provided, caller: AppWriteKey,
     row = await services.reader.read(caller.project_id, new.app_user_id)
     customer = look_at(row, services.now()).customer if row is not None else None
     token = account_token(new.app_user_id, storekit_1=_is_storekit_1(exchange))
-    asked = [AskedOffer(one.offer_id, one.product_id) for one in new.generate_offers]
+    asked = [(offer.offer_id, offer.product_id) for offer in new.generate_offers]
     signed = await sign_offers(services.stores, caller.project_id, caller.app_id, customer, token, asked)
     return reply(SignedOffers(offers=signed))
 

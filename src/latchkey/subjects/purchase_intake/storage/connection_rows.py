@@ -143,19 +143,5 @@ def _found(row: Record | None) -> StoreConnection | None:
 
 
 def _connection(row: Record) -> StoreConnection:
-    return StoreConnection(
-        project_id=row["project_id"],
-        app_id=row["app_id"],
-        store=row["store"],
-        version=row["version"],
-        credentials=row["credentials"],
-        shown=None if row["shown"] is None else json.decode(row["shown"]),
-        saved_at=row["saved_at"],
-        check_result=row["check_result"],
-        check_message=row["check_message"],
-        checked_at=row["checked_at"],
-        url_token=row["url_token"],
-        first_notified_at=row["first_notified_at"],
-        last_notified_at=row["last_notified_at"],
-        history_read_to=row["history_read_to"],
-    )
+    shown = None if row["shown"] is None else json.decode(row["shown"])
+    return StoreConnection(**{name: row[name] for name in StoreConnection.__slots__ if name != "shown"}, shown=shown)

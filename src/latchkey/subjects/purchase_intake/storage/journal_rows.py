@@ -8,6 +8,7 @@ if the worker dies, the entry is due again when that moment has passed.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import fields
 
 from msgspec import json
 
@@ -41,23 +42,10 @@ def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncCon
 
 async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
     """The ids of those that are new, by project, app and external id."""
-    rows = await connection.fetch(
-        _FILE,
-        [one.project_id for one in entries],
-        [one.app_id for one in entries],
-        [one.store for one in entries],
-        [one.source for one in entries],
-        [one.external_id for one in entries],
-        [one.kind for one in entries],
-        [one.environment for one in entries],
-        [one.subject for one in entries],
-        [one.occurred_at for one in entries],
-        [one.received_at for one in entries],
-        [json.encode(one.checked) for one in entries],
-        [one.payload for one in entries],
-        [one.next_at for one in entries],
-        [one.app_user_id for one in entries],
-    )
+    # In the order of the query's parameters.
+    columns = {field.name: [getattr(entry, field.name) for entry in entries] for field in fields(NewEntry)}
+    columns["checked"] = [json.encode(checked) for checked in columns["checked"]]
+    rows = await connection.fetch(_FILE, *columns.values())
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
@@ -109,18 +97,8 @@ async def page(
     connection: Connection, project_id: str, before: int | None, wanted: JournalFilter, limit: int
 ) -> list[JournalEntry]:
     """Newest first."""
-    rows = await connection.fetch(
-        _LIST,
-        project_id,
-        before,
-        wanted.app_id,
-        wanted.status,
-        wanted.kind,
-        wanted.subject,
-        wanted.since,
-        wanted.until,
-        limit,
-    )
+    filters = (wanted.app_id, wanted.status, wanted.kind, wanted.subject, wanted.since, wanted.until)
+    rows = await connection.fetch(_LIST, project_id, before, *filters, limit)
     return [_entry(row) for row in rows]
 
 
@@ -148,25 +126,4 @@ async def prune(connection: Connection, before: Ms) -> bool:
 
 
 def _entry(row: Record) -> JournalEntry:
-    return JournalEntry(
-        id=row["id"],
-        project_id=row["project_id"],
-        app_id=row["app_id"],
-        store=row["store"],
-        source=row["source"],
-        external_id=row["external_id"],
-        kind=row["kind"],
-        environment=row["environment"],
-        subject=row["subject"],
-        occurred_at=row["occurred_at"],
-        received_at=row["received_at"],
-        checked=json.decode(row["checked"]),
-        payload=row["payload"],
-        status=row["status"],
-        attempts=row["attempts"],
-        next_at=row["next_at"],
-        finished_at=row["finished_at"],
-        message=row["message"],
-        app_user_id=row["app_user_id"],
-        event_ids=tuple(row["event_ids"] or ()),
-    )
+    return JournalEntry(**{**row, "checked": json.decode(row["checked"]), "event_ids": tuple(row["event_ids"])})

@@ -1,6 +1,7 @@
-"""Signatures for promotional offers of the App Store. Apple lets a customer redeem such an offer only with one."""
+"""What a phone asks for beside its receipts: signatures for promotional offers of the App Store, and whether its user
+could restore a purchase."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 from latchkey.domain.customers import identity
@@ -26,10 +27,8 @@ NOT_ELIGIBLE = 7232
 NO_SIGNING_KEY = 7234
 
 
-@dataclass(frozen=True, slots=True)
-class AskedOffer:
-    offer_id: str
-    product_id: str
+# Its id, and that of the product.
+Offer = tuple[str, str]
 
 
 def account_token(app_user_id: str, *, storekit_1: bool) -> str:
@@ -49,7 +48,7 @@ async def sign_offers(
     app_id: str | None,
     customer: Customer | None,
     token: str,
-    asked: list[AskedOffer],
+    asked: Sequence[Offer],
 ) -> list[SignedOffer]:
     """A signature for each offer. Only for a customer with a subscription of the App Store on record: an app's public
     key is no secret, and without this rule anybody could have discounts signed."""
@@ -58,37 +57,27 @@ async def sign_offers(
     credentials = app.credentials if app is not None and app.store == STORE else None
     if not isinstance(credentials, AppleCredentials):
         reason = "This app is not connected to the App Store, so its offers cannot be signed."
-        return [_refused(one, NO_SIGNING_KEY, reason) for one in asked]
+        return [_refused(offer, NO_SIGNING_KEY, reason) for offer in asked]
     if customer is None or not any(one.store == STORE for one in customer.subscriptions):
         reason = "Promotional offers are for customers who have or had a subscription in the App Store."
-        return [_refused(one, NOT_ELIGIBLE, reason, credentials.key_id) for one in asked]
+        return [_refused(offer, NOT_ELIGIBLE, reason, credentials.key_id) for offer in asked]
     now = connections.now()
     signed = []
-    for one in asked:
-        made = sign_offer(
-            credentials,
-            product_id=one.product_id,
-            offer_id=one.offer_id,
-            account_token=token,
-            nonce=uuid4(),
-            now=now,
+    for offer_id, product_id in asked:
+        nonce = uuid4()
+        signature = sign_offer(
+            credentials, product_id=product_id, offer_id=offer_id, account_token=token, nonce=nonce, now=now
         )
-        data = SignatureData(nonce=str(made.nonce), signature=made.signature, timestamp=made.timestamp)
+        data = SignatureData(nonce=str(nonce), signature=signature, timestamp=now)
         signed.append(
-            SignedOffer(key_id=made.key_id, offer_id=one.offer_id, product_id=one.product_id, signature_data=data)
+            SignedOffer(key_id=credentials.key_id, offer_id=offer_id, product_id=product_id, signature_data=data)
         )
     return signed
 
 
-def _refused(asked: AskedOffer, code: int, message: str, key_id: str = "") -> SignedOffer:
+def _refused(offer: Offer, code: int, message: str, key_id: str = "") -> SignedOffer:
     error = SignatureError(code=code, message=message)
-    return SignedOffer(key_id=key_id, offer_id=asked.offer_id, product_id=asked.product_id, signature_error=error)
-
-
-# Whether a user could restore the purchase that a phone shows. Nothing is changed and nothing is kept.
-
-
-NOT_NOW = "The store cannot be asked now."
+    return SignedOffer(key_id=key_id, offer_id=offer[0], product_id=offer[1], signature_error=error)
 
 
 async def may_restore(
@@ -100,7 +89,8 @@ async def may_restore(
     app_user_id: str,
     token: str,
 ) -> bool:
-    """The receipt is verified as if it were posted. True if all its purchases are free, or may go to this user."""
+    """The receipt is verified as if it were posted. True if all its purchases are free, or may go to this user. Nothing
+    is changed and nothing is kept."""
     keys = await _purchases(connections, project_id, app_id, store, token)
     return all([await _may_have(connections, reader, project_id, app_user_id, key) for key in keys])
 
@@ -124,7 +114,7 @@ async def _purchases(
     except errors.InvalidReceipt as error:
         raise RejectedReceipt(error.message, param="fetch_token") from error
     except errors.StoreError as error:
-        raise CannotCheck(NOT_NOW) from error
+        raise CannotCheck("The store cannot be asked now.") from error
     return [(one.snapshot.store, one.snapshot.id) for one in reading.seen]
 
 
