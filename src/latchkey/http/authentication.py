@@ -11,8 +11,9 @@ as the type of a parameter:
 """
 
 import hashlib
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -106,9 +107,10 @@ def address_of(exchange: Exchange, services: Services) -> str:
     )
 
 
-def require_scope(caller: Caller, scope: Scope) -> None:
-    if scope not in caller.scopes:
-        raise Forbidden(f"This key lacks the scope '{scope}'.")
+def require_scope(caller: Caller, *scopes: Scope) -> None:
+    """One of these."""
+    if caller.scopes.isdisjoint(scopes):
+        raise Forbidden(f"This key lacks the scope '{scopes[-1]}'.")
 
 
 def require_secret(caller: Caller) -> None:
@@ -127,58 +129,44 @@ documented = Depends(_bearer)
 _Documented = Annotated[HTTPAuthorizationCredentials | None, documented]
 
 
-class SecretKey:
-    """A dependency: a secret key with this scope."""
+Dependency: TypeAlias = Callable[..., Awaitable[Caller]]
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope: Scope = scope
 
-    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+def secret_key(scope: Scope) -> Dependency:
+    """A secret key with this scope."""
+
+    async def caller(request: Request, services: Provided, _: _Documented) -> Caller:
         caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
-        require_scope(caller, self._scope)
+        require_scope(caller, scope)
         return caller
 
-
-class ProjectKey:
-    """A dependency: a secret key with this scope, of the project in the path."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope: Scope = scope
-
-    async def __call__(
-        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
-    ) -> Caller:
-        return await project_caller(request.scope[SCOPE_KEY], services, self._scope, project_id)
+    return caller
 
 
-class ProjectChartsKey:
-    """A dependency: a secret key of the project in the path that may read charts. They show nothing that cannot be
-    computed from what the scope `read` shows, so that is enough; a key with `charts` alone reads nothing else."""
+def project_key(*scopes: Scope) -> Dependency:
+    """A secret key with one of these scopes, of the project in the path."""
 
-    async def __call__(
-        self, request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
+    async def caller(
+        request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
     ) -> Caller:
         caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
-        if "read" not in caller.scopes:
-            require_scope(caller, "charts")
+        require_scope(caller, *scopes)
         require_project(caller, project_id)
         return caller
 
+    return caller
 
-class PublicOrSecretKey:
-    """A dependency: any key; a secret one must have this scope."""
 
-    def __init__(self, scope: Scope, *, receipt: bool = False) -> None:
-        self._scope: Scope = scope
-        self._receipt = receipt
+def any_key(scope: Scope, *, receipt: bool = False) -> Dependency:
+    """Any key; a secret one must have this scope."""
 
-    async def __call__(self, request: Request, services: Provided, _: _Documented) -> Caller:
+    async def caller(request: Request, services: Provided, _: _Documented) -> Caller:
         app_user_id = request.path_params.get("app_user_id")
-        return await app_caller(
-            request.scope[SCOPE_KEY], services, self._scope, app_user_id=app_user_id, receipt=self._receipt
-        )
+        return await app_caller(request.scope[SCOPE_KEY], services, scope, app_user_id=app_user_id, receipt=receipt)
+
+    return caller
 
 
 async def caller_of(
@@ -197,14 +185,6 @@ async def caller_of(
     return caller
 
 
-async def project_caller(exchange: Exchange, services: Services, scope: Scope, project_id: str) -> Caller:
-    caller = await caller_of(exchange, services)
-    require_secret(caller)
-    require_scope(caller, scope)
-    require_project(caller, project_id)
-    return caller
-
-
 async def app_caller(
     exchange: Exchange, services: Services, scope: Scope, *, app_user_id: str | None = None, receipt: bool = False
 ) -> Caller:
@@ -214,11 +194,12 @@ async def app_caller(
     return caller
 
 
-ReadKey = Annotated[Caller, Depends(ProjectKey("read"))]
-WriteKey = Annotated[Caller, Depends(ProjectKey("write"))]
-ChartsKey = Annotated[Caller, Depends(ProjectChartsKey())]
-SecretReadKey = Annotated[Caller, Depends(SecretKey("read"))]
-SecretWriteKey = Annotated[Caller, Depends(SecretKey("write"))]
-AppReadKey = Annotated[Caller, Depends(PublicOrSecretKey("read"))]
-AppWriteKey = Annotated[Caller, Depends(PublicOrSecretKey("write"))]
-ReceiptKey = Annotated[Caller, Depends(PublicOrSecretKey("write", receipt=True))]
+ReadKey = Annotated[Caller, Depends(project_key("read"))]
+WriteKey = Annotated[Caller, Depends(project_key("write"))]
+# Charts can be computed from what the scope `read` shows. A key with `charts` alone reads nothing else.
+ChartsKey = Annotated[Caller, Depends(project_key("read", "charts"))]
+SecretReadKey = Annotated[Caller, Depends(secret_key("read"))]
+SecretWriteKey = Annotated[Caller, Depends(secret_key("write"))]
+AppReadKey = Annotated[Caller, Depends(any_key("read"))]
+AppWriteKey = Annotated[Caller, Depends(any_key("write"))]
+ReceiptKey = Annotated[Caller, Depends(any_key("write", receipt=True))]

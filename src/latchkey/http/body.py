@@ -19,11 +19,6 @@ class RepeatedFieldError(Exception):
         self.name = name[:100]
 
 
-def check_distinct(text: str) -> None:
-    """Raises RepeatedFieldError. The text must be valid JSON."""
-    _decode(text)
-
-
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
@@ -32,9 +27,11 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_decode = JSONDecoder(object_pairs_hook=_fields, parse_int=float).decode
+# Raises RepeatedFieldError. The text must be valid JSON.
+check_distinct = JSONDecoder(object_pairs_hook=_fields, parse_int=float).decode
 
 LIMIT = 1024 * 1024
+_TOO_LARGE = f"The body is larger than {LIMIT:,} bytes."
 # Paths whose bodies are not ours to check: the store's adapter does.
 RAW = "/incoming/"
 # No body of ours is deeper than 5; the limit only has to be well below the interpreter's own.
@@ -82,7 +79,7 @@ class CheckedBody:
 
     async def _read(self) -> bytes | None:
         if self._announced.isdigit() and int(self._announced) > LIMIT:
-            raise too_large()
+            raise BodyTooLarge(_TOO_LARGE)
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -92,7 +89,7 @@ class CheckedBody:
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > LIMIT:
-                raise too_large()
+                raise BodyTooLarge(_TOO_LARGE)
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return b"".join(chunks)
@@ -107,10 +104,6 @@ async def check_body(request: Request) -> None:
     route = request.scope["route"]
     if body and isinstance(route, APIRoute) and route.body_field is None and json.decode(body) not in ({}, None):
         raise MalformedBody("This takes no body: leave it empty.")
-
-
-def too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"The body is larger than {LIMIT:,} bytes.")
 
 
 def check_content_type(value: bytes | None) -> None:

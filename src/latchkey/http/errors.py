@@ -17,9 +17,10 @@ ApiError
 ├── Unprocessable              422  not possible in the current state
 ├── TooManyRequests            429  the key's rate limit is used up
 ├── Failure                    500  an error of the service; the log has the details
-├── Unavailable                503  an error of the service that is likely temporary
-├── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
-└── StoreUnavailable           503  a store that had to be asked cannot be reached
+│   └── Unavailable            503  an error of the service that is likely temporary
+│       ├── StoreUnavailable   503  a store that had to be asked cannot be reached
+│       └── StillPreparing     503  what was asked for is being prepared
+└── StoreNotConnected          503  a receipt of a store that is not connected yet; the phone keeps the purchase
 
 An error knows both of its bodies; the path alone decides which one is sent. The errors derive from Starlette's
 HTTPException because FastAPI lets only those pass while it reads a body.
@@ -61,24 +62,28 @@ class ApiError(HTTPException):
     code: int = 7226
     type: V2ErrorType = "invalid_request"
     retryable: ClassVar[bool] = False
+    # When to send the request again.
+    retry_after_ms: int | None = None
+    message: str = ""
 
     def __init__(
         self,
-        message: str,
+        message: str = "",
         *,
         code: int | None = None,
         type: V2ErrorType | None = None,
         param: str | None = None,
-        headers: dict[str, str] | None = None,
-        backoff_ms: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry_after_ms: int | None = None,
         attribute_errors: Sequence[RejectedAttribute] | None = None,
     ) -> None:
-        super().__init__(self.status, message, headers)
-        self.message = _clipped(message, LONGEST_MESSAGE)
+        self.message = _clipped(message or self.message, LONGEST_MESSAGE)
+        self.retry_after_ms = wait = retry_after_ms or self.retry_after_ms
+        retry = {} if wait is None else {"retry-after": str(-(-wait // 1000))}
+        super().__init__(self.status, self.message, {**retry, **(headers or {})})
         self.code = code if code is not None else self.code
         self.type = type if type is not None else self.type
         self.param = None if param is None else _clipped(param, LONGEST_PARAM)
-        self.backoff_ms = backoff_ms
         self.attribute_errors = attribute_errors
 
     def body(self, version: Version, request_id: str) -> bytes:
@@ -97,7 +102,7 @@ class ApiError(HTTPException):
                 message=message,
                 retryable=self.retryable,
                 param=self.param if self.param is not None else UNSET,
-                backoff_ms=self.backoff_ms if self.backoff_ms is not None else UNSET,
+                backoff_ms=self.retry_after_ms if self.retry_after_ms is not None else UNSET,
             )
         )
 
@@ -143,9 +148,7 @@ class Forbidden(ApiError):
 class NoSuchPath(ApiError):
     status = 404
     type = "resource_missing"
-
-    def __init__(self, message: str = "There is nothing at this path. /openapi.json lists all paths.") -> None:
-        super().__init__(message)
+    message = "There is nothing at this path. /openapi.json lists all paths."
 
 
 class Missing(ApiError):
@@ -171,14 +174,8 @@ class UnderWay(ApiError):
     status = 409
     type = "idempotency_error"
     retryable = True
-
-    def __init__(self, param: str) -> None:
-        super().__init__(
-            "A request with this key is under way. Send it again in a moment, to get its reply.",
-            param=param,
-            headers={"retry-after": "1"},
-            backoff_ms=1000,
-        )
+    retry_after_ms = 1_000
+    message = "A request with this key is under way. Send it again in a moment, to get its reply."
 
 
 class BodyTooLarge(ApiError):
@@ -201,12 +198,8 @@ class TooManyRequests(ApiError):
     retryable = True
 
     def __init__(self, retry_after_ms: int, reason: str = "This key has used up its requests for now.") -> None:
-        seconds = max(1, -(-retry_after_ms // 1000))
-        super().__init__(
-            f"{reason} Try again in {seconds} s.",
-            headers={"retry-after": str(seconds)},
-            backoff_ms=max(1, retry_after_ms),
-        )
+        wait = max(1, retry_after_ms)
+        super().__init__(f"{reason} Try again in {-(-wait // 1000)} s.", retry_after_ms=wait)
 
 
 class Failure(ApiError):
@@ -214,23 +207,13 @@ class Failure(ApiError):
     code = 7110
     type = "server_error"
     retryable = True
-
-    def __init__(self) -> None:
-        super().__init__("An unexpected error in the service. Try again, and if it stays, quote the request id.")
+    message = "An unexpected error in the service. Try again, and if it stays, quote the request id."
 
 
-class Unavailable(ApiError):
+class Unavailable(Failure):
     status = 503
-    code = 7110
-    type = "server_error"
-    retryable = True
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The service cannot answer right now. Try again in a moment.",
-            headers={"retry-after": "1"},
-            backoff_ms=1000,
-        )
+    retry_after_ms = 1_000
+    message = "The service cannot answer right now. Try again in a moment."
 
 
 class StoreNotConnected(ApiError):
@@ -240,30 +223,15 @@ class StoreNotConnected(ApiError):
     code = 7101
     type = "store_error"
     retryable = True
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, headers={"retry-after": "60"}, backoff_ms=60_000)
+    retry_after_ms = 60_000
 
 
-class StoreUnavailable(ApiError):
-    status = 503
+class StoreUnavailable(Unavailable):
     code = 7101
-    type = "server_error"
-    retryable = True
-
-    def __init__(self, message: str, retry_after_ms: int | None) -> None:
-        wait = max(retry_after_ms or 0, _STORE_PAUSE_MS)
-        super().__init__(message, headers={"retry-after": str(-(-wait // 1000))}, backoff_ms=wait)
 
 
-class StillPreparing(ApiError):
-    status = 503
-    code = 7110
-    type = "server_error"
-    retryable = True
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, headers={"retry-after": "30"}, backoff_ms=30_000)
+class StillPreparing(Unavailable):
+    retry_after_ms = 30_000
 
 
 def from_refusal(refusal: Refusal) -> ApiError:
@@ -281,7 +249,7 @@ def from_refusal(refusal: Refusal) -> ApiError:
         case StoreRefused():
             return Unprocessable(refusal.message, param=refusal.param, type="store_error", code=7101)
         case StoreUnreachable():
-            return StoreUnavailable(refusal.message, refusal.retry_after_ms)
+            return StoreUnavailable(refusal.message, retry_after_ms=max(refusal.retry_after_ms or 0, _STORE_PAUSE_MS))
         case NotReady():
             return StillPreparing(refusal.message)
         case OwnedByAnother():

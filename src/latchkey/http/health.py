@@ -14,7 +14,7 @@ from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
 from latchkey.http.errors import Missing, Unauthenticated
 from latchkey.http.exchange import SCOPE_KEY, WATCH_KEY
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
+from latchkey.http.services import Provided, Services
 from latchkey.observability.peer_metrics import CONTENT_TYPE
 from latchkey.observability.watch import Watch
 from latchkey.settings import STOPPING
@@ -48,10 +48,15 @@ async def healthz() -> Response:
 )
 async def readyz(request: Request, services: Provided) -> Response:
     """The database answers, has the schema this version expects, and accepts changes. The process is not stopping."""
-    if STOPPING in request.scope:
-        return reply(Health(status="not_ready", reason="This process is stopping."), 503)
+    reason = "This process is stopping." if STOPPING in request.scope else await _trouble(services)
+    if reason is not None:
+        return reply(Health(status="not_ready", reason=reason), 503)
+    return reply(Health(status="ok", restarting=services.restarting() or UNSET))
+
+
+async def _trouble(services: Services) -> str | None:
     if services.database.trouble is not None:
-        return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
+        return _NO_PRIMARY
     writing = False
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -61,19 +66,16 @@ async def readyz(request: Request, services: Provided) -> Response:
             writing = True
             await services.write_probe.check()
     except NoPrimaryError:
-        return reply(Health(status="not_ready", reason=_NO_PRIMARY), 503)
+        return _NO_PRIMARY
     except REFUSES_WRITES:
-        reason = "The database takes no changes: its disk is full, or it is read-only."
-        return reply(Health(status="not_ready", reason=reason), 503)
+        return "The database takes no changes: its disk is full, or it is read-only."
     except PASSING as error:
-        unconfirmed = writing and isinstance(error, TimeoutError)
-        return reply(Health(status="not_ready", reason=_UNCONFIRMED if unconfirmed else _SILENT), 503)
+        return _UNCONFIRMED if writing and isinstance(error, TimeoutError) else _SILENT
     except RestoredError:
-        reason = "The database was restored from a backup. The operator must run `latchkey admin after-restore`."
-        return reply(Health(status="not_ready", reason=reason), 503)
+        return "The database was restored from a backup. The operator must run `latchkey admin after-restore`."
     except StorageError:
-        return reply(Health(status="not_ready", reason="The database's schema is not the one expected."), 503)
-    return reply(Health(status="ok", restarting=services.restarting() or UNSET))
+        return "The database's schema is not the one expected."
+    return None
 
 
 @router.get("/metrics")

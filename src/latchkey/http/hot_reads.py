@@ -41,7 +41,7 @@ from latchkey.http.vendor_shape import is_vendors
 from latchkey.subjects.customers.render import customer_v2, subscriber_v1
 from latchkey.wire.v1 import Subscriber, SubscriberResponse
 
-_encode_etag = json.Encoder().encode
+_encode = json.Encoder().encode
 # The end of the paths whose replies have a tag. The subscriber itself is a hot read and has its own way.
 _TAGGED = (b"/offerings", b"/virtual_currencies", b"/product_entitlement_mapping")
 
@@ -52,7 +52,7 @@ def etag_of(body: bytes) -> bytes:
 
 def etag_of_subscriber(subscriber: Subscriber) -> bytes:
     """Of all that an app reads. The time of the request is in a header, and no SDK reads `last_seen`."""
-    return etag_of(_encode_etag(structs.replace(subscriber, last_seen="")))
+    return etag_of(_encode(structs.replace(subscriber, last_seen="")))
 
 
 def is_tagged(exchange: Exchange) -> bool:
@@ -146,8 +146,6 @@ def _country(value: bytes | None) -> str | None:
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
 V2_ROUTE = "/v2/projects/{project_id}/customers/{customer_id}"
 
-_encode_reads = json.Encoder().encode
-
 
 class Reads:
     def __init__(self, services: Services) -> None:
@@ -196,7 +194,7 @@ class Reads:
             exchange.etag = etag_of_subscriber(shown.subscriber)
             if known == exchange.etag:
                 return 304, b""
-        return status, _encode_reads(shown)
+        return status, _encode(shown)
 
     async def customer(self, exchange: Exchange, project_id: str, customer_id: str) -> tuple[int, bytes]:
         problem = problem_with(customer_id)
@@ -212,7 +210,7 @@ class Reads:
         view = view_for_v2(answer.row, self._now())
         self._note(exchange, caller, view)
         exchange.sequence = view.customer.sequence
-        return 200, _encode_reads(customer_v2.customer(view))
+        return 200, _encode(customer_v2.customer(view))
 
     def _ask(self, exchange: Exchange, app_user_id: str, problem: str | None) -> Coroutine[Any, Any, ReadResult]:
         """An invalid id is not looked up; the request is still authenticated and counted."""
