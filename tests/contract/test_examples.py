@@ -16,8 +16,7 @@ import pytest
 from msgspec import json, structs
 
 from latchkey.database.pool import Database
-from latchkey.domain.events.customer_event import EventType
-from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.events.customer_event import Dialect, EventType
 from latchkey.http.openapi import stem
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.stripe.adapter import StripeAdapter

@@ -18,8 +18,8 @@ from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms
 from latchkey.domain.purchases.purchase import PurchaseKind
-from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
+from latchkey.engine.reads import CustomerView
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.event import Entitlement

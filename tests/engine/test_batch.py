@@ -9,8 +9,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import newcomer
 from latchkey.engine.admission import Caller, Limited
 from latchkey.engine.batch import Batch
-from latchkey.engine.customer_view import look_at
-from latchkey.engine.reads import Reader, ReadResult
+from latchkey.engine.reads import Reader, ReadResult, look_at
 from latchkey.engine.storage import records as customers
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.subjects.api_keys.usecases import create_secret_key

@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from latchkey.domain.customers.customer import LastSeen
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.state import UNSEEN, decode_for_reading, encode, struct_of
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1

@@ -9,8 +9,8 @@ from msgspec import Struct, ValidationError, json
 from latchkey.database.errors import StateVersionError
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY
-from latchkey.engine.customer_view import CustomerView, look_at, view_for_reading
 from latchkey.engine.due_transitions import next_due_at
+from latchkey.engine.reads import CustomerView, look_at, view_for_reading
 from latchkey.engine.storage.read_rows import StoredRow
 from latchkey.engine.storage.state import STEPS, VERSION, StateFormat, decode, decode_for_reading, encode
 from latchkey.subjects.customers.render import customer_v2 as v2

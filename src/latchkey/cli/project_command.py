@@ -15,8 +15,7 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption, databas
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import CustomerView, look_at
-from latchkey.engine.reads import Reader
+from latchkey.engine.reads import CustomerView, Reader, look_at
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
 from latchkey.settings import Settings, load

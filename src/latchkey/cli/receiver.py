@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli.data_folder import Connection, DataFolder, read_json
-from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.bridge_script import is_this_machine

@@ -35,15 +35,14 @@ from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.stores.test_store.billing import latest_moment
 from latchkey.engine import missing_rates
 from latchkey.engine.batch import Batch, Steps
-from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.writes import write_at_once
-from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, newcomer
-from latchkey.engine.unreported_renewals import may_wait, unheard
+from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, may_wait, newcomer, unheard
 from latchkey.spans import Span
 from latchkey.wire.event import Event
 

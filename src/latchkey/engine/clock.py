@@ -22,8 +22,7 @@ from latchkey.engine.due_work import Lookout, in_turns
 from latchkey.engine.storage import records, scans
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
-from latchkey.engine.unit_of_work import UnitOfWork
-from latchkey.engine.unreported_renewals import passes_until, unheard
+from latchkey.engine.unit_of_work import UnitOfWork, passes_until, unheard
 
 # How long one page may scan. Together with its other work a page stays under its 200 ms.
 SECONDS = 0.08

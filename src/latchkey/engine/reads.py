@@ -10,6 +10,7 @@ so a revoked key is refused at once.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -17,13 +18,18 @@ from msgspec.structs import replace
 
 from latchkey.database.errors import InvalidValueError, NodeAwayError
 from latchkey.database.pool import Database
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer, LastSeen, own_now
+from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.leases import LeaseCount
 from latchkey.engine.admission import Caller, Limited, Verdict, caller_of, limited
 from latchkey.engine.batch import Batch
+from latchkey.engine.due_transitions import at_present
 from latchkey.engine.rate_limits import Leases
-from latchkey.engine.storage import read_rows
+from latchkey.engine.storage import read_rows, state
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import CachedKey, StoredRow
+from latchkey.wire.lifetime import LIFETIME_YEARS
 
 # The hash of a key, and the id of a customer in the key's project. None: only authenticate the key.
 KeyQuestion: TypeAlias = tuple[bytes, str | None]
@@ -147,3 +153,47 @@ def _by_key(questions: Sequence[KeyQuestion]) -> dict[bytes, list[int]]:
     for index, (key_hash, _) in enumerate(questions):
         of_key[key_hash].append(index)
     return of_key
+
+
+class CustomerView(Struct, frozen=True, gc=False):
+    """The input of rendering: a customer at an instant, with the catalog and the last visit."""
+
+    # The key of the customer's row.
+    key: int
+    customer: Customer
+    catalog: Catalog
+    # The customer's current time: that of its test clock, if it is on one.
+    now: Ms
+    last_seen: LastSeen
+
+
+def look_at(row: StoredRow, now: Ms) -> CustomerView:
+    """The customer including everything due by now, even if the clock role has not written it yet."""
+    customer = state.decode(row.state)
+    if row.clock_now is not None:
+        now = own_now(customer, row.clock_now)
+    if row.due_at is not None and row.due_at <= now:
+        customer = at_present(customer, row.catalog, now)
+    return CustomerView(row.key, customer, row.catalog, now, row.last_seen)
+
+
+def view_for_reading(
+    row: StoredRow, now: Ms, decode: Callable[[bytes], Customer] = state.decode_for_reading
+) -> CustomerView:
+    """The same for rendering only, and faster; see `state.decode_for_reading`."""
+    if row.clock_now is not None or (row.due_at is not None and row.due_at <= now):
+        return look_at(row, now)
+    return CustomerView(row.key, decode(row.state), row.catalog, now, row.last_seen)
+
+
+def view_for_v2(row: StoredRow, now: Ms) -> CustomerView:
+    return view_for_reading(row, now, state.decode_for_v2)
+
+
+_LIFETIME = Duration(months=12 * LIFETIME_YEARS)
+
+
+# The same customers are read repeatedly.
+@lru_cache(maxsize=4096)
+def lifetime_end(purchased_at: Ms) -> Ms:
+    return add(purchased_at, _LIFETIME)

@@ -22,8 +22,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.user_id import problem_with
 from latchkey.engine.admission import Caller
 from latchkey.engine.changes import Change, unchanged
-from latchkey.engine.customer_view import CustomerView, look_at, view_for_reading, view_for_v2
-from latchkey.engine.reads import ReadResult
+from latchkey.engine.reads import CustomerView, ReadResult, look_at, view_for_reading, view_for_v2
 from latchkey.http.authentication import (
     admitted,
     check_refused_before,

@@ -6,7 +6,7 @@ from latchkey.domain.customers.promotion import DURATIONS, grant, product_of, re
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment
 from latchkey.domain.stores.test_store import actions
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.wire.v1 import Subscriber

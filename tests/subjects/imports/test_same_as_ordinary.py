@@ -14,7 +14,7 @@ from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase,
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.engine.changes import Change, Situation
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.state import decode

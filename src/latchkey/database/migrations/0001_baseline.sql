@@ -1483,7 +1483,7 @@ begin
             and (w.environment is null or w.environment = lower(n.environment))
             and (
                 w.event_types = '{}'
-                -- See domain/events/dialect.py.
+                -- See domain/events/customer_event.py.
                 or w.event_types && case when w.dialect = 'latchkey' then array[n.type] else n.vendor_selectors end
             )
             and (w.app_id is null or w.app_id = n.app_id)

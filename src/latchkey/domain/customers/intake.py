@@ -1,12 +1,19 @@
-"""Merges what a store reports into the customer: the purchase itself, and what follows from it."""
+"""Merges what a store reports into the customer: the purchase itself, and what follows from it; and temporary access
+while a store cannot be asked about a purchase."""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from latchkey.domain.catalog import without_plan
+from latchkey.domain.catalog import Catalog, Product, without_plan
 from latchkey.domain.customers.customer import Customer, put_purchase, with_purchase, with_subscription
-from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
+from latchkey.domain.instants import DAY, LATEST, Ms
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Subscription
+
+# One temporary grant of a product in this time: a receipt that never proves real must not give access day after day.
+AGAIN_AFTER: Ms = 30 * DAY
 
 
 def take_in(customer: Customer, seen: Subscription | Purchase, now: Ms) -> Customer:
@@ -42,3 +49,63 @@ def _resolve_temporary_grants(customer: Customer, new: tuple[tuple[str, Ms | Non
 def _same_product(one: str, other: str) -> bool:
     """With or without a base plan (`product:plan`): a temporary grant is for the product as the catalog names it."""
     return without_plan(one) == without_plan(other)
+
+
+def stand_in(
+    customer: Customer,
+    catalog: Catalog,
+    product_ids: Sequence[str],
+    now: Ms,
+    *,
+    store: str,
+    id: str,
+    app_id: str,
+    environment: Environment,
+) -> Purchase | None:
+    """The temporary grant for the first of these products that grants anything. The running one where there is one;
+    None where none may be given."""
+    for product_id in product_ids:
+        product = catalog.offered(product_id)
+        if product is None or not product.grants:
+            continue
+        earlier = [
+            one
+            for one in customer.purchases
+            if one.kind is PurchaseKind.TEMPORARY
+            and one.product_id == product.id
+            and one.purchased_at > now - AGAIN_AFTER
+        ]
+        running = next((one for one in earlier if (one.access_ends_at or 0) > now), None)
+        if earlier:
+            return running
+        return temporary_grant(product, now, store=store, id=id, environment=environment, app_id=app_id)
+    return None
+
+
+def withdrawn(customer: Customer, store: str, id: str, now: Ms) -> Customer:
+    """The store has answered: the temporary grant ends now. Without an event if the customer has the product anyway."""
+    given = customer.purchase(store, id)
+    if given is None or given.resolved_at is not None or (given.access_ends_at or 0) <= now:
+        return customer
+    held = [(one.current.product_id, one.access_ends_at) for one in customer.subscriptions]
+    held += [(one.product_id, one.access_ends_at or LATEST) for one in customer.purchases if one is not given]
+    if any(_same_product(bought, given.product_id) and ends_at > now for bought, ends_at in held):
+        return put_purchase(customer, replace(given, resolved_at=now))
+    return put_purchase(customer, replace(given, revoked_at=now))
+
+
+def temporary_grant(
+    product: Product, now: Ms, *, store: str, id: str, environment: Environment, app_id: str | None
+) -> Purchase:
+    """Names the product as the catalog does: a base plan that a phone made up must not make it another product."""
+    return Purchase(
+        kind=PurchaseKind.TEMPORARY,
+        store=store,
+        id=id,
+        product_id=product.id,
+        environment=environment,
+        app_id=app_id,
+        purchased_at=now,
+        ends_at=now + TEMPORARY_ACCESS,
+        price=Price(0, product.price.currency),
+    )

@@ -281,8 +281,8 @@ class _SubscriptionDiff:
         key = ("next product", status.next_product_id, status.as_of.at, status.as_of.revision)
         if status.next_product_id is not None:
             if status.next_product_id != current.product_id:
-                new = {"new_product_id": status.next_product_id, "price": None}
-                yield self._event(EventType.PRODUCT_CHANGE, status.as_of.at, *key, **new)
+                new = status.next_product_id
+                yield self._event(EventType.PRODUCT_CHANGE, status.as_of.at, *key, new_product_id=new, price=None)
         elif self._same_period():
             # Turning renewal off also calls the change off. Its event comes second, so that the last event says renewal
             # is off.

@@ -7,7 +7,7 @@ from typing import Any
 from latchkey.database.pool import Connection, Database
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import translates_errors
-from latchkey.domain.events.delivery_state import EventDelivery
+from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.partitions import PARTS_OF_EVENTS
 
@@ -108,17 +108,6 @@ async def deliveries(
     rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
     by_event: dict[str, list[EventDelivery]] = defaultdict(list)
     for row in rows:
-        by_event[row["event_id"]].append(
-            EventDelivery(
-                webhook_id=row["webhook_id"],
-                webhook_name=row["webhook_name"],
-                status=row["status"],
-                attempts=row["attempts"],
-                created_at=row["created_at"],
-                finished_at=row["finished_at"],
-                response_status=row["response_status"],
-                error=row["error"],
-                is_gone=row["is_gone"],
-            )
-        )
+        about = dict(row)
+        by_event[about.pop("event_id")].append(EventDelivery(**about))
     return by_event

@@ -11,14 +11,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.leases import Lease
 
 _USES = query("load_key_uses")
-
-
-async def uses_of(connection: Connection, key_ids: Sequence[str]) -> dict[str, Ms]:
-    if not key_ids:
-        return {}
-    return {row["key_id"]: row["used_at"] for row in await connection.fetch(_USES, list(key_ids))}
-
-
 _CREATE = query("create_key")
 _PAGE = query("list_keys")
 _FIND = query("find_key")
@@ -60,6 +52,12 @@ class ApiKey:
     @property
     def rules(self) -> KeyRules | None:
         return rules_of(self.expires_at, self.allowed_networks)
+
+
+async def uses_of(connection: Connection, key_ids: Sequence[str]) -> dict[str, Ms]:
+    if not key_ids:
+        return {}
+    return {row["key_id"]: row["used_at"] for row in await connection.fetch(_USES, list(key_ids))}
 
 
 async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
@@ -155,19 +153,5 @@ def _found(row: Record | None) -> ApiKey | None:
 
 
 def _key(row: Record) -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        project_id=row["project_id"],
-        app_id=row["app_id"],
-        kind=row["kind"],
-        name=row["name"],
-        scopes=tuple(row["scopes"]),
-        hint=row["hint"],
-        rate_limit=row["rate_limit"],
-        created_at=row["created_at"],
-        revoked_at=row["revoked_at"],
-        plaintext=row["plaintext"],
-        expires_at=row["expires_at"],
-        allowed_networks=tuple(row["allowed_networks"] or ()),
-        shape=row["shape"],
-    )
+    lists = {"scopes": tuple(row["scopes"]), "allowed_networks": tuple(row["allowed_networks"] or ())}
+    return ApiKey(**{**row, **lists})

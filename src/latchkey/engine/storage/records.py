@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
+from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -34,6 +36,8 @@ _KEEP_ENDINGS = query("keep_endings")
 _LOCK_ERASED = query("lock_erased_purchases")
 _DUE = query("customers_due")
 _POSTPONE = query("postpone_customer")
+_NEW_KEYS = query("new_customer_keys")
+_IMPORT = query("import_customers")
 
 PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
@@ -62,11 +66,10 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
     found = {}
     for row in rows:
         key = row["project_id"], row["id"]
-        one = by_key.get(key)
-        if one is None:
+        if key not in by_key:
             seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-            one = by_key[key] = Stored(row["id"], decode(row["state"]), seen)
-        found[row["project_id"], row["app_user_id"]] = one
+            by_key[key] = Stored(row["id"], decode(row["state"]), seen)
+        found[row["project_id"], row["app_user_id"]] = by_key[key]
     return found
 
 
@@ -106,20 +109,11 @@ async def ids_of_digests(connection: Any, asked: Sequence[tuple[str, str]]) -> d
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
     """The customers that were created; an id that another transaction has just taken is left out."""
-    rows = await connection.fetch(
-        _CREATE,
-        [one.project_id for one in newcomers],
-        [one.app_user_id for one in newcomers],
-        [one.test_clock_id for one in newcomers],
-        [encode(one) for one in newcomers],
-        [one.first_seen_at for one in newcomers],
-    )
     made = {(one.project_id, one.app_user_id): one for one in newcomers}
-    created = {}
-    for row in rows:
-        one = made[row["project_id"], row["app_user_id"]]
-        created[one.project_id, one.app_user_id] = Stored(row["id"], one, LastSeen(one.first_seen_at))
-    return created
+    rows = [(*ref, one.test_clock_id, encode(one), one.first_seen_at) for ref, one in made.items()]
+    found = await connection.fetch(_CREATE, *_columns(rows, 5))
+    keys = {(row["project_id"], row["app_user_id"]): row["id"] for row in found}
+    return {ref: Stored(key, made[ref], LastSeen(made[ref].first_seen_at)) for ref, key in keys.items()}
 
 
 async def add_ids(connection: Any, added: Sequence[tuple[str, str, int, Ms]]) -> None:
@@ -205,9 +199,7 @@ async def lock_credited(
     """The customer who was credited with the virtual currency of each purchase, by the ids of its credits and debits;
     None if erased."""
     wanted = [(place[0], movement, place) for place, ids in purchases.items() for movement in ids]
-    rows = await connection.fetch(
-        _LOCK_CREDITED, [project for project, _, _ in wanted], [movement for _, movement, _ in wanted]
-    )
+    rows = await connection.fetch(_LOCK_CREDITED, *_columns(wanted, 2))
     by_key = {(row["project_id"], row["id"]): Stored(row["id"], decode(row["state"])) for row in rows}
     by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
     found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
@@ -226,3 +218,33 @@ async def postpone(connection: Any, late: Stored, until: Ms) -> None:
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [[row[index] for row in rows] for index in range(width)]
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """One of the thousands of customers that an import or the demo creates."""
+
+    # With the currency transactions that its balances come from.
+    customer: Customer
+    next_due_at: Ms | None
+    last_seen: LastSeen
+
+
+def _row(newcomer: Newcomer) -> tuple[Any, ...]:
+    customer = newcomer.customer
+    state = encode(replace(customer, currency_transactions=()))
+    return customer.app_user_id, state, newcomer.next_due_at, customer.first_seen_at, *astuple(newcomer.last_seen)
+
+
+async def create_all(connection: Connection, project_id: str, newcomers: Sequence[Newcomer]) -> list[Stored]:
+    """In the order given: rows of customers, of their ids and e-mail addresses. An id that somebody else has
+    just taken breaks the transaction as a collision."""
+    if not newcomers:
+        return []
+    keys = [row["id"] for row in await connection.fetch(_NEW_KEYS, project_id, len(newcomers))]
+    stored = [Stored(key, one.customer, one.last_seen) for key, one in zip(keys, newcomers, strict=True)]
+    await connection.execute(_IMPORT, project_id, keys, *_columns([_row(one) for one in newcomers], 9))
+    named = [(project_id, id, one.key, one.customer.first_seen_at) for one in stored for id in one.customer.aliases]
+    await add_ids(connection, named)
+    await keep_emails(connection, [(project_id, one.key, email_of(one.customer)) for one in stored])
+    return stored

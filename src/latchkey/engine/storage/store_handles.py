@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+from msgspec import convert
+
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import DAY, Ms
@@ -67,26 +69,14 @@ async def save(
     what is known of a handle stays as it is."""
     if not told:
         return
-    last = {(one.project_id, one.store, _hash(one.handle)): (one, at) for one, at in told}
+    rows = {}
+    for one, at in told:
+        times = first_seen_at or at, at, one.check_at, one.acknowledge_at
+        key = one.project_id, one.store, _hash(one.handle)
+        rows[key] = (*key, one.handle, one.app_id, one.environment, one.store_id, one.kind, one.product_id, *times)
     # Always in this order: two transactions that write in different orders could wait for each other.
-    ordered = sorted(last.items(), key=lambda one: one[0])
-    await connection.execute(
-        _SAVE,
-        [project_id for (project_id, _, _), _ in ordered],
-        [store for (_, store, _), _ in ordered],
-        [hashed for (_, _, hashed), _ in ordered],
-        [one.handle for _, (one, _) in ordered],
-        [one.app_id for _, (one, _) in ordered],
-        [one.environment for _, (one, _) in ordered],
-        [one.store_id for _, (one, _) in ordered],
-        [one.kind for _, (one, _) in ordered],
-        [one.product_id for _, (one, _) in ordered],
-        [first_seen_at or at for _, (_, at) in ordered],
-        [at for _, (_, at) in ordered],
-        [one.check_at for _, (one, _) in ordered],
-        [one.acknowledge_at for _, (one, _) in ordered],
-        replace,
-    )
+    ordered = [rows[key] for key in sorted(rows)]
+    await connection.execute(_SAVE, *map(list, zip(*ordered, strict=True)), replace)
 
 
 async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
@@ -127,17 +117,4 @@ def _hash(handle: str) -> bytes:
 
 
 def _handle(row: Record) -> Handle:
-    return Handle(
-        project_id=row["project_id"],
-        app_id=row["app_id"],
-        store=row["store"],
-        handle=row["handle"],
-        environment=Environment(row["environment"]),
-        store_id=row["store_id"],
-        kind=row["kind"],
-        product_id=row["product_id"],
-        check_at=row["check_at"],
-        checks=row["checks"],
-        acknowledge_at=row["acknowledge_at"],
-        acknowledge_attempts=row["acknowledge_attempts"],
-    )
+    return convert(dict(row), Handle)

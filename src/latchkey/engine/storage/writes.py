@@ -15,7 +15,7 @@ from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.charts.period_rows import FailedRenewal, PeriodRow
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.events.dialect import vendor_selectors
+from latchkey.domain.events.customer_event import vendor_selectors
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import Stored, add_ids, email_of, keep_emails
 from latchkey.engine.storage.state import encode

@@ -22,7 +22,7 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access, purchase_status, summary_of
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.usecases import edits

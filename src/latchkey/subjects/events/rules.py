@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from latchkey.domain.events.delivery_state import EventDelivery
+from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 
 

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.subjects.catalog import render as catalog_render
 from latchkey.subjects.catalog.wire import Entitlement
 from latchkey.subjects.customers.render.customer_v2 import customer_path

@@ -15,8 +15,8 @@ from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.reference import has_transaction, possible_purchases
 from latchkey.domain.refusal import NotFound
-from latchkey.engine.customer_view import CustomerView
 from latchkey.engine.due_transitions import at_present
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage import scans
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects

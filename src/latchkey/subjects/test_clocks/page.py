@@ -24,7 +24,7 @@ from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store.orders import Action, ActionName, bought, refusal_of
 from latchkey.domain.user_id import problem_with
-from latchkey.engine.customer_view import CustomerView, look_at
+from latchkey.engine.reads import CustomerView, look_at
 from latchkey.subjects.events import usecases as events
 from latchkey.subjects.test_clocks import rules, usecases
 from latchkey.subjects.test_store import usecases as test_store

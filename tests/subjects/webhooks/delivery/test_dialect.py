@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from msgspec import json, structs
 
-from latchkey.domain.events.customer_event import EventType
-from latchkey.domain.events.dialect import Dialect, selected, vendor_type
+from latchkey.domain.events.customer_event import Dialect, EventType, selected, vendor_type
 from latchkey.subjects.webhooks.delivery.event_body import as_vendor, body_of
 from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test, sample
 from latchkey.wire.event import Event, continues

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.customers.temporary_access import temporary_grant
+from latchkey.domain.customers.intake import temporary_grant
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add
 from latchkey.domain.purchases.purchase import (

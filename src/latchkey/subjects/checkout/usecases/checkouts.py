@@ -21,8 +21,7 @@ from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.presented import has_offering
 from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import look_at
-from latchkey.engine.reads import Reader
+from latchkey.engine.reads import Reader, look_at
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
 from latchkey.stores.selling import (

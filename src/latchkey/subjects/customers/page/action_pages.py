@@ -13,7 +13,7 @@ from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import store_of
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.stores import adapter
 from latchkey.subjects.customers.page.profile_page import profile_page
 from latchkey.subjects.customers.usecases import edits, profile

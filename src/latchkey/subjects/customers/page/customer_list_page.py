@@ -8,7 +8,7 @@ from latchkey.dashboard.page import Needs, Pages, Visit, status_of
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.promotion import STORE
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
 from latchkey.subjects.money.usecases import TITLES

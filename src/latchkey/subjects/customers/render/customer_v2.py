@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
-from latchkey.engine.customer_view import CustomerView, lifetime_end
+from latchkey.engine.reads import CustomerView, lifetime_end
 from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.rules import ListedCustomer
 from latchkey.wire import v2

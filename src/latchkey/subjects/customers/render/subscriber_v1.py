@@ -15,7 +15,7 @@ from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine import render as engine_render
-from latchkey.engine.customer_view import CustomerView, lifetime_end
+from latchkey.engine.reads import CustomerView, lifetime_end
 from latchkey.wire import event, v1
 
 _URLS = {store.name: store.management_url for store in STORES.values() if store.management_url is not None}

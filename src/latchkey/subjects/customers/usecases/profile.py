@@ -12,15 +12,14 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.customers.subscription_timeline import FailedPayment, Past
-from latchkey.domain.events.delivery_state import EventDelivery
+from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import Store, store_of
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import CustomerView, look_at
-from latchkey.engine.reads import Reader
+from latchkey.engine.reads import CustomerView, Reader, look_at
 from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances

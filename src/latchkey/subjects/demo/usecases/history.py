@@ -16,14 +16,13 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
-from latchkey.engine.storage import newcomers
+from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import experiment_rows
 from latchkey.engine.storage.catalog.app_rows import APPS
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
-from latchkey.engine.storage.newcomers import Newcomer
 from latchkey.engine.storage.read_rows import load_projects
-from latchkey.engine.storage.records import Stored
+from latchkey.engine.storage.records import Newcomer, Stored
 from latchkey.engine.storage.writes import Writes, write
 from latchkey.engine.unit_of_work import UnitOfWork
 from latchkey.subjects.demo import storage
@@ -152,7 +151,7 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:
-    made = await newcomers.create(connection, project_id, history.newcomers)
+    made = await records.create_all(connection, project_id, history.newcomers)
     keys = [one.key for one in made]
     gathered = Writes(project_id)
     for writes in history.writes:

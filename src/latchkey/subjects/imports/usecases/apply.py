@@ -25,15 +25,12 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.store import store_of
 from latchkey.domain.stores.waits import check_at
 from latchkey.engine.due_transitions import Step, at_present, next_due_at
-from latchkey.engine.storage import newcomers as storage
 from latchkey.engine.storage import records
 from latchkey.engine.storage import store_handles as handles
-from latchkey.engine.storage.newcomers import Newcomer
-from latchkey.engine.storage.records import Owner, Stored
+from latchkey.engine.storage.records import Newcomer, Owner, Stored
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import Owned, TransactionOwner, Writes, coins, write
-from latchkey.engine.unit_of_work import UnitOfWork, purchase_keys
-from latchkey.engine.unreported_renewals import passes_until, unheard
+from latchkey.engine.unit_of_work import UnitOfWork, passes_until, purchase_keys, unheard
 from latchkey.subjects.imports.rules.imported_rates import with_rates, without_rate
 from latchkey.subjects.imports.rules.person import (
     ImportedPerson,
@@ -229,7 +226,7 @@ class Applier:
         if self.dry:
             stored = [Stored(-number, one.customer) for number, one in enumerate(made, start=1)]
         else:
-            stored = await storage.create(connection, self.project_id, made)
+            stored = await records.create_all(connection, self.project_id, made)
             await self._index(connection, stored, now)
         if self.told:
             for each in stored:

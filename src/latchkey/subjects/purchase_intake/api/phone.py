@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.customers.eligibility import intro_eligible
-from latchkey.engine.customer_view import look_at
+from latchkey.engine.reads import look_at
 from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
 from latchkey.http.errors import BadRequest, StoreNotConnected
 from latchkey.http.exchange import SCOPE_KEY, Exchange

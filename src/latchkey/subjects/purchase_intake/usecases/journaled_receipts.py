@@ -6,8 +6,7 @@ from hashlib import sha256
 from msgspec import Struct, json
 
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
-from latchkey.domain.customers.intake import take_in
-from latchkey.domain.customers.temporary_access import stand_in, withdrawn
+from latchkey.domain.customers.intake import stand_in, take_in, withdrawn
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import NotFound

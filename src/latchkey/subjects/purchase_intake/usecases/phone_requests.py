@@ -8,8 +8,7 @@ from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.engine.customer_view import look_at
-from latchkey.engine.reads import Reader
+from latchkey.engine.reads import Reader, look_at
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.engine.storage.records import PurchaseKey

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.reference import Kind
 from latchkey.engine.admission import Caller
-from latchkey.engine.customer_view import CustomerView
+from latchkey.engine.reads import CustomerView
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing, NoSuchPath

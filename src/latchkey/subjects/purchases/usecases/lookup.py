@@ -14,8 +14,7 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Changes
-from latchkey.engine.customer_view import CustomerView, look_at
-from latchkey.engine.reads import Reader
+from latchkey.engine.reads import CustomerView, Reader, look_at
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, json
 
-from latchkey.domain.events.customer_event import EventType
-from latchkey.domain.events.dialect import Dialect, vendor_type
+from latchkey.domain.events.customer_event import Dialect, EventType, vendor_type
 from latchkey.domain.stores.store import PROMOTIONAL
 from latchkey.wire.event import API_VERSION, Event, continues
 

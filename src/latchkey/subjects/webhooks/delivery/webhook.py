@@ -11,7 +11,7 @@ from typing import Any
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.database.transient_errors import transaction
-from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.webhooks.rules import WebhookHealth, corrected, resumed

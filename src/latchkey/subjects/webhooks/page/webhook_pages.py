@@ -12,7 +12,7 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address, curl, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
-from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid

@@ -8,7 +8,7 @@ from msgspec import Struct
 from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
-from latchkey.domain.events.dialect import Dialect, selected
+from latchkey.domain.events.customer_event import Dialect, selected
 from latchkey.domain.instants import Ms
 from latchkey.subjects.webhooks.rules import Replay, StartedReplay, Which
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 from typing import Any
 
 from latchkey.database.pool import Database
-from latchkey.domain.events.dialect import Dialect
+from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
 from latchkey.domain.refusal import Invalid, NotFound
