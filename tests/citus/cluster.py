@@ -186,9 +186,7 @@ class Server:
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
                 cwd=folder,
-                user=user.switch_uid,
-                group=user.switch_gid,
-                extra_groups=user.switch_groups,
+                **user.switch,
             )
         wait_until(lambda: ready(folder) or process.poll() is not None, f"{folder} did not start")
         assert process.poll() is None, folder.with_suffix(".log").read_text(errors="replace")
@@ -289,9 +287,7 @@ def _make(programs: Path, place: Path) -> None:
                 capture_output=True,
                 text=True,
                 cwd=made,
-                user=user.switch_uid,
-                group=user.switch_gid,
-                extra_groups=user.switch_groups,
+                **user.switch,
             )
             assert done.returncode == 0, done.stderr
             # A server without other processes goes on after an error.

@@ -5,8 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from latchkey.database.distribution.away import Away, is_of_a_node
-from latchkey.database.distribution.nodes import AGAIN_SECONDS, LINKS, NodeAddress, Nodes, address
+from latchkey.database.distribution.nodes import AGAIN_SECONDS, LINKS, Away, NodeAddress, Nodes, address, is_of_a_node
 from latchkey.database.errors import NodeAwayError
 from tests.patience import until
 

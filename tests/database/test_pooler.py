@@ -40,9 +40,7 @@ def pooler(database_url: str, short_folder: Path) -> Iterator[Pooler]:
         running.append(
             subprocess.Popen(
                 ["pgbouncer", "--quiet", str(config)],
-                user=user.switch_uid,
-                group=user.switch_gid,
-                extra_groups=user.switch_groups,
+                **user.switch,
             )
         )
         return f"postgresql://postgres@127.0.0.1:{port}{parts.path}"

@@ -123,9 +123,7 @@ class Node:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.data,
-                user=self._user.switch_uid,
-                group=self._user.switch_gid,
-                extra_groups=self._user.switch_groups,
+                **self._user.switch,
             )
         wait_until(self._is_up, lambda: self.log.read_text()[-2000:])
 
@@ -194,9 +192,7 @@ class Node:
             capture_output=True,
             text=True,
             cwd="/",
-            user=self._user.switch_uid,
-            group=self._user.switch_gid,
-            extra_groups=self._user.switch_groups,
+            **self._user.switch,
         )
         assert made.returncode == 0, f"{name}: {made.stderr}"
 

@@ -65,15 +65,13 @@ async def running_services(connection: Connection) -> dict[str, int]:
 
 
 async def begin(connection: Connection, server: DatabaseIdentity, now: Ms) -> Restore:
-    key = server.system_identifier, server.database_oid, server.timeline
-    row = await connection.fetchrow(_BEGIN, *key, now)
+    row = await connection.fetchrow(_BEGIN, *server, now)
     assert row is not None, "an insert or update returns its row"
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 
 async def finish(connection: Connection, server: DatabaseIdentity, now: Ms) -> None:
-    key = server.system_identifier, server.database_oid, server.timeline
-    await connection.execute(_FINISH, now, *key)
+    await connection.execute(_FINISH, now, *server)
 
 
 async def lossy_failovers(connection: Connection) -> int:
@@ -98,7 +96,7 @@ async def skip_ahead(connection: Connection, server: DatabaseIdentity, heads: Ma
     await connection.execute(_MOVE_FEEDS, POSITIONS)
     await connection.execute(_MOVE_KEYS_OF_PROJECTS, CUSTOMERS)
     await connection.execute(_MOVE_KEYS, CUSTOMERS)
-    await connection.execute(_MOVED, server.system_identifier, server.database_oid, server.timeline, now)
+    await connection.execute(_MOVED, *server, now)
 
 
 async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:
@@ -114,20 +112,15 @@ async def free(connection: Connection, now: Ms, limit: int) -> int:
     return found
 
 
-async def stop_replays(connection: Connection, now: Ms) -> int:
-    return affected(await connection.execute(_STOP_REPLAYS, now))
-
-
-async def hold_announcements(connection: Connection, reason: str) -> int:
-    return affected(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
-
-
-async def reset_health(connection: Connection) -> None:
+async def reset_queues(connection: Connection, now: Ms, reason: str | None) -> dict[str, int]:
+    """Of everything but lanes. With a reason, what waits is stopped or held; returns how much of what."""
+    stopped = {}
+    if reason is not None:
+        stopped["replays stopped"] = affected(await connection.execute(_STOP_REPLAYS, now))
+        stopped["operational events held"] = affected(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
     await connection.execute(_RESET_HEALTH)
-
-
-async def free_exports(connection: Connection) -> None:
     await connection.execute(_FREE_EXPORTS)
+    return stopped
 
 
 async def read_histories_again(connection: Connection, read_to: Ms) -> int:
@@ -230,7 +223,7 @@ async def look(connection: Connection) -> tuple[Origin, DatabaseIdentity | None]
 
 
 async def note(connection: Connection, server: DatabaseIdentity) -> None:
-    await connection.execute(_NOTE, server.system_identifier, server.database_oid, server.timeline)
+    await connection.execute(_NOTE, *server)
 
 
 async def _look(connection: Connection) -> Sighting | None:

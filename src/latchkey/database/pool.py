@@ -12,7 +12,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from latchkey.database.database_identity import follow
-from latchkey.database.distribution.cluster import Cluster
+from latchkey.database.distribution.connection import Cluster
 from latchkey.database.errors import DatabaseUnreachableError, NoPrimaryError, WrongAddressError
 from latchkey.database.primary import Primary
 from latchkey.database.servers import IN_TRANSACTION_MODE, MIXED_UP

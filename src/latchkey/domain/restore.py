@@ -5,8 +5,8 @@ positions to other events, and a receiver would take those for repetitions. So a
 that can have been given.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 # No customer had so many events, and no project so many events or new customers, between the moment to which a database
 # was restored and the moment of the restore.
@@ -18,8 +18,7 @@ CUSTOMERS = 1_000_000_000
 _REPLAYED_WHOLLY = "no recovery target specified"
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseIdentity:
+class DatabaseIdentity(NamedTuple):
     """Where a database is."""
 
     # Stays with a base backup and a standby; a dump is loaded into a server that has another one.

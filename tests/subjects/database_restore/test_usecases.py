@@ -1,7 +1,6 @@
 """`after-restore`, step by step, and how a restored database is noticed. tests/restoring does it with real restores."""
 
 import asyncio
-from dataclasses import replace
 from unittest.mock import AsyncMock
 
 import pytest
@@ -172,7 +171,7 @@ async def promoted(connection: Connection, waited: bool) -> None:
     """As if this server had been a standby, and commits had waited for it or not."""
     _, here = await identity.look(connection)
     assert here is not None
-    await identity.note(connection, replace(here, timeline=here.timeline + 1))
+    await identity.note(connection, here._replace(timeline=here.timeline + 1))
     await connection.execute("update server_identity set waits_for_standby = $1", waited)
 
 

@@ -51,10 +51,10 @@ def server(folder: Path, **settings: str) -> EmbeddedServer:
 def run(program: Path, *words: str | Path) -> str:
     """One of PostgreSQL's tools, as the user whom its server runs as."""
     user = server_user()
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         [program, *map(str, words)],
         capture_output=True, text=True, cwd="/", timeout=PATIENCE,
-        user=user.switch_uid, group=user.switch_gid, extra_groups=user.switch_groups,
+        **user.switch,
     )  # fmt: skip
     assert done.returncode == 0, (program.name, done.returncode, done.stdout, done.stderr)
     return done.stdout

@@ -7,26 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Self
 
 import asyncpg
 from asyncpg.transaction import Transaction
 
 from latchkey.database.distribution import result_merge
-from latchkey.database.distribution.away import is_of_a_node
-from latchkey.database.distribution.directory import Directory, HomeCall, ShardCall
-from latchkey.database.distribution.nodes import NodeAddress, Nodes
+from latchkey.database.distribution.directory import Directory, HomeCall, ShardCall, load
+from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes, address, is_distributed, is_of_a_node
 from latchkey.database.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
 from latchkey.database.errors import NodeAwayError, OutageError
+from latchkey.database_address import parse
 
 # How often a statement is sent again that met a project on its way to another node.
 _PATIENCE = 50
 _PAUSE = 0.1
-
-
-def connection_class(directory: Directory) -> type[asyncpg.Connection[asyncpg.Record]]:
-    """A class of connections that share what is known of the database."""
-    return type("OneOfDistributed", (DistributedConnection,), {"__slots__": (), "directory": directory})
 
 
 class DistributedConnection(asyncpg.Connection):
@@ -86,7 +82,7 @@ class DistributedConnection(asyncpg.Connection):
                 await asyncio.sleep(_PAUSE)
             except NodeAwayError:
                 # In a transaction that has failed nobody can ask where the project is. The next one finds out.
-                if self.directory.away is not None and not self.is_in_transaction():
+                if not self.is_in_transaction():
                     self.directory.forget_node_of(project_id)
                     node = await self.directory.node_of(self, project_id)
                     if node is not None:
@@ -95,55 +91,48 @@ class DistributedConnection(asyncpg.Connection):
         return await self.plain(text, project_id, *args)
 
     async def _at(self, call: ShardCall, project_id: str, args: Sequence[Any]) -> list[Any]:
-        if call.direct is not None and self.directory.nodes is not None and not self.is_in_transaction():
-            rows = await self._directly(self.directory.nodes, call.direct, project_id, args)
-            if rows is not None:
+        if call.direct is not None and not self.is_in_transaction():
+            taken = await self._take_link(call.direct, project_id)
+            if taken is not None and (rows := await self._at_shard(*taken, project_id, args)) is not None:
                 return rows
         return await self.at_project(call.text, project_id, args)
-
-    async def _directly(self, nodes: Nodes, direct: str, project_id: str, args: Sequence[Any]) -> list[Any] | None:
-        """The rows of a read that is sent to the node itself. None: the coordinator has to be asked, also about what
-        is wrong with the statement."""
-        found = await self.directory.shard_of(self, project_id)
-        if found is None:
-            return None
-        node, shard = found
-        if self.directory.away:
-            self.directory.away.require(node)
-        link = nodes.take(node)
-        if link is None:
-            return None
-        return await self._at_shard(nodes, node, link, direct.format(shard=shard), project_id, args)
 
     async def begin_read(
         self, name: str, project_id: str, args: Sequence[Any]
     ) -> asyncio.Task[list[Any] | None] | None:
         """A read that its node begins now, while this connection is used for something else. None, from it or in its
         place: it has to be asked in the usual way."""
-        nodes, away = self.directory.nodes, self.directory.away
         direct = self.directory.on_shards[name].direct
-        if direct is None or nodes is None or self.is_in_transaction():
+        if direct is None or self.is_in_transaction():
             return None
+        try:
+            taken = await self._take_link(direct, project_id)
+        except NodeAwayError:
+            return None
+        if taken is None:
+            return None
+        return asyncio.create_task(self._at_shard(*taken, project_id, args), name=f"read {name}")
+
+    async def _take_link(self, direct: str, project_id: str) -> tuple[NodeAddress, Any, str] | None:
+        """The node of a project, a connection to it, and how the shard is read there. None: the coordinator has to be
+        asked, also about what is wrong with the statement."""
         found = await self.directory.shard_of(self, project_id)
-        if found is None or (away is not None and found[0] in away):
+        if found is None:
             return None
         node, shard = found
-        link = nodes.take(node)
-        if link is None:
-            return None
-        return asyncio.create_task(
-            self._at_shard(nodes, node, link, direct.format(shard=shard), project_id, args), name=f"read {name}"
-        )
+        self.directory.away.require(node)
+        link = self.directory.nodes.take(node)
+        return None if link is None else (node, link, direct.format(shard=shard))
 
     async def _at_shard(
-        self, nodes: Nodes, node: NodeAddress, link: Any, text: str, project_id: str, args: Sequence[Any]
+        self, node: NodeAddress, link: Any, text: str, project_id: str, args: Sequence[Any]
     ) -> list[Any] | None:
-        rows = await self._linked(nodes, node, link, text, *args)
+        rows = await self._linked(node, link, text, *args)
         if rows is None:
             self.directory.forget_node_of(project_id)
         return rows
 
-    async def _linked(self, nodes: Nodes, node: NodeAddress, link: Any, text: str, *args: Any) -> list[Any] | None:
+    async def _linked(self, node: NodeAddress, link: Any, text: str, *args: Any) -> list[Any] | None:
         """The rows of a read at a node. None: it could not answer."""
         usable = False
         try:
@@ -159,7 +148,7 @@ class DistributedConnection(asyncpg.Connection):
         except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError):
             return None
         finally:
-            nodes.give_back(node, link, usable=usable)
+            self.directory.nodes.give_back(node, link, usable=usable)
         return rows
 
     async def on_shards(self, call: ShardCall, args: Sequence[Any]) -> list[Any]:
@@ -206,7 +195,7 @@ class DistributedConnection(asyncpg.Connection):
 
     async def _is_away(self, project_id: str) -> bool:
         away = self.directory.away
-        return bool(away) and away is not None and await self.directory.node_of(self, project_id) in away
+        return bool(away) and await self.directory.node_of(self, project_id) in away
 
     async def _by_project(self, call: ShardCall, route: ByProject, args: Sequence[Any]) -> list[Any]:
         projects = result_merge.projects(route, args)
@@ -243,16 +232,15 @@ class DistributedConnection(asyncpg.Connection):
 
     async def _each_node(self, call: ShardCall, args: Sequence[Any]) -> list[Any] | None:
         """The rows of all shards, with one question to each node. None: the coordinator has to ask some node."""
-        nodes, away = self.directory.nodes, self.directory.away
-        if call.on_node is None or nodes is None or self.is_in_transaction():
+        if call.on_node is None or self.is_in_transaction():
             return None
         rows: list[Any] = []
         for node in await self.directory.nodes_with_shards(self):
             if node is None:
                 rows += await self.plain(call.on_node, None, *args)
-            elif away is None or node not in away:
-                link = nodes.take(node)
-                found = None if link is None else await self._linked(nodes, node, link, call.on_node, None, *args)
+            elif node not in self.directory.away:
+                link = self.directory.nodes.take(node)
+                found = None if link is None else await self._linked(node, link, call.on_node, None, *args)
                 if found is None:
                     return None
                 rows += found
@@ -279,3 +267,56 @@ class DistributedConnection(asyncpg.Connection):
         if route.sorted and route.limit is not None:
             rows = sorted(rows, key=lambda row: row[0])[: args[route.limit - 1]]
         return result_merge.sums(rows, route.least) if route.merge == "sums" else rows
+
+
+Connect = Callable[[str], Awaitable[Any]]
+Acquire = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+class Cluster:
+    """What all connections of a pool to a distributed database share."""
+
+    # Of its connections: Citus finds the node of a statement by the values of its parameters.
+    settings: Final[Mapping[str, str]] = {"plan_cache_mode": "force_custom_plan"}
+
+    def __init__(self, directory: Directory, url: str, connect: Connect, acquire: Acquire) -> None:
+        self._url = url
+        self._connect = connect
+        self._acquire = acquire
+        self._directory = directory
+        self._ask = directory.on_shards["feed_head"].text
+        self.links = directory.nodes = Nodes(self._connect_to)
+        self._away = directory.away = Away(self._require_answer)
+        # They share what is known of the database.
+        self.connection_class: type[asyncpg.Connection[asyncpg.Record]] = type(
+            "OneOfDistributed", (DistributedConnection,), {"__slots__": (), "directory": directory}
+        )
+
+    @classmethod
+    async def find(cls, connection: Any, url: str, connect: Connect, acquire: Acquire) -> Self | None:
+        """None: it is a plain database."""
+        if not await is_distributed(connection):
+            return None
+        return cls(await load(connection), url, connect, acquire)
+
+    async def nodes(self, connection: Any) -> dict[str, bool]:
+        """Those that have projects, and whether they answer."""
+        found = await self._directory.nodes_with_shards(connection)
+        return {f"{node.host}:{node.port}": node not in self._away for node in found if node is not None}
+
+    async def release(self, connection: Any) -> None:
+        """When a connection goes back into the pool."""
+        if connection in self._directory.spoiled:
+            connection.terminate()
+
+    async def close(self) -> None:
+        await self._away.close()
+        await self.links.close()
+
+    async def _connect_to(self, node: NodeAddress) -> Any:
+        return await self._connect(address(parse(self._url).hosts[0].url, node))
+
+    async def _require_answer(self, project_id: str) -> None:
+        """Raises while the coordinator does not reach the node of a project."""
+        async with self._acquire() as connection:
+            await connection.plain(self._ask, project_id, project_id)

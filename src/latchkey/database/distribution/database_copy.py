@@ -1,9 +1,9 @@
-"""Connections to the two databases."""
+"""Copies all rows of a database into another one, and compares them. It is one transaction there: all or nothing."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -50,15 +50,12 @@ async def connect(url: str) -> Any:
 
 @asynccontextmanager
 async def both(source_url: str, target_url: str) -> AsyncIterator[tuple[Any, Any]]:
-    source = await connect(source_url)
-    try:
+    async with AsyncExitStack() as stack:
+        source = await connect(source_url)
+        stack.push_async_callback(_closed, source)
         target = await connect(target_url)
-        try:
-            yield source, target
-        finally:
-            await _closed(target)
-    finally:
-        await _closed(source)
+        stack.push_async_callback(_closed, target)
+        yield source, target
 
 
 async def take_turn(target: Any) -> None:
@@ -121,8 +118,7 @@ async def compared(source: Any, target: Any) -> dict[str, Described]:
     """The tables whose rows are copied. Raises unless both databases have the same."""
     here, there = await described(source), await described(target)
     for name in TABLES:
-        mine, other = here.get(name), there.get(name)
-        if mine is None or other is None or (mine.columns, mine.types) != (other.columns, other.types):
+        if name not in here or here[name] != there.get(name):
             raise NotRelocatableError(
                 f"The table {name} is not the same in both databases. Run `latchkey migrate` of this version on both, "
                 "and `latchkey migrate --after`."
@@ -201,9 +197,6 @@ async def _part_from_others(source: Any) -> None:
         if loop.time() > give_up:
             raise NotRelocatableError("Some connections to the database could not be ended.")
         await asyncio.sleep(0.02)
-
-
-# Copies all rows of a database into another one, and compares them. It is one transaction there: all or nothing.
 
 
 # Pieces of some ten kilobytes that may wait between the two.

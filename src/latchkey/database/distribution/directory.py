@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from latchkey.database.distribution import handlers
-from latchkey.database.distribution.away import Away
 from latchkey.database.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
-from latchkey.database.distribution.nodes import NodeAddress, Nodes
+from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes
 from latchkey.database.distribution.statements import ROUTES, Home, Route
 from latchkey.database.errors import SchemaNotMigratedError
 from latchkey.database.sql import query
@@ -27,8 +26,7 @@ _CURRENT = 5.0
 _REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class HomeCall:
+class HomeCall(NamedTuple):
     text: str
 
 
@@ -44,15 +42,15 @@ class ShardCall:
 
 
 class Directory:
+    # Set by the cluster, which makes their connections.
+    nodes: Nodes
+    away: Away
+
     def __init__(self, calls: Mapping[str, Any], on_shards: Mapping[str, ShardCall]) -> None:
         # By the text of the statement. Those that are not here are sent as they are.
         self.calls = calls
         # By name.
         self.on_shards = on_shards
-        # None: everything goes to the coordinator.
-        self.nodes: Nodes | None = None
-        # None: each statement finds out by itself whether its node is there.
-        self.away: Away | None = None
         # Connections that are closed when they are released: see `at_project.refuse`.
         self.spoiled: WeakSet[Any] = WeakSet()
         # By the hash of a key.

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from latchkey.database.distribution.functions import Function, function, source_digest, wanted
-from latchkey.database.distribution.tables import TABLES, placed
+from latchkey.database.distribution.tables import TABLES
 from latchkey.database.errors import NotDistributableError
 from latchkey.database.migrate import commands, pending_after
 from latchkey.database.sql import query
@@ -78,12 +78,8 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
     missing = await undistributed(connection)
     if missing:
         await _put_keys_aside(connection, missing)
-        for table in placed("reference"):
-            if table in missing:
-                await _spread(connection, table, f"select create_reference_table('public.{table}')", told)
-        for table in placed("by project"):
-            if table in missing:
-                await _spread(connection, table, _by_project(table, shards), told)
+        for table in missing:
+            await _spread(connection, table, _command(table, shards), told)
     if "at_project.statements" not in await _distributed_tables(connection):
         await connection.execute("select create_reference_table('at_project.statements')")
     await _put_keys_back(connection, told)
@@ -98,7 +94,9 @@ async def require_finished_upgrade(connection: Any) -> None:
         )
 
 
-def _by_project(table: str, shards: int) -> str:
+def _command(table: str, shards: int) -> str:
+    if TABLES[table] == "reference":
+        return f"select create_reference_table('public.{table}')"
     if table != FIRST:
         return f"select create_distributed_table('public.{table}', 'project_id', colocate_with := 'public.{FIRST}')"
     return (

@@ -3,99 +3,35 @@
 A test compares it with the migrations, so that a new table cannot be forgotten.
 """
 
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 Placement = Literal["reference", "by project", "local"]
-PLACES: Final[tuple[Placement, ...]] = get_args(Placement)
 
-TABLES: Final[dict[str, Placement]] = {
-    # A copy on every node. Read with everything, changed seldom: each change is a commit on all nodes.
-    "projects": "reference",
-    "apps": "reference",
-    "api_keys": "reference",
-    "entitlements": "reference",
-    "products": "reference",
-    "product_prices": "reference",
-    "offerings": "reference",
-    "packages": "reference",
-    "package_products": "reference",
-    "placements": "reference",
-    "product_entitlements": "reference",
-    "former_product_entitlements": "reference",
-    "virtual_currencies": "reference",
-    "experiments": "reference",
-    "test_clocks": "reference",
-    # Its health changes when a webhook begins to fail, at each failure after that, and when it recovers.
-    "webhooks": "reference",
-    "store_connections": "reference",
-    "former_notification_tokens": "reference",
-    "former_public_keys": "reference",
-    "exchange_rate_readings": "reference",
-    # A row is added when a part is opened. Partitions follow their tables.
-    "partitions": "reference",
-    # Spread by project_id, all in the same way: the rows of one project are on one node.
-    "feeds": "by project",
-    "customers": "by project",
-    "aliases": "by project",
-    "customer_emails": "by project",
-    "absorbed_customers": "by project",
-    "purchase_owners": "by project",
-    "purchase_endings": "by project",
-    "offering_overrides": "by project",
-    "purchase_transactions": "by project",
-    "currency_transactions": "by project",
-    "events": "by project",
-    "deliveries": "by project",
-    "lanes": "by project",
-    "attempts": "by project",
-    "chart_periods": "by project",
-    "chart_customers": "by project",
-    "store_handles": "by project",
-    "gone_customers": "by project",
-    "rewritten_events": "by project",
-    "imports": "by project",
-    "import_skips": "by project",
-    # The last key of a customer in each project; only a distributed database has rows here.
-    "customer_keys": "by project",
-    "facet_rolls": "by project",
-    "facet_marks": "by project",
-    "customer_facets": "by project",
-    "customer_notes": "by project",
+# In the order in which they are to be distributed.
+_PLACED: Final[dict[Placement, str]] = {
+    # A copy on every node. Read with everything, changed seldom: each change is a commit on all nodes. The health of a
+    # webhook changes when it begins to fail, at each failure after that, and when it recovers. `partitions` gets a row
+    # when one is opened; partitions follow their tables.
+    "reference": """
+        projects apps api_keys entitlements products product_prices offerings packages package_products placements
+        product_entitlements former_product_entitlements virtual_currencies experiments test_clocks webhooks
+        store_connections former_notification_tokens former_public_keys exchange_rate_readings partitions
+    """,
+    # Spread by project_id, all in the same way: the rows of one project are on one node. `customer_keys` has the last
+    # key of a customer in each project; only a distributed database has rows there.
+    "by project": """
+        feeds customers aliases customer_emails absorbed_customers purchase_owners purchase_endings offering_overrides
+        purchase_transactions currency_transactions events deliveries lanes attempts chart_periods chart_customers
+        store_handles gone_customers rewritten_events imports import_skips customer_keys facet_rolls facet_marks
+        customer_facets customer_notes
+    """,
     # On the coordinator alone: of the whole deployment, of accounts, or of few rows that one process works through.
-    "rate_windows": "local",
-    "request_log": "local",
-    "key_uses": "local",
-    "idempotent_requests": "local",
-    "event_traces": "local",
-    "accounts": "local",
-    "memberships": "local",
-    "sessions": "local",
-    "account_tokens": "local",
-    "second_factors": "local",
-    "outgoing_mails": "local",
-    "failed_sign_ins": "local",
-    "audit_entries": "local",
-    "exchange_rates": "local",
-    "missing_rates": "local",
-    "operational_events": "local",
-    "replays": "local",
-    "store_notifications": "local",
-    "store_healings": "local",
-    "temporary_grants": "local",
-    "checkouts": "local",
-    "import_rows": "local",
-    "import_ids": "local",
-    "customer_segments": "local",
-    "bulk_grants": "local",
-    "bulk_grant_customers": "local",
-    "exports": "local",
-    "export_runs": "local",
-    "schema_migrations": "local",
-    "server_identity": "local",
-    "restores": "local",
+    "local": """
+        rate_windows request_log key_uses idempotent_requests event_traces accounts memberships sessions account_tokens
+        second_factors outgoing_mails failed_sign_ins audit_entries exchange_rates missing_rates operational_events
+        replays store_notifications store_healings temporary_grants checkouts import_rows import_ids customer_segments
+        bulk_grants bulk_grant_customers exports export_runs schema_migrations server_identity restores
+    """,
 }
 
-
-def placed(place: Placement) -> list[str]:
-    """The tables of one place, in the order in which they are to be distributed."""
-    return [table for table, where in TABLES.items() if where == place]
+TABLES: Final = {table: place for place, tables in _PLACED.items() for table in tables.split()}

@@ -225,9 +225,7 @@ class EmbeddedServer:
                 # In its own process group: Ctrl-C goes to us, and we stop PostgreSQL after its clients.
                 start_new_session=True,
                 cwd=self.data,
-                user=user.switch_uid,
-                group=user.switch_gid,
-                extra_groups=user.switch_groups,
+                **user.switch,
             )
 
     def _wait_until_ready(self, said: Callable[[str], None], given_up: Callable[[], bool]) -> None:
@@ -264,9 +262,7 @@ class EmbeddedServer:
             capture_output=True,
             text=True,
             cwd="/",
-            user=user.switch_uid,
-            group=user.switch_gid,
-            extra_groups=user.switch_groups,
+            **user.switch,
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from latchkey.database.errors import EmbeddedServerError
 
@@ -31,18 +32,10 @@ class SystemUser:
     def is_other(self) -> bool:
         return self.uid != os.geteuid()
 
-    # Arguments for `subprocess`; None changes nothing.
     @property
-    def switch_uid(self) -> int | None:
-        return self.uid if self.is_other else None
-
-    @property
-    def switch_gid(self) -> int | None:
-        return self.gid if self.is_other else None
-
-    @property
-    def switch_groups(self) -> list[int] | None:
-        return [] if self.is_other else None
+    def switch(self) -> dict[str, Any]:
+        """Arguments for `subprocess` that run a program as this user."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.is_other else {}
 
     def own(self, path: Path) -> None:
         if self.is_other:

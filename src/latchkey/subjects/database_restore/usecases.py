@@ -121,11 +121,9 @@ async def _quiet(database: Database, wanted: RestoreOptions, now: Ms, count: Cal
         if lanes == 0:
             break
     async with _unhurried(database) as connection:
-        if not wanted.send_waiting:
-            count("replays stopped", await database_identity.stop_replays(connection, now))
-            count("operational events held", await database_identity.hold_announcements(connection, HELD))
-        await database_identity.reset_health(connection)
-        await database_identity.free_exports(connection)
+        stopped = await database_identity.reset_queues(connection, now, None if wanted.send_waiting else HELD)
+    for step, amount in stopped.items():
+        count(step, amount)
 
 
 async def _ask_stores(database: Database, wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]) -> None:
