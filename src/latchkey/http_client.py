@@ -6,19 +6,19 @@
 - `ask` returns the whole response.
 - `stream` is for whoever needs the status before the body: webhook delivery, and a response that never ends.
 
-A client costs one object more than the library's own, a streamed request none: the protocols below only name what we
-use of the library's objects.
+A client costs one object more than the library's own, a streamed request none.
 """
 
 import atexit
 import sys
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
+import msgspec
 from pyreqwest.bytes import Bytes as Chunk
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import ConnectTimeoutError as HttpConnectTimeoutError
@@ -28,9 +28,10 @@ from pyreqwest.exceptions import RequestTimeoutError as HttpTimeoutError
 from pyreqwest.http import HeaderMap, Url
 from pyreqwest.middleware.types import Middleware
 from pyreqwest.request import RequestBuilder
+from pyreqwest.request import StreamRequest as StreamedRequest
+from pyreqwest.response import Response as StreamedResponse
 
 __all__ = [
-    "BodyReader",
     "Chunk",
     "HeaderMap",
     "HttpClient",
@@ -56,30 +57,6 @@ EXIT_PAUSE = 0.05
 def _pause_at_exit() -> None:
     if sys.version_info < (3, 14):
         atexit.register(time.sleep, EXIT_PAUSE)
-
-
-class BodyReader(Protocol):
-    def read_chunk(self) -> Coroutine[Any, Any, Chunk | None]:
-        """The next bytes of the body; None at its end."""
-
-
-class StreamedResponse(Protocol):
-    """A response of which status and headers have come."""
-
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> HeaderMap: ...
-    @property
-    def body_reader(self) -> BodyReader: ...
-    def get_header(self, key: str, /) -> str | None: ...
-
-
-class StreamedRequest(Protocol):
-    """Sends the request on entering, and gives the connection free on leaving."""
-
-    async def __aenter__(self) -> StreamedResponse: ...
-    async def __aexit__(self, *_: object) -> None: ...
 
 
 class HttpResponse:
@@ -163,15 +140,18 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         authorization: str | None = None,
         body: bytes | None = None,
+        json: Any = None,
         deadline: float | None = None,
         most_bytes: int | None = None,
     ) -> HttpResponse:
         """Send a request and read the whole response.
 
-        `authorization` is hidden when the library prints the request. `deadline` replaces the client's timeout. Reading
-        stops once more than `most_bytes` have come. Raises HttpError if there is no whole response; HttpTimeoutError is
-        one of its kinds.
+        `json` is encoded as the body. `authorization` is hidden when the library prints the request. `deadline`
+        replaces the client's timeout. Reading stops once more than `most_bytes` have come. Raises HttpError if there is
+        no whole response; HttpTimeoutError is one of its kinds.
         """
+        if json is not None:
+            headers, body = {"Content-Type": "application/json", **(headers or {})}, msgspec.json.encode(json)
         request = self._request(method, url, headers, authorization, body, deadline)
         if most_bytes is None:
             whole = await request.build().send()

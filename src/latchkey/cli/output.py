@@ -21,6 +21,7 @@ from latchkey.domain.refusal import Refusal
 
 OPTION = "--json"
 JsonOption = Annotated[bool, typer.Option(OPTION, help="Print JSON instead of text; errors too, on stderr.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="The name that people see. Default: the id.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 DONE, FAILED, REFUSED = 0, 1, 2
@@ -174,3 +175,12 @@ def _moment(text: str, otherwise: str) -> Ms:
         if EARLIEST <= at <= LATEST:
             return at
     raise Refusal(f"{text[:50]!r} is not a time. Give a date such as 2027-01-31T08:00, or {otherwise}.")
+
+
+def typed_duration(text: str | None, option: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return formats.iso_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http.client import responses
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
@@ -92,7 +91,7 @@ class Forwarder:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._http.close()
 
     async def pass_on(self, arrival: ReceivedWebhook) -> ReceiverReply:
@@ -267,13 +266,7 @@ async def _connected(connection: Connection, authority: bytes, new: dict[str, st
     key = f"Bearer {connection.api_key}"
     async with HttpClient(extra_ca=authority) as http:
         try:
-            response = await http.ask(
-                "POST",
-                webhooks,
-                headers={"Content-Type": "application/json"},
-                authorization=key,
-                body=json.encode(new),
-            )
+            response = await http.ask("POST", webhooks, authorization=key, json=new)
         except HttpError:
             raise NotConnectedError(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
         if response.status >= 300:

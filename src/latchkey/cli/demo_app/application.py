@@ -23,9 +23,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from latchkey.cli.demo_app.arrivals import Arrivals
 from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
-from latchkey.cli.demo_app.story import PAGES, policy, tell
+from latchkey.cli.demo_app.story import PAGES, Arrivals, policy, tell
 from latchkey.client.client_errors import ClientError
 from latchkey.consumer.api.access_guard import JwtUsers
 from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, body_of, reply

@@ -143,9 +143,8 @@ class Shop:
             reply = await self._http.ask(
                 method,
                 self._url + path,
-                headers={"Content-Type": "application/json"} if body is not None else None,
                 authorization=f"Bearer {self._key}",
-                body=msgspec.json.encode(body) if body is not None else None,
+                json=body,
             )
         except HttpError as error:
             raise ShopClosedError("The service cannot be reached. Try again in a moment.") from error

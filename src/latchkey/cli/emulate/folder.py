@@ -43,34 +43,30 @@ L = TypeVar("L")
 Authority = Callable[[], bytes | None]
 
 
-class _AppleKept(msgspec.Struct, kw_only=True):
+class _Kept(msgspec.Struct, kw_only=True):
+    production: bool = False
+    port: int = 0
+
+
+class _AppleKept(_Kept, kw_only=True):
     chain: str
     issuer_id: str
     key_id: str
     private_key: str
     bundle_id: str
     app_apple_id: int
-    production: bool = False
-    port: int = 0
 
 
-class _GoogleKept(msgspec.Struct, kw_only=True):
+class _GoogleKept(_Kept, kw_only=True):
     google_key: str
     account_key: str
     package_name: str
     push_audience: str
-    production: bool = False
-    port: int = 0
 
 
-class _StripeKept(msgspec.Struct, kw_only=True):
-    secret_key: str
-    publishable_key: str
-    webhook_secret: str
-    previous_webhook_secret: str | None = None
+class _StripeKept(_Kept, kw_only=True):
+    keys: StripeKeys
     metadata_key: str = "app_user_id"
-    production: bool = False
-    port: int = 0
 
 
 class _Books(msgspec.Struct, Generic[L]):
@@ -191,28 +187,20 @@ class EmulatorFolder:
         kept = self._kept(_StripeKept)
         live = production if production is not None else kept is not None and kept.production
         if kept is None or kept.production != live:
-            made = make_stripe_keys(live=live)
             kept = _StripeKept(
-                secret_key=made.secret_key,
-                publishable_key=made.publishable_key,
-                webhook_secret=made.webhook_secret,
+                keys=make_stripe_keys(live=live),
                 metadata_key=kept.metadata_key if kept else "app_user_id",
                 production=live,
                 port=kept.port if kept else 0,
             )
         if rotate_secret:
-            kept.previous_webhook_secret, kept.webhook_secret = kept.webhook_secret, new_webhook_secret()
+            before = kept.keys.webhook_secret
+            kept.keys = replace(kept.keys, previous_webhook_secret=before, webhook_secret=new_webhook_secret())
         kept.metadata_key = metadata_key or kept.metadata_key
         write_json(self._keys, kept)
-        keys = StripeKeys(
-            secret_key=kept.secret_key,
-            publishable_key=kept.publishable_key,
-            webhook_secret=kept.webhook_secret,
-            previous_webhook_secret=kept.previous_webhook_secret,
-        )
         books = self._read_books(StripeBooks) or _Books(0, StripeBooks(series=secrets.token_hex(16)))
         account = StripeAccount(metadata_key=kept.metadata_key)
-        store = StripeEmulator(keys, account, replace(books.life, live=live), _clock(books), extra_ca=extra_ca)
+        store = StripeEmulator(kept.keys, account, replace(books.life, live=live), _clock(books), extra_ca=extra_ca)
         store.kept = lambda life: self._write_books(store.clock, life)
         return store
 

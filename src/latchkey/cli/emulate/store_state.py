@@ -15,7 +15,7 @@ from latchkey.cli.data_folder import Connection, DataFolder, EmulatorConnection
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.http_client import HttpClient, HttpError
+from latchkey.http_client import HttpClient, HttpError, HttpResponse
 from latchkey.subjects.test_store.usecases import EmulatorClient
 
 FOLDERS = {name: Path(f".latchkey-{name}") for name in ("apple", "google", "stripe")}
@@ -61,16 +61,7 @@ class RunningEmulator:
         assert self.app is not None
         assert self.up is not None
         async with HttpClient(timeout=60, extra_ca=self.authority, use_proxy=False) as http:
-            try:
-                reply = await http.ask(
-                    "POST",
-                    f"{self.up.base_url}/v1/receipts",
-                    authorization=f"Bearer {self.app.public_api_key}",
-                    headers={"Content-Type": "application/json"},
-                    body=msgspec.json.encode(receipt),
-                )
-            except HttpError as error:
-                raise Refusal(f"{self.up.base_url} does not answer. Is `latchkey up` still running?") from error
+            reply = await _ask(http, self.up, "POST", "/v1/receipts", receipt, key=self.app.public_api_key)
         if reply.status >= 300:
             raise Refusal(f"The service did not take the receipt: {reply.status} {reply.body[:300].decode()}")
 
@@ -165,29 +156,32 @@ async def follow(stores: Sequence[RunningEmulator], test_clock_id: str, to: Ms) 
     async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
         clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
         # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.
-        to = max(to, (await _ask(http, up, "GET", clock))["now_ms"])
+        to = max(to, (await _ask_project(http, up, "GET", clock))["now_ms"])
         for app_id in apps:
             until = time.monotonic() + PATIENCE
             waiting = f"/store_notifications?status=waiting&limit=1&app_id={app_id}"
-            while (await _ask(http, up, "GET", waiting))["items"]:
+            while (await _ask_project(http, up, "GET", waiting))["items"]:
                 if time.monotonic() > until:
                     raise Refusal(
                         "Latchkey has not processed everything that the store sent, so the test clock was not moved. "
                         "See `latchkey journal list --status waiting`."
                     )
                 await asyncio.sleep(_AGAIN)
-        now: Ms = (await _ask(http, up, "POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
+        now: Ms = (await _ask_project(http, up, "POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
     return now
 
 
-async def _ask(http: HttpClient, up: Connection, method: str, path: str, body: Any = None) -> Any:
-    url = f"{up.base_url}/v2/projects/{up.project_id}{path}"
-    headers = {"Content-Type": "application/json"}
-    raw = None if body is None else msgspec.json.encode(body)
+async def _ask(
+    http: HttpClient, up: Connection, method: str, path: str, body: Any = None, *, key: str | None = None
+) -> HttpResponse:
     try:
-        reply = await http.ask(method, url, authorization=f"Bearer {up.api_key}", headers=headers, body=raw)
+        return await http.ask(method, up.base_url + path, authorization=f"Bearer {key or up.api_key}", json=body)
     except HttpError as error:
         raise Refusal(f"{up.base_url} does not answer. Is `latchkey up` still running?") from error
+
+
+async def _ask_project(http: HttpClient, up: Connection, method: str, path: str, body: Any = None) -> Any:
+    reply = await _ask(http, up, method, f"/v2/projects/{up.project_id}{path}", body)
     said = msgspec.json.decode(reply.body)
     if reply.status >= 300:
         raise Refusal(str(said.get("message", f"The service answered {reply.status}.")))

@@ -112,13 +112,7 @@ class _Connecting:
 
     async def _ask(self, method: str, body: Any = None) -> dict[str, Any]:
         try:
-            reply = await self._http.ask(
-                method,
-                self._url,
-                authorization=f"Bearer {self._key}",
-                headers={"Content-Type": "application/json"},
-                body=msgspec.json.encode(body) if body is not None else None,
-            )
+            reply = await self._http.ask(method, self._url, authorization=f"Bearer {self._key}", json=body)
         except HttpError as error:
             raise _NotNowError from error
         if reply.status == 429 or reply.status >= 500:

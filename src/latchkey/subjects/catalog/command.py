@@ -6,8 +6,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.command import command
-from latchkey.cli.options import NameOption, typed_duration
-from latchkey.cli.output import shown
+from latchkey.cli.output import NameOption, shown, typed_duration
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Credit, Product, ProductType
 from latchkey.domain.formats import duration, money

@@ -6,7 +6,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.command import command
-from latchkey.cli.options import NameOption
+from latchkey.cli.output import NameOption
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Eligibility, Offering
 from latchkey.domain.refusal import NotFound

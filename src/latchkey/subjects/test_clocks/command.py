@@ -7,8 +7,7 @@ import typer
 
 from latchkey.cli import output
 from latchkey.cli.command import command
-from latchkey.cli.options import typed_duration
-from latchkey.cli.output import shown, typed_ahead
+from latchkey.cli.output import shown, typed_ahead, typed_duration
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.instants import parse_duration
 from latchkey.domain.naming import checked_name

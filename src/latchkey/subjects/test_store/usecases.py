@@ -50,11 +50,9 @@ class EmulatorClient:
 
     async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
         """What the control API answers. Its refusals are raised with their own message."""
-        raw = json.encode(body) if body is not None else None
         async with HttpClient(timeout=self._patience, https_only=False, use_proxy=False) as http:
             try:
-                headers = {"Content-Type": "application/json"}
-                reply = await http.ask(method, self._url + path, headers=headers, body=raw)
+                reply = await http.ask(method, self._url + path, json=body)
             except HttpError as error:
                 raise StoreAway(f"The store emulator at {self._url} does not answer. Is it still running?") from error
         try:
