@@ -2,6 +2,7 @@
 
 import ipaddress
 import stat
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parseaddr
 from importlib.util import find_spec
@@ -27,60 +28,60 @@ _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
     """Everything that can be checked without a database."""
-    found: list[Problem] = []
+    return [
+        *_required(settings),
+        *_transport(settings, now_ms),
+        *_metrics(settings),
+        *problems_of_connections(settings),
+    ]
+
+
+def _required(settings: Settings) -> Iterator[Problem]:
     if not settings.database_url:
-        found.append(
-            Problem(
-                "LATCHKEY_DATABASE_URL",
-                "is missing.",
-                "Set it to a PostgreSQL address such as postgresql://user@host/latchkey, or try `latchkey up`.",
-            )
+        yield Problem(
+            "LATCHKEY_DATABASE_URL",
+            "is missing.",
+            "Set it to a PostgreSQL address such as postgresql://user@host/latchkey, or try `latchkey up`.",
         )
     if not settings.secret_key:
-        found.append(
-            Problem(
-                "LATCHKEY_SECRET_KEY",
-                "is missing; webhook secrets could not be kept encrypted.",
-                "Make one with `openssl rand -base64 32` and keep it for as long as the database.",
-            )
+        yield Problem(
+            "LATCHKEY_SECRET_KEY",
+            "is missing; webhook secrets could not be kept encrypted.",
+            "Make one with `openssl rand -base64 32` and keep it for as long as the database.",
         )
-    if "api" in settings.roles:
-        found += _transport(settings, now_ms)
     if (settings.smtp_host or settings.mail_folder) and not settings.public_url:
-        wrong = "is missing, and mails need the address of their links."
-        remedy = "Set it to the address that people type, such as https://latchkey.example.com."
-        found.append(Problem("LATCHKEY_PUBLIC_URL", wrong, remedy))
-    return found + _metrics(settings) + problems_of_connections(settings)
+        yield Problem(
+            "LATCHKEY_PUBLIC_URL",
+            "is missing, and mails need the address of their links.",
+            "Set it to the address that people type, such as https://latchkey.example.com.",
+        )
 
 
-def _metrics(settings: Settings) -> list[Problem]:
-    found: list[Problem] = []
+def _metrics(settings: Settings) -> Iterator[Problem]:
     if _address(settings.metrics_host) is None:
-        remedy = "Give the address to listen on."
-        found.append(Problem("LATCHKEY_METRICS_HOST", f"{settings.metrics_host} is not an IP address.", remedy))
+        wrong = f"{settings.metrics_host} is not an IP address."
+        yield Problem("LATCHKEY_METRICS_HOST", wrong, "Give the address to listen on.")
     if settings.metrics_key and len(settings.metrics_key) < _SHORTEST_KEY:
-        remedy = "Make one with `openssl rand -hex 32`."
-        found.append(Problem("LATCHKEY_METRICS_KEY", f"has fewer than {_SHORTEST_KEY} characters.", remedy))
+        wrong = f"has fewer than {_SHORTEST_KEY} characters."
+        yield Problem("LATCHKEY_METRICS_KEY", wrong, "Make one with `openssl rand -hex 32`.")
     if settings.otel and find_spec("opentelemetry.sdk") is None:
-        remedy = "Install it with `pip install 'latchkey[otel]'`."
-        found.append(Problem("LATCHKEY_OTEL", "needs OpenTelemetry's SDK, which is not installed.", remedy))
-    return found
+        wrong = "needs OpenTelemetry's SDK, which is not installed."
+        yield Problem("LATCHKEY_OTEL", wrong, "Install it with `pip install 'latchkey[otel]'`.")
 
 
-def problems_of_connections(settings: Settings) -> list[Problem]:
+def problems_of_connections(settings: Settings) -> Iterator[Problem]:
     """Settings that would prevent outgoing connections: to webhook receivers, and to the OpenID provider."""
-    found = _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
-    found += _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
-    found += _exchange_rates(settings.exchange_rates)
-    found += _mail(settings)
+    yield from _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
+    yield from _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
+    yield from _exchange_rates(settings.exchange_rates)
+    yield from _mail(settings)
     if "api" in settings.roles:
-        found += _openid(settings)
+        yield from _openid(settings)
         try:
             control_urls(settings.store_emulators)
         except ValueError as error:
             remedy = "Name store emulators on this machine only, or leave it empty."
-            found.append(Problem("LATCHKEY_STORE_EMULATORS", f"{error}.", remedy))
-    return found
+            yield Problem("LATCHKEY_STORE_EMULATORS", f"{error}.", remedy)
 
 
 async def problems_of_database(connection: Any) -> list[Problem]:
@@ -125,52 +126,47 @@ async def room_for_connections(settings: Settings, connection: Any) -> Problem |
     return Problem("LATCHKEY_DATABASE_CONNECTIONS", wrong, remedy)
 
 
-def _transport(settings: Settings, now_ms: int) -> list[Problem]:
-    address = _address(settings.host)
+def _transport(settings: Settings, now_ms: int) -> Iterator[Problem]:
+    if "api" not in settings.roles:
+        return
+    address, cert, key = _address(settings.host), settings.tls_cert, settings.tls_key
     if address is None:
-        return [Problem("LATCHKEY_HOST", f"{settings.host} is not an IP address.", "Give the address to listen on.")]
-    if settings.tls_cert is None and settings.tls_key is None:
-        if not settings.behind_proxy:
-            return [
-                Problem(
-                    "LATCHKEY_TLS_CERT, LATCHKEY_TLS_KEY",
-                    "are missing, and keys and personal data would travel in the clear.",
-                    "Set both, or set LATCHKEY_BEHIND_PROXY=true when a proxy in front ends TLS.",
-                )
-            ]
-        if address.is_unspecified or not (address.is_private or address.is_loopback):
-            return [
-                Problem(
-                    "LATCHKEY_HOST",
-                    f"{settings.host} can be reached from outside, and there is no TLS.",
-                    "Bind the private address the proxy uses (such as 127.0.0.1), or set LATCHKEY_TLS_CERT and _KEY.",
-                )
-            ]
-        return []
-    if settings.tls_cert is None or settings.tls_key is None:
-        missing = "LATCHKEY_TLS_CERT" if settings.tls_cert is None else "LATCHKEY_TLS_KEY"
-        return [Problem(missing, "is missing while the other half is set.", "Set both.")]
-    return _certificate(settings.tls_cert, settings.tls_key, now_ms)
+        yield Problem("LATCHKEY_HOST", f"{settings.host} is not an IP address.", "Give the address to listen on.")
+    elif cert is not None and key is not None:
+        yield from _certificate(cert, key, now_ms)
+    elif cert is not None or key is not None:
+        missing = "LATCHKEY_TLS_CERT" if cert is None else "LATCHKEY_TLS_KEY"
+        yield Problem(missing, "is missing while the other half is set.", "Set both.")
+    elif not settings.behind_proxy:
+        yield Problem(
+            "LATCHKEY_TLS_CERT, LATCHKEY_TLS_KEY",
+            "are missing, and keys and personal data would travel in the clear.",
+            "Set both, or set LATCHKEY_BEHIND_PROXY=true when a proxy in front ends TLS.",
+        )
+    elif address.is_unspecified or not (address.is_private or address.is_loopback):
+        yield Problem(
+            "LATCHKEY_HOST",
+            f"{settings.host} can be reached from outside, and there is no TLS.",
+            "Bind the private address the proxy uses (such as 127.0.0.1), or set LATCHKEY_TLS_CERT and _KEY.",
+        )
 
 
-def _mail(settings: Settings) -> list[Problem]:
-    found = _authorities("LATCHKEY_SMTP_EXTRA_CA", settings.smtp_extra_ca)
+def _mail(settings: Settings) -> Iterator[Problem]:
+    yield from _authorities("LATCHKEY_SMTP_EXTRA_CA", settings.smtp_extra_ca)
     if settings.public_url and not _is_origin(settings.public_url):
         remedy = "Give the address alone, such as https://latchkey.example.com."
-        found.append(Problem("LATCHKEY_PUBLIC_URL", "is not an https:// address without a path.", remedy))
-    if settings.smtp_host and settings.mail_folder:
-        remedy = "Set one of them."
-        found.append(Problem("LATCHKEY_MAIL_FOLDER", "is set beside LATCHKEY_SMTP_HOST.", remedy))
+        yield Problem("LATCHKEY_PUBLIC_URL", "is not an https:// address without a path.", remedy)
     if not settings.smtp_host:
-        return found
+        return
+    if settings.mail_folder:
+        yield Problem("LATCHKEY_MAIL_FOLDER", "is set beside LATCHKEY_SMTP_HOST.", "Set one of them.")
     if not _is_sender(settings.mail_from):
         wrong = "is not an e-mail address, or a name with one." if settings.mail_from else "is missing."
         remedy = "Set it to the sender of mails, such as Latchkey <no-reply@example.com>."
-        found.append(Problem("LATCHKEY_MAIL_FROM", wrong, remedy))
+        yield Problem("LATCHKEY_MAIL_FROM", wrong, remedy)
     if settings.smtp_user and settings.smtp_security == "none" and settings.smtp_host not in _THIS_MACHINE:
         wrong = "is none, and the password would travel in the clear."
-        found.append(Problem("LATCHKEY_SMTP_SECURITY", wrong, "Use starttls or tls."))
-    return found
+        yield Problem("LATCHKEY_SMTP_SECURITY", wrong, "Use starttls or tls.")
 
 
 def _is_origin(url: str) -> bool:
@@ -193,7 +189,7 @@ def _is_sender(text: str) -> bool:
     return text.isprintable() and "\n" not in name
 
 
-def _openid(settings: Settings) -> list[Problem]:
+def _openid(settings: Settings) -> Iterator[Problem]:
     """Either all OpenID settings or none, and only over a connection that is encrypted."""
     three = {
         "LATCHKEY_OPENID_ISSUER": settings.openid_issuer,
@@ -201,83 +197,62 @@ def _openid(settings: Settings) -> list[Problem]:
         "LATCHKEY_OPENID_CLIENT_SECRET": settings.openid_client_secret,
     }
     if not any(three.values()):
-        return []
-    found = [
-        Problem(name, "is missing while others of OpenID Connect are set.", "Set all three, or none.")
-        for name, value in three.items()
-        if not value
-    ]
+        return
+    for name in [name for name, value in three.items() if not value]:
+        yield Problem(name, "is missing while others of OpenID Connect are set.", "Set all three, or none.")
     parts = urlsplit(settings.openid_issuer)
     whole = parts.scheme == "https" and bool(parts.hostname) and not parts.query and not parts.fragment
     if settings.openid_issuer and not whole:
-        found.append(
-            Problem(
-                "LATCHKEY_OPENID_ISSUER",
-                f"{settings.openid_issuer} is not an https:// address without anything behind its path.",
-                "Give the issuer as the provider writes it.",
-            )
-        )
+        wrong = f"{settings.openid_issuer} is not an https:// address without anything behind its path."
+        yield Problem("LATCHKEY_OPENID_ISSUER", wrong, "Give the issuer as the provider writes it.")
     if not settings.openid_name.strip():
-        found.append(Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ..."))
-    return found + _authorities("LATCHKEY_OPENID_EXTRA_CA", settings.openid_extra_ca)
+        yield Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ...")
+    yield from _authorities("LATCHKEY_OPENID_EXTRA_CA", settings.openid_extra_ca)
 
 
-def _exchange_rates(source: str) -> list[Problem]:
+def _exchange_rates(source: str) -> Iterator[Problem]:
     """A file may not be there yet; an address must be one that can be called."""
-    if "://" not in source or (source.startswith("https://") and urlsplit(source).hostname):
-        return []
-    remedy = "Give the path of a file, or an https:// address."
-    return [Problem("LATCHKEY_EXCHANGE_RATES", "is not an https:// address.", remedy)]
+    if "://" in source and not (source.startswith("https://") and urlsplit(source).hostname):
+        remedy = "Give the path of a file, or an https:// address."
+        yield Problem("LATCHKEY_EXCHANGE_RATES", "is not an https:// address.", remedy)
 
 
-def _authorities(name: str, file: Path | None) -> list[Problem]:
-    if file is None:
-        return []
+def _authorities(name: str, file: Path | None) -> Iterator[Problem]:
     try:
-        x509.load_pem_x509_certificates(file.read_bytes())
+        if file is not None:
+            x509.load_pem_x509_certificates(file.read_bytes())
     except (OSError, ValueError) as error:
-        return [Problem(name, f"{file} cannot be used: {_reason(error)}.", "Give a PEM file with certificates.")]
-    return []
+        yield Problem(name, f"{file} cannot be used: {_reason(error)}.", "Give a PEM file with certificates.")
 
 
-def _certificate(cert: Path, key: Path, now_ms: int) -> list[Problem]:
-    found: list[Problem] = []
+def _certificate(cert: Path, key: Path, now_ms: int) -> Iterator[Problem]:
     chain = private = None
     try:
         chain = x509.load_pem_x509_certificates(cert.read_bytes())[0]
     except (OSError, ValueError, IndexError) as error:
-        found.append(
-            Problem("LATCHKEY_TLS_CERT", f"{cert} cannot be used: {_reason(error)}.", "Give a PEM certificate.")
-        )
+        yield Problem("LATCHKEY_TLS_CERT", f"{cert} cannot be used: {_reason(error)}.", "Give a PEM certificate.")
     try:
         if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            found.append(Problem("LATCHKEY_TLS_KEY", f"{key} can be read by others.", f"Run `chmod 600 {key}`."))
+            yield Problem("LATCHKEY_TLS_KEY", f"{key} can be read by others.", f"Run `chmod 600 {key}`.")
         private = load_pem_private_key(key.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        found.append(
-            Problem("LATCHKEY_TLS_KEY", f"{key} cannot be used: {_reason(error)}.", "Give an unencrypted PEM key.")
-        )
-    if chain is not None:
-        now = datetime.fromtimestamp(now_ms / 1000, UTC)
-        if chain.not_valid_after_utc <= now:
-            ended = chain.not_valid_after_utc.date().isoformat()
-            found.append(Problem("LATCHKEY_TLS_CERT", f"{cert} expired on {ended}.", "Renew it."))
-        if chain.not_valid_before_utc > now:
-            begins = chain.not_valid_before_utc.date().isoformat()
-            found.append(
-                Problem("LATCHKEY_TLS_CERT", f"{cert} is not valid before {begins}.", "Check this machine's clock.")
-            )
-    if chain is not None and private is not None:
-        spki = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if chain.public_key().public_bytes(*spki) != private.public_key().public_bytes(*spki):
-            found.append(
-                Problem(
-                    "LATCHKEY_TLS_KEY",
-                    f"{key} does not belong to {cert}.",
-                    "Give the key the certificate was made with.",
-                )
-            )
-    return found
+        yield Problem("LATCHKEY_TLS_KEY", f"{key} cannot be used: {_reason(error)}.", "Give an unencrypted PEM key.")
+    if chain is None:
+        return
+    now, begins, ends = (
+        datetime.fromtimestamp(now_ms / 1000, UTC),
+        chain.not_valid_before_utc,
+        chain.not_valid_after_utc,
+    )
+    if ends <= now:
+        yield Problem("LATCHKEY_TLS_CERT", f"{cert} expired on {ends.date().isoformat()}.", "Renew it.")
+    if begins > now:
+        wrong = f"{cert} is not valid before {begins.date().isoformat()}."
+        yield Problem("LATCHKEY_TLS_CERT", wrong, "Check this machine's clock.")
+    spki = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if private and chain.public_key().public_bytes(*spki) != private.public_key().public_bytes(*spki):
+        wrong = f"{key} does not belong to {cert}."
+        yield Problem("LATCHKEY_TLS_KEY", wrong, "Give the key the certificate was made with.")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
