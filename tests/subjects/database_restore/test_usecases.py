@@ -91,7 +91,7 @@ async def test_interrupted_it_moves_nothing_on_twice(core: Core, monkeypatch: py
         async def killed(*_: object) -> None:
             raise ConnectionAbortedError
 
-        patch.setattr(aftermath, "reset_health", killed)
+        patch.setattr(aftermath, "reset_queues", killed)
         with pytest.raises(ConnectionAbortedError):
             await run(core.database)
     async with core.database.acquire() as connection:
