@@ -4,7 +4,7 @@ from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 
 from latchkey.domain.instants import Ms, add, parse_duration
-from latchkey.emulators.due_events import advance
+from latchkey.emulators.emulator import advance
 
 B = TypeVar("B")
 # A duration that passes, or an act with its options; `buy` buys the monthly product unless another one is named.

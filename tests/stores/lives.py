@@ -7,7 +7,7 @@ from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.emulator import ExpectedState
 from tests.stores.world import STORES, World
 
 APPLE_ACTS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -42,10 +43,11 @@ class SaleRequest(ControlRequest, frozen=True, kw_only=True):
 
 
 class Acts:
-    """Acts by name. An act is a function, and its keyword-only parameters are the options of the act. The option `for`,
-    which Python cannot have as a parameter, is `duration` there."""
+    """Acts by name. An act is a function of the module, and its keyword-only parameters are the options of the act. The
+    option `for`, which Python cannot have as a parameter, is `duration` there."""
 
-    def __init__(self, **acts: Callable[..., Any]) -> None:
+    def __init__(self, module: ModuleType, names: str) -> None:
+        acts: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in names.split()}
         self._acts = {name: (act, _options(name, act)) for name, act in acts.items()}
 
     def apply(self, name: str, options: Mapping[str, Any], *context: Any) -> Any:

@@ -1,7 +1,9 @@
-"""What the store emulators share: a clock, an outbox, misbehaviour, and how time is moved."""
+"""What the store emulators share: a clock, an outbox, misbehaviour, how time is moved, and what a store says of a
+purchase."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -10,14 +12,64 @@ from starlette.applications import Starlette
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.due_events import advance
 from latchkey.emulators.emulator_clock import EmulatorClock
-from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
 from latchkey.emulators.notification_outbox import NotificationOutbox, NotificationRequest, OutgoingNotification
 
 L = TypeVar("L")
 N = TypeVar("N")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedState:
+    """What the store itself thinks of a purchase, in words that do not depend on the store. Tests compare it with what
+    Latchkey concluded from notifications and API reads."""
+
+    # What the control API calls the purchase: Apple's original transaction id, Google's purchase token.
+    purchase: str
+    # What Latchkey calls it: Apple's original transaction id (of a one-time purchase: the transaction id); Google's
+    # order id without a suffix, of the first purchase in a chain of replacements.
+    id: str
+    buyer: str
+    account_token: str | None
+    # subscription, prepaid or one_time
+    kind: str
+    product_id: str
+    # How many transactions, or orders, the store keeps of it.
+    periods: int
+    # Whether the buyer may use it now.
+    active: bool
+    # When the paid time ends. None for a purchase that does not end.
+    ends_at: Ms | None
+    # When access ends, with a grace period and with a refund or revocation. None for a purchase that does not end.
+    access_ends_at: Ms | None
+    auto_renew: bool = False
+    in_trial: bool = False
+    billing_problem: bool = False
+    grace_ends_at: Ms | None = None
+    # The moment of the refund of the latest period, if it stands.
+    refunded_at: Ms | None = None
+    next_product_id: str | None = None
+    resumes_at: Ms | None = None
+    acknowledged: bool = True
+    # Another purchase has taken its place and goes on under the same id.
+    replaced: bool = False
+    sandbox: bool = True
+
+
+def advance(
+    books: L,
+    until: int,
+    due_events: Callable[[L], Iterable[tuple[Any, ...]]],
+    happen: Callable[[L, Any], tuple[L, tuple[N, ...]]],
+) -> tuple[L, tuple[N, ...]]:
+    """Everything that time brings up to and with `until`, oldest first. One event may bring about another. An event
+    begins with its moment."""
+    notices: list[N] = []
+    while due := [event for event in due_events(books) if event[0] <= until]:
+        books, new = happen(books, min(due))
+        notices.extend(new)
+    return books, tuple(notices)
 
 
 class Emulator(ABC, Generic[L, N]):

@@ -8,7 +8,8 @@ from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple import apple_due_events
 from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus
-from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
+from latchkey.emulators.apple.apple_emulator import ACTS
+from latchkey.emulators.apple.apple_purchases import FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest, buy
 from latchkey.emulators.control_requests import converted
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
@@ -21,7 +22,7 @@ class AppleLife(EmulatedPurchase[AppleBooks]):
 
     def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
         request = converted({"product_id": product_id, **sale}, AppleSaleRequest)
-        books, notices = request.apply(self.books, self.now)
+        books, notices = buy(self.books, self.now, request)
         assert notices[0].purchase is not None
         self.id = notices[0].purchase.id
         self.keep((books, notices))
@@ -35,8 +36,8 @@ class AppleLife(EmulatedPurchase[AppleBooks]):
 
 
 def live(*steps: Step) -> AppleLife:
-    products = tuple(converted(product, AppleProductRequest).product() for product in FIRST_PRODUCTS)
-    return AppleLife(AppleBooks(products=products)).live(*steps)
+    products = [converted(product, AppleProductRequest).product() for product in FIRST_PRODUCTS]
+    return AppleLife(AppleBooks(products={product.id: product for product in products})).live(*steps)
 
 
 def test_periods_follow_each_other_without_a_gap() -> None:

@@ -16,12 +16,8 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
     GoogleStep,
 )
-from latchkey.emulators.google.google_control_requests import (
-    ACTS,
-    FIRST_PRODUCTS,
-    GoogleProductRequest,
-    GoogleSaleRequest,
-)
+from latchkey.emulators.google.google_emulator import ACTS
+from latchkey.emulators.google.google_purchases import FIRST_PRODUCTS, GoogleProductRequest, GoogleSaleRequest, buy
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 START: Ms = 1_800_000_000_000
@@ -33,7 +29,7 @@ class GoogleLife(EmulatedPurchase[GoogleBooks]):
 
     def buy(self, product_id: str = "pro_monthly:monthly", *, acknowledged: bool = True, **sale: Any) -> None:
         request = converted({"product_id": product_id, **sale}, GoogleSaleRequest)
-        self.keep(request.apply(self.books, self.now, test=True))
+        self.keep(buy(self.books, self.now, request, test=True))
         if acknowledged:
             self.act("acknowledge")
 
@@ -52,8 +48,9 @@ class GoogleLife(EmulatedPurchase[GoogleBooks]):
 
 def live(*steps: Step) -> GoogleLife:
     """`buy` also acknowledges, unless `acknowledged` is False."""
-    products = tuple(converted(product, GoogleProductRequest).product() for product in FIRST_PRODUCTS)
-    return GoogleLife(GoogleBooks(products=products, series="tests")).live(*steps)
+    products = [converted(product, GoogleProductRequest).product() for product in FIRST_PRODUCTS]
+    books = GoogleBooks(products={product.name: product for product in products}, series="tests")
+    return GoogleLife(books).live(*steps)
 
 
 PREPAID = ("buy", {"product_id": "pro_monthly:prepaid"})

@@ -8,7 +8,7 @@ import pytest
 from latchkey.domain.instants import SECOND
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.emulator import ExpectedState
 from latchkey.emulators.stripe import stripe_due_events
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -17,6 +17,7 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeInvoice,
     StripeStep,
     StripeSubscription,
+    smallest_units,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_control_requests import (
@@ -24,7 +25,6 @@ from latchkey.emulators.stripe.stripe_control_requests import (
     StripeProductRequest,
     StripeSaleRequest,
     act_on,
-    smallest_units,
 )
 from latchkey.emulators.stripe.stripe_emulator import SENT
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription

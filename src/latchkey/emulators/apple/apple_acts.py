@@ -9,8 +9,6 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleKind,
-    AppleNotice,
-    AppleOffer,
     AppleOfferKind,
     ApplePurchase,
     AppleRenewal,
@@ -18,9 +16,13 @@ from latchkey.emulators.apple.apple_books import (
     AppleStep,
     AppleTransaction,
     ExpirationIntent,
+    kept,
+    noticed,
+    product_of,
+    purchase_of,
 )
 from latchkey.emulators.apple.apple_due_events import expired
-from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, purchase_of, renewal_offer, started
+from latchkey.emulators.apple.apple_purchases import AppleOfferRequest, offer_for, renewed, started
 
 _RUNNING = (AppleStatus.ACTIVE, AppleStatus.GRACE, AppleStatus.BILLING_RETRY)
 
@@ -72,19 +74,7 @@ def recover(books: AppleBooks, now: Ms, id: str) -> AppleStep:
         raise Refusal("Renewal is off, so no payment is tried; use uncancel first.", param="act")
     # Within the grace period nothing was missed. After it the new period begins with the payment.
     follows = (purchase.latest.expires_at or 0) if purchase.status is AppleStatus.GRACE else 0
-    offer, rest = renewal_offer(renewal)
-    books, paid = started(
-        books,
-        now,
-        product_of(books, renewal.product_id),
-        offer,
-        family=purchase.family,
-        reason="RENEWAL",
-        follows=follows,
-    )
-    rest = replace(rest, intent=None, grace_ends_at=None, retries_until=None, fails_with_grace=None)
-    purchase = replace(purchase, transactions=(*purchase.transactions, paid), status=AppleStatus.ACTIVE, renewal=rest)
-    return kept(books, purchase), (noticed("DID_RENEW", "BILLING_RECOVERY", now, purchase),)
+    return renewed(books, now, purchase, "BILLING_RECOVERY", follows)
 
 
 def expire(
@@ -141,9 +131,12 @@ def request_consumption(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     return books, (noticed("CONSUMPTION_REQUEST", None, now, purchase),)
 
 
-def change(books: AppleBooks, now: Ms, id: str, product_id: str, *, offer: AppleOffer | None = None) -> AppleStep:
+def change(
+    books: AppleBooks, now: Ms, id: str, *, product_id: str, offer: AppleOfferRequest | None = None
+) -> AppleStep:
     """To another product of the group: at once if it is an upgrade, or of the same rank and length; otherwise with the
     next period."""
+    chosen = offer_for(books, product_id, offer)
     purchase, renewal = _running(books, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("A payment has failed; use recover first.", param="act")
@@ -155,26 +148,27 @@ def change(books: AppleBooks, now: Ms, id: str, product_id: str, *, offer: Apple
     if new.id == old.id:
         purchase = replace(purchase, renewal=replace(renewal, product_id=new.id, offer=None, offers_left=0))
         return kept(books, purchase), (noticed("DID_CHANGE_RENEWAL_PREF", None, now, purchase),)
-    type = "OFFER_REDEEMED" if offer else "DID_CHANGE_RENEWAL_PREF"
-    periods = offer.periods if offer else 0
+    type = "OFFER_REDEEMED" if chosen else "DID_CHANGE_RENEWAL_PREF"
+    periods = chosen.periods if chosen else 0
     if new.level < old.level or (new.level, new.period) == (old.level, old.period):
         left = replace(purchase.latest, upgraded=True)
-        books, bought = started(books, now, new, offer, family=purchase.family, reason="PURCHASE")
-        renewal = AppleRenewal(product_id=new.id, offer=offer, offers_left=max(periods - 1, 0))
+        books, bought = started(books, now, new, chosen, family=purchase.family, reason="PURCHASE")
+        renewal = AppleRenewal(product_id=new.id, offer=chosen, offers_left=max(periods - 1, 0))
         transactions = (*purchase.transactions[:-1], left, bought)
         purchase = replace(purchase, transactions=transactions, renewal=renewal)
         return kept(books, purchase), (noticed(type, "UPGRADE", now, purchase),)
-    renewal = replace(renewal, product_id=new.id, auto_renew=True, offer=offer, offers_left=periods)
+    renewal = replace(renewal, product_id=new.id, auto_renew=True, offer=chosen, offers_left=periods)
     purchase = replace(purchase, renewal=renewal)
     return kept(books, purchase), (noticed(type, "DOWNGRADE", now, purchase),)
 
 
-def redeem(books: AppleBooks, now: Ms, id: str, offer: AppleOffer) -> AppleStep:
+def redeem(books: AppleBooks, now: Ms, id: str, *, offer: AppleOfferRequest) -> AppleStep:
     """An offer for a subscription that runs. It counts from the next period on."""
+    chosen = offer.offer(product_of(books, purchase_of(books, id).latest.product_id).price.currency)
     purchase, renewal = _running(books, id)
-    if offer.kind is AppleOfferKind.INTRODUCTORY:
+    if chosen.kind is AppleOfferKind.INTRODUCTORY:
         raise Refusal("An introductory offer is only for a first purchase.", param="offer")
-    later = replace(renewal, auto_renew=True, offer=offer, offers_left=offer.periods)
+    later = replace(renewal, auto_renew=True, offer=chosen, offers_left=chosen.periods)
     purchase = replace(purchase, renewal=later)
     return kept(books, purchase), (noticed("OFFER_REDEEMED", None, now, purchase),)
 
@@ -203,15 +197,11 @@ def end_family_sharing(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     return kept(books, purchase), (noticed("REVOKE", None, now, purchase, ended),)
 
 
-def announce_price_increase(books: AppleBooks, now: Ms, id: str, *, agreed: bool = False) -> AppleStep:
+def price_increase(books: AppleBooks, now: Ms, id: str, *, agreed: bool = False) -> AppleStep:
     """The customer is asked to agree to a higher price, or has agreed."""
     purchase, renewal = _running(books, id)
     purchase = replace(purchase, renewal=replace(renewal, price_increase=int(agreed)))
     return kept(books, purchase), (noticed("PRICE_INCREASE", "ACCEPTED" if agreed else "PENDING", now, purchase),)
-
-
-def checking_notice(now: Ms) -> AppleNotice:
-    return AppleNotice(type="TEST", subtype=None, at=now)
 
 
 def _running(books: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:

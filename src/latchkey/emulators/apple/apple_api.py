@@ -16,8 +16,7 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.apple import apple_purchases
-from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction
+from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction, purchase_of
 from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
 from latchkey.emulators.misbehaviour import around
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
@@ -123,7 +122,7 @@ class _Api:
         for purchase in self._of_customer(request):
             if purchase.status is None or (statuses and str(int(purchase.status)) not in statuses):
                 continue
-            product = self._store.books.product(purchase.latest.product_id)
+            product = self._store.books.products.get(purchase.latest.product_id)
             groups.setdefault(product.group if product else "", []).append(
                 {
                     "originalTransactionId": purchase.id,
@@ -254,7 +253,7 @@ class _Api:
         if not id.isdigit() or len(id) > 30:
             raise AppleApiError(4000006, "Invalid transaction id.")
         try:
-            return apple_purchases.purchase_of(self._store.books, id)
+            return purchase_of(self._store.books, id)
         except Refusal:
             raise AppleApiError(4040010, "Transaction id not found.") from None
 

@@ -1,10 +1,11 @@
 """The App Store's own books: products, and the purchases of its customers with every transaction."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money.amounts import Price
+from latchkey.domain.refusal import NotFound
 
 
 class AppleKind(StrEnum):
@@ -130,13 +131,10 @@ class ApplePurchase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppleBooks:
-    products: tuple[AppleProduct, ...] = ()
+    products: dict[str, AppleProduct] = field(default_factory=dict)
     purchases: dict[str, ApplePurchase] = field(default_factory=dict)
     # The next transaction id; every transaction takes one.
     next_id: int = 2_000_000_000_000_000
-
-    def product(self, id: str) -> AppleProduct | None:
-        return next((product for product in self.products if product.id == id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +155,29 @@ class AppleNotice:
 
 
 AppleStep = tuple[AppleBooks, tuple[AppleNotice, ...]]
+
+
+def product_of(books: AppleBooks, id: str) -> AppleProduct:
+    if id not in books.products:
+        raise NotFound(f"The store sells no product {id!r}.", param="product_id")
+    return books.products[id]
+
+
+def purchase_of(books: AppleBooks, id: str) -> ApplePurchase:
+    """By its original transaction id, or by the id of any of its transactions."""
+    if id in books.purchases:
+        return books.purchases[id]
+    for purchase in books.purchases.values():
+        if any(transaction.id == id for transaction in purchase.transactions):
+            return purchase
+    raise NotFound(f"The store knows no purchase {id!r}.", param="purchase")
+
+
+def kept(books: AppleBooks, purchase: ApplePurchase) -> AppleBooks:
+    return replace(books, purchases={**books.purchases, purchase.id: purchase})
+
+
+def noticed(
+    type: str, subtype: str | None, at: Ms, purchase: ApplePurchase, transaction: AppleTransaction | None = None
+) -> AppleNotice:
+    return AppleNotice(type=type, subtype=subtype, at=at, purchase=purchase, transaction=transaction or purchase.latest)

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from latchkey.domain.instants import DAY, Ms
-from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus, AppleStep, ExpirationIntent
-from latchkey.emulators.apple.apple_purchases import kept, noticed, product_of, renewal_offer, started
-from latchkey.emulators.due_events import DueEvent
+from latchkey.emulators.apple.apple_books import (
+    AppleBooks,
+    ApplePurchase,
+    AppleStatus,
+    AppleStep,
+    ExpirationIntent,
+    kept,
+    noticed,
+)
+from latchkey.emulators.apple.apple_purchases import renewed
 
 # The App Store tries for so long to collect a payment.
 BILLING_RETRY: Ms = 60 * DAY
@@ -19,25 +26,17 @@ _ENDED_BY = {
 }
 
 
-def due_at(purchase: ApplePurchase) -> Ms | None:
-    """When time will next change this purchase, if it ever will."""
-    renewal = purchase.renewal
-    if renewal is None:
-        return None
-    match purchase.status:
-        case AppleStatus.ACTIVE:
-            return purchase.latest.expires_at
-        case AppleStatus.GRACE:
-            return renewal.grace_ends_at
-        case AppleStatus.BILLING_RETRY:
-            return renewal.retries_until
-        case _:
-            return None
-
-
 def due_events(books: AppleBooks) -> Iterator[tuple[Ms, str]]:
+    """When time will next change each purchase."""
     for purchase in books.purchases.values():
-        if (at := due_at(purchase)) is not None:
+        if (renewal := purchase.renewal) is None or purchase.status is None:
+            continue
+        at = {
+            AppleStatus.ACTIVE: purchase.latest.expires_at,
+            AppleStatus.GRACE: renewal.grace_ends_at,
+            AppleStatus.BILLING_RETRY: renewal.retries_until,
+        }.get(purchase.status)
+        if at is not None:
             yield at, purchase.id
 
 
@@ -49,7 +48,7 @@ def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
     return replace(purchase, status=AppleStatus.EXPIRED, renewal=over)
 
 
-def happen(books: AppleBooks, event: DueEvent) -> AppleStep:
+def happen(books: AppleBooks, event: tuple[Ms, str]) -> AppleStep:
     at, id = event
     purchase = books.purchases[id]
     renewal = purchase.renewal
@@ -65,19 +64,7 @@ def happen(books: AppleBooks, event: DueEvent) -> AppleStep:
         return _end(books, at, purchase, renewal.will_end)
     if renewal.fails_with_grace is not None:
         return _fail(books, at, purchase, renewal.fails_with_grace)
-    return _renew(books, at, purchase)
-
-
-def _renew(books: AppleBooks, at: Ms, purchase: ApplePurchase) -> AppleStep:
-    renewal = purchase.renewal
-    assert renewal is not None
-    offer, rest = renewal_offer(renewal)
-    product = product_of(books, renewal.product_id)
-    books, next = started(books, at, product, offer, family=purchase.family, reason="RENEWAL")
-    purchase = replace(
-        purchase, transactions=(*purchase.transactions, next), renewal=replace(rest, price_increase=None)
-    )
-    return kept(books, purchase), (noticed("DID_RENEW", None, at, purchase),)
+    return renewed(books, at, purchase)
 
 
 def _fail(books: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) -> AppleStep:

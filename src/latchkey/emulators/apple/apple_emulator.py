@@ -9,7 +9,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.emulators.apple import apple_acts, apple_due_events, apple_payloads, apple_purchases
+from latchkey.emulators.apple import apple_acts, apple_due_events, apple_payloads
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleKind,
@@ -17,16 +17,21 @@ from latchkey.emulators.apple.apple_books import (
     ApplePurchase,
     AppleStatus,
     AppleTransaction,
+    purchase_of,
 )
-from latchkey.emulators.apple.apple_control_requests import ACTS, FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.control_requests import converted
-from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.apple.apple_purchases import FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest, buy
+from latchkey.emulators.control_requests import Acts, converted
+from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
-from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 
+ACTS = Acts(
+    apple_acts,
+    "cancel uncancel fail_billing recover expire refund reverse_refund decline_refund request_consumption change "
+    "redeem extend end_family_sharing price_increase",
+)
 # Hours from one try to the next, as Apple does it in production. In the sandbox Apple tries once.
 RETRIES = (1, 12, 24, 48, 72)
 
@@ -70,12 +75,11 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, AppleProductRequest).product()
-        others = tuple(other for other in self.books.products if other.id != product.id)
-        self._change(replace(self.books, products=(*others, product)), ())
+        self._change(replace(self.books, products={**self.books.products, product.id: product}), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
-        books, notices = converted(sale, AppleSaleRequest).apply(self.books, now)
+        books, notices = buy(self.books, now, converted(sale, AppleSaleRequest))
         self._change(books, notices)
         assert notices[0].purchase is not None
         return notices[0].purchase.id
@@ -83,20 +87,19 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
         self._change(*ACTS.apply(act, options, self.books, now, purchase))
-        return apple_purchases.purchase_of(self.books, purchase).id
+        return purchase_of(self.books, purchase).id
 
     def _test_notice(self) -> AppleNotice:
-        return apple_acts.checking_notice(self.clock.next())
+        return AppleNotice(type="TEST", subtype=None, at=self.clock.next())
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(self.books.products)
-        return listed
+        return [msgspec.to_builtins(product) for product in self.books.products.values()]
 
     def expected_states(self) -> list[ExpectedState]:
         return [self._expected_state(purchase) for purchase in self.books.purchases.values()]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = apple_purchases.purchase_of(self.books, purchase)
+        found = purchase_of(self.books, purchase)
         return {
             "fetch_token": self.signed_transaction(found, found.latest),
             "product_id": found.latest.product_id,

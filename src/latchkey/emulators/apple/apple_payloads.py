@@ -30,7 +30,7 @@ def transaction(
     app: AppleApp, books: AppleBooks, purchase: ApplePurchase, transaction: AppleTransaction, signed_at: Ms
 ) -> dict[str, Any]:
     subscription = purchase.kind is AppleKind.SUBSCRIPTION
-    product = books.product(transaction.product_id)
+    product = books.products.get(transaction.product_id)
     return _without_none(
         transactionId=transaction.id,
         originalTransactionId=purchase.id,
@@ -64,7 +64,7 @@ def renewal(app: AppleApp, books: AppleBooks, purchase: ApplePurchase, signed_at
     info = purchase.renewal
     if info is None:
         return None
-    next_product = books.product(info.product_id)
+    next_product = books.products.get(info.product_id)
     price = info.offer.price if info.offer else next_product.price if next_product else None
     renews = purchase.status is AppleStatus.ACTIVE and info.auto_renew
     return _without_none(

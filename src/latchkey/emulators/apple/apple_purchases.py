@@ -1,15 +1,18 @@
-"""What a customer can buy in the App Store. Each function gives the new books and the notifications."""
+"""What the App Store sells and what a customer can buy there, as the control API takes it in JSON."""
 
+import uuid
 from dataclasses import replace
+from typing import Any, Literal
 
-from latchkey.domain.instants import Duration, Ms, add
+import msgspec
+
+from latchkey.domain.instants import Ms, add
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleDiscount,
     AppleKind,
-    AppleNotice,
     AppleOffer,
     AppleOfferKind,
     AppleProduct,
@@ -18,67 +21,113 @@ from latchkey.emulators.apple.apple_books import (
     AppleStatus,
     AppleStep,
     AppleTransaction,
+    kept,
+    noticed,
+    product_of,
 )
+from latchkey.emulators.control_requests import ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
+
+# What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.
+FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
+    {"id": "team_monthly", "period": "P1M", "price": 29.99, "level": 1},
+    {"id": "pro_monthly", "period": "P1M", "price": 9.99, "trial": "P7D", "level": 2},
+    {"id": "pro_yearly", "period": "P1Y", "price": 79.99, "level": 2},
+    {"id": "basic_monthly", "period": "P1M", "price": 4.99, "level": 3,
+     "intro": {"duration": "P1M", "price": 0.99, "periods": 3}},
+    {"id": "pro_lifetime", "kind": "non_consumable", "price": 199.99},
+    {"id": "coins_100", "kind": "consumable", "price": 1.99},
+)  # fmt: skip
 
 
-def product_of(books: AppleBooks, id: str) -> AppleProduct:
-    found = books.product(id)
-    if found is None:
-        raise NotFound(f"The store sells no product {id!r}.", param="product_id")
-    return found
+class AppleOfferRequest(ControlRequest, frozen=True):
+    kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
+    discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
+    # How long each period with this price lasts, and how many there are.
+    duration: str = "P1M"
+    periods: int = 1
+    price: float = 0.0
+    id: str | None = None
 
-
-def purchase_of(books: AppleBooks, id: str) -> ApplePurchase:
-    """By its original transaction id, or by the id of any of its transactions."""
-    found = books.purchases.get(id)
-    if found is None:
-        transactions = ((purchase, each.id) for purchase in books.purchases.values() for each in purchase.transactions)
-        found = next((one for one, each in transactions if each == id), None)
-    if found is None:
-        raise NotFound(f"The store knows no purchase {id!r}.", param="purchase")
-    return found
-
-
-def buy(
-    books: AppleBooks,
-    now: Ms,
-    product_id: str,
-    buyer: str,
-    *,
-    account_token: str | None = None,
-    trial: bool = False,
-    intro: bool = False,
-    offer: AppleOffer | None = None,
-    family: bool = False,
-) -> AppleStep:
-    product = product_of(books, product_id)
-    if product.kind is not AppleKind.SUBSCRIPTION:
-        return _buy_once(books, now, product, buyer, account_token, family)
-    if sum((trial, intro, offer is not None)) > 1:
-        raise Refusal("A purchase has one offer at most: trial, intro or offer.", param="offer")
-    known = _in_group(books, product.group, buyer)
-    if known is not None and known.status not in (AppleStatus.EXPIRED, AppleStatus.REVOKED):
-        raise Refusal(
-            f"{buyer!r} has a subscription in the group {product.group!r} already; use the act `change`.",
-            param="product_id",
+    def offer(self, currency: str) -> AppleOffer:
+        discount = AppleDiscount.FREE_TRIAL if self.discount == "free" else AppleDiscount(self.discount.upper())
+        if not 1 <= self.periods <= 36 or (self.periods > 1 and discount is not AppleDiscount.PAY_AS_YOU_GO):
+            raise Invalid("periods is 1 to 36, and more than 1 only with pay_as_you_go.", param="periods")
+        return AppleOffer(
+            kind=AppleOfferKind[self.kind.upper()],
+            discount=discount,
+            duration=duration_of(self.duration, "duration"),
+            price=price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
+            periods=self.periods,
+            id=self.id or (None if self.kind == "introductory" else "offer"),
         )
-    used = offer if offer is not None else _introductory(product, known, trial=trial, intro=intro)
-    # Only an introductory offer comes with SUBSCRIBED; every other one has a notification of its own.
-    redeemed = used is not None and used.kind is not AppleOfferKind.INTRODUCTORY
-    books, bought = started(books, now, product, used, family=family, reason="PURCHASE")
-    renewal = AppleRenewal(product_id=product.id, offer=_next_offer(used), offers_left=_offers_left(used))
-    first = known or ApplePurchase(id=bought.id, buyer=buyer, kind=product.kind, transactions=(), family=family)
+
+
+class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
+    kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
+    group: str = "main"
+    level: int = 1
+    intro: AppleOfferRequest | None = None
+
+    def product(self) -> AppleProduct:
+        if self.kind == "subscription" and self.period is None:
+            raise Invalid("A subscription needs a period such as P1M.", param="period")
+        if self.kind != "subscription" and (self.period or self.trial or self.intro):
+            raise Invalid("Only a subscription has a period, a trial or an introductory price.", param="kind")
+        intro = msgspec.structs.replace(self.intro, kind="introductory") if self.intro else None
+        return AppleProduct(
+            id=self.id,
+            kind=AppleKind[self.kind.upper()],
+            price=price_of(self.price, self.currency),
+            period=self.length(),
+            group=self.group,
+            level=self.level,
+            trial=self.trial_length(),
+            intro=intro.offer(self.currency) if intro else None,
+        )
+
+
+class AppleSaleRequest(SaleRequest, frozen=True, kw_only=True):
+    intro: bool = False
+    offer: AppleOfferRequest | None = None
+    family: bool = False
+
+
+def offer_for(books: AppleBooks, product_id: str, request: AppleOfferRequest | None) -> AppleOffer | None:
+    return request.offer(product_of(books, product_id).price.currency) if request is not None else None
+
+
+def buy(books: AppleBooks, now: Ms, sale: AppleSaleRequest) -> AppleStep:
+    if sale.account_token is not None:
+        try:
+            uuid.UUID(sale.account_token)
+        except ValueError:
+            raise Invalid("account_token is a UUID: Apple takes nothing else.", param="account_token") from None
+    product, offer, known = product_of(books, sale.product_id), offer_for(books, sale.product_id, sale.offer), None
+    renewing = product.kind is AppleKind.SUBSCRIPTION
+    if renewing:
+        known = _in_group(books, product.group, sale.buyer)
+        offer = _offer_used(product, known, sale, offer)
+    elif product.kind is AppleKind.NON_CONSUMABLE:
+        _check_not_owned(books, product, sale.buyer)
+    books, bought = started(books, now, product, offer if renewing else None, family=sale.family, reason="PURCHASE")
+    first = known or ApplePurchase(
+        id=bought.id, buyer=sale.buyer, kind=product.kind, transactions=(), family=sale.family
+    )
     purchase = replace(
         first,
         transactions=(*first.transactions, bought),
-        account_token=account_token or first.account_token,
-        status=AppleStatus.ACTIVE,
-        renewal=renewal,
+        account_token=sale.account_token or first.account_token,
         recent_start=now,
     )
+    if not renewing:
+        return kept(books, purchase), (noticed("ONE_TIME_CHARGE", None, now, purchase),)
+    left = offer.periods - 1 if offer is not None else 0
+    renewal = AppleRenewal(product_id=product.id, offer=offer if left else None, offers_left=left)
+    purchase = replace(purchase, status=AppleStatus.ACTIVE, renewal=renewal)
+    # Only an introductory offer comes with SUBSCRIBED; every other one has a notification of its own.
+    redeemed = offer is not None and offer.kind is not AppleOfferKind.INTRODUCTORY
     subtype = "INITIAL_BUY" if known is None else "RESUBSCRIBE"
-    notice = noticed("OFFER_REDEEMED" if redeemed else "SUBSCRIBED", subtype, now, purchase)
-    return kept(books, purchase), (notice,)
+    return kept(books, purchase), (noticed("OFFER_REDEEMED" if redeemed else "SUBSCRIBED", subtype, now, purchase),)
 
 
 def started(
@@ -87,19 +136,18 @@ def started(
     product: AppleProduct,
     offer: AppleOffer | None,
     *,
-    family: bool = False,
+    family: bool,
     reason: str,
     follows: Ms = 0,
 ) -> tuple[AppleBooks, AppleTransaction]:
     """A new transaction. Its time begins at `follows` if that is given, else when it is paid."""
-    assert product.period is not None
-    length = offer.duration if offer is not None else product.period
-    price = offer.price if offer is not None else product.price
+    length, price = (offer.duration, offer.price) if offer is not None else (product.period, product.price)
     transaction = AppleTransaction(
         id=str(books.next_id),
         product_id=product.id,
         purchased_at=now,
-        expires_at=add(follows or now, length),
+        # Apple does not know when a non-renewing subscription ends; the app decides that.
+        expires_at=add(follows or now, length) if length is not None else None,
         reason=reason,
         price=Price(0, price.currency) if family else price,
         offer=offer,
@@ -107,91 +155,70 @@ def started(
     return replace(books, next_id=books.next_id + 1), transaction
 
 
-def renewal_offer(renewal: AppleRenewal) -> tuple[AppleOffer | None, AppleRenewal]:
-    """The offer of the period that now begins, and what is left of it for those after."""
-    if renewal.offer is None or renewal.offers_left < 1:
-        return None, replace(renewal, offer=None, offers_left=0)
-    left = renewal.offers_left - 1
-    return renewal.offer, replace(renewal, offer=renewal.offer if left else None, offers_left=left)
-
-
-def kept(books: AppleBooks, purchase: ApplePurchase) -> AppleBooks:
-    return replace(books, purchases={**books.purchases, purchase.id: purchase})
-
-
-def noticed(
-    type: str, subtype: str | None, at: Ms, purchase: ApplePurchase, transaction: AppleTransaction | None = None
-) -> AppleNotice:
-    return AppleNotice(type=type, subtype=subtype, at=at, purchase=purchase, transaction=transaction or purchase.latest)
-
-
-def free_trial(duration: Duration, currency: str) -> AppleOffer:
-    return AppleOffer(
-        kind=AppleOfferKind.INTRODUCTORY, discount=AppleDiscount.FREE_TRIAL, duration=duration, price=Price(0, currency)
-    )
-
-
-def _buy_once(
-    books: AppleBooks, now: Ms, product: AppleProduct, buyer: str, account_token: str | None, family: bool
+def renewed(
+    books: AppleBooks, now: Ms, purchase: ApplePurchase, subtype: str | None = None, follows: Ms = 0
 ) -> AppleStep:
-    if product.kind is AppleKind.NON_CONSUMABLE:
-        for purchase in books.purchases.values():
-            if (
-                purchase.buyer == buyer
-                and purchase.latest.product_id == product.id
-                and purchase.latest.revoked_at is None
-            ):
-                raise Refusal(f"{buyer!r} owns {product.id!r} already.", param="product_id")
-    bought = AppleTransaction(
-        id=str(books.next_id),
-        product_id=product.id,
-        purchased_at=now,
-        # Apple does not know when a non-renewing subscription ends; the app decides that.
-        expires_at=None,
-        reason="PURCHASE",
-        price=Price(0, product.price.currency) if family else product.price,
+    """The next period, with the offer that was chosen for it. With a `subtype`, after a failed payment."""
+    renewal = purchase.renewal
+    assert renewal is not None
+    left = max(renewal.offers_left - 1, 0)
+    offer = renewal.offer if renewal.offers_left else None
+    product = product_of(books, renewal.product_id)
+    books, paid = started(books, now, product, offer, family=purchase.family, reason="RENEWAL", follows=follows)
+    renewal = replace(
+        renewal,
+        offer=offer if left else None,
+        offers_left=left,
+        intent=None,
+        grace_ends_at=None,
+        retries_until=None,
+        fails_with_grace=None,
+        price_increase=renewal.price_increase if subtype else None,
     )
-    purchase = ApplePurchase(
-        id=bought.id,
-        buyer=buyer,
-        kind=product.kind,
-        transactions=(bought,),
-        account_token=account_token,
-        family=family,
-        recent_start=now,
+    purchase = replace(
+        purchase, transactions=(*purchase.transactions, paid), status=AppleStatus.ACTIVE, renewal=renewal
     )
-    books = kept(replace(books, next_id=books.next_id + 1), purchase)
-    return books, (noticed("ONE_TIME_CHARGE", None, now, purchase),)
+    return kept(books, purchase), (noticed("DID_RENEW", subtype, now, purchase),)
+
+
+def _check_not_owned(books: AppleBooks, product: AppleProduct, buyer: str) -> None:
+    for purchase in books.purchases.values():
+        latest = purchase.latest
+        if purchase.buyer == buyer and latest.product_id == product.id and latest.revoked_at is None:
+            raise Refusal(f"{buyer!r} owns {product.id!r} already.", param="product_id")
 
 
 def _in_group(books: AppleBooks, group: str, buyer: str) -> ApplePurchase | None:
     for purchase in books.purchases.values():
         if purchase.kind is AppleKind.SUBSCRIPTION and purchase.buyer == buyer:
-            product = books.product(purchase.latest.product_id)
+            product = books.products.get(purchase.latest.product_id)
             if product is not None and product.group == group:
                 return purchase
     return None
 
 
-def _introductory(product: AppleProduct, known: ApplePurchase | None, *, trial: bool, intro: bool) -> AppleOffer | None:
-    if not trial and not intro:
-        return None
-    if trial and product.trial is None:
+def _offer_used(
+    product: AppleProduct, known: ApplePurchase | None, sale: AppleSaleRequest, offer: AppleOffer | None
+) -> AppleOffer | None:
+    if sum((sale.trial, sale.intro, offer is not None)) > 1:
+        raise Refusal("A purchase has one offer at most: trial, intro or offer.", param="offer")
+    if known is not None and known.status not in (AppleStatus.EXPIRED, AppleStatus.REVOKED):
+        message = f"{sale.buyer!r} has a subscription in the group {product.group!r} already; use the act `change`."
+        raise Refusal(message, param="product_id")
+    if not sale.trial and not sale.intro:
+        return offer
+    if sale.trial and product.trial is None:
         raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
-    if intro and product.intro is None:
+    if sale.intro and product.intro is None:
         raise Refusal(f"{product.id!r} has no introductory price on offer.", param="intro")
-    before = known.transactions if known is not None else ()
-    if any(bought.offer is not None and bought.offer.kind is AppleOfferKind.INTRODUCTORY for bought in before):
+    before = [bought.offer for bought in known.transactions] if known is not None else []
+    if any(used is not None and used.kind is AppleOfferKind.INTRODUCTORY for used in before):
         raise Refusal("The buyer has used an introductory offer of this group already.", param="trial")
-    if trial:
-        assert product.trial is not None
-        return free_trial(product.trial, product.price.currency)
-    return product.intro
-
-
-def _next_offer(used: AppleOffer | None) -> AppleOffer | None:
-    return used if _offers_left(used) else None
-
-
-def _offers_left(used: AppleOffer | None) -> int:
-    return used.periods - 1 if used is not None else 0
+    if product.trial is None or not sale.trial:
+        return product.intro
+    return AppleOffer(
+        kind=AppleOfferKind.INTRODUCTORY,
+        discount=AppleDiscount.FREE_TRIAL,
+        duration=product.trial,
+        price=Price(0, product.price.currency),
+    )

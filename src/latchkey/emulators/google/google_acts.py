@@ -3,23 +3,25 @@ would send. No clock, no I/O, no randomness: `now` comes in."""
 
 from dataclasses import replace
 
-from msgspec import structs
-
 from latchkey.domain.instants import DAY, Ms, add, to_iso
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.emulators.control_requests import duration_of
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
-    GoogleNotice,
     GoogleProduct,
     GooglePurchase,
     GoogleState,
     GoogleStep,
     NoticeCode,
+    kept,
+    noticed,
+    product_of,
+    purchase_of,
 )
 from latchkey.emulators.google.google_due_events import ended, renewed, voided
-from latchkey.emulators.google.google_purchases import first_order, kept, noticed, product_of, purchase_of
+from latchkey.emulators.google.google_purchases import new_purchase
 
 # Google keeps a token readable for so long after the end.
 READABLE_AFTER_END: Ms = 60 * DAY
@@ -203,14 +205,26 @@ def top_up(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     return _replace(books, now, old, product, ends_at=add(old.expires_at or now, product.period))
 
 
-def announce_price_change(books: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
+def price_change(books: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
     purchase = _renewing(books, token)
     code = NoticeCode.PRICE_CHANGE_CONFIRMED if confirmed else NoticeCode.PRICE_CHANGE_UPDATED
     return books, (noticed(now, purchase, code),)
 
 
-def checking_notice(now: Ms) -> GoogleNotice:
-    return GoogleNotice(at=now)
+def complete(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """A pending payment came through."""
+    purchase = _pending(books, token)
+    order = replace(purchase.orders[0], bought_at=now)
+    if order.ends_at is not None:
+        order = replace(order, starts_at=now, ends_at=now + order.ends_at - purchase.orders[0].bought_at)
+    purchase = replace(purchase, orders=(order,), state=GoogleState.ACTIVE, started_at=now, expires_at=order.ends_at)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
+
+
+def decline(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    """A pending payment did not come through."""
+    purchase = replace(_pending(books, token), state=GoogleState.PENDING_PURCHASE_CANCELED, auto_renew=False)
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED),)
 
 
 def _replace(
@@ -222,24 +236,20 @@ def _replace(
     ends_at: Ms | None = None,
     next_product: str | None = None,
 ) -> GoogleStep:
-    books, token, order = first_order(books, now, product, ends_at=ends_at)
-    if next_product is not None:
-        order = replace(order, price=structs.replace(order.price, micros=0))
-    new = GooglePurchase(
-        token=token,
+    books, new = new_purchase(
+        books,
+        now,
+        product,
+        ends_at=ends_at,
         buyer=old.buyer,
-        product=product.name,
-        subscription=True,
-        prepaid=product.prepaid,
-        orders=(order,),
-        started_at=now,
         account_token=old.account_token,
         test=old.test,
-        auto_renew=not product.prepaid,
-        expires_at=order.ends_at,
         next_product=next_product,
         replaces=old.token,
     )
+    if next_product is not None:
+        unpaid = replace(new.latest, price=Price(0, new.latest.price.currency))
+        new = replace(new, orders=(unpaid,))
     bought = noticed(now, new, NoticeCode.PURCHASED)
     if old.state is GoogleState.EXPIRED:
         return kept(books, new), (bought,)
@@ -255,4 +265,11 @@ def _renewing(books: GoogleBooks, token: str) -> GooglePurchase:
         raise Refusal("The first payment has not come through; use complete or decline.", param="act")
     if purchase.state is GoogleState.EXPIRED:
         raise Refusal(f"The subscription ended at {to_iso(purchase.expires_at or 0)}; use resubscribe.", param="act")
+    return purchase
+
+
+def _pending(books: GoogleBooks, token: str) -> GooglePurchase:
+    purchase = purchase_of(books, token)
+    if purchase.state is not GoogleState.PENDING:
+        raise Refusal("No payment is pending.", param="act")
     return purchase

@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money.amounts import Price
+from latchkey.domain.refusal import NotFound
 
 
 class NoticeCode(IntEnum):
@@ -29,7 +30,6 @@ class NoticeCode(IntEnum):
     CANCELLATION_SCHEDULED = 18
     PRICE_CHANGE_UPDATED = 19
     PENDING_PURCHASE_CANCELED = 20
-    PRICE_STEP_UP_CONSENT_UPDATED = 22
 
 
 class GoogleState(StrEnum):
@@ -147,14 +147,11 @@ class GooglePurchase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleBooks:
-    products: tuple[GoogleProduct, ...] = ()
+    products: dict[str, GoogleProduct] = field(default_factory=dict)
     purchases: dict[str, GooglePurchase] = field(default_factory=dict)
     # Makes the ids of this store different from those of any other.
     series: str = "0"
     next_number: int = 1
-
-    def product(self, name: str) -> GoogleProduct | None:
-        return next((product for product in self.products if product.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,3 +195,28 @@ def purchase_token(books: GoogleBooks) -> str:
 def renewal_order_id(purchase: GooglePurchase) -> str:
     """The first renewal of GPA.1-2-3-4 is GPA.1-2-3-4..0."""
     return f"{purchase.first_order}..{len(purchase.orders) - 1}"
+
+
+def product_of(books: GoogleBooks, name: str) -> GoogleProduct:
+    if name not in books.products:
+        sold = ", ".join(books.products)
+        raise NotFound(f"The store sells no product {name!r}. It sells: {sold}.", param="product_id")
+    return books.products[name]
+
+
+def purchase_of(books: GoogleBooks, token: str) -> GooglePurchase:
+    if token not in books.purchases:
+        raise NotFound("The store knows no purchase with this token.", param="purchase")
+    return books.purchases[token]
+
+
+def kept(books: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:
+    return replace(books, purchases={**books.purchases, **{purchase.token: purchase for purchase in purchases}})
+
+
+def noticed(at: Ms, purchase: GooglePurchase, code: NoticeCode) -> GoogleNotice:
+    """Of a one-time purchase Google only tells that it was bought, or that a pending payment was cancelled."""
+    notice = GoogleNotice(at=at, token=purchase.token, code=code, sku=purchase.product.partition(":")[0])
+    if purchase.subscription:
+        return notice
+    return replace(notice, code=None, one_time=1 if code is NoticeCode.PURCHASED else 2, subscription=False)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from latchkey.domain.instants import DAY, Ms, add
-from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
@@ -15,9 +14,12 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
     GoogleStep,
     NoticeCode,
+    kept,
+    noticed,
+    product_of,
     renewal_order_id,
 )
-from latchkey.emulators.google.google_purchases import kept, noticed, product_of
+from latchkey.emulators.google.google_purchases import terms
 
 # A purchase that the app did not acknowledge by then is refunded and taken back.
 ACKNOWLEDGE_WITHIN: Ms = 3 * DAY
@@ -74,10 +76,9 @@ def renewed(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms
     """A new paid period, of the product that was chosen for it."""
     product = product_of(books, purchase.next_product or purchase.product)
     changed = product.name != purchase.product
-    length, price, phase, left = product.period, product.price, GooglePhase.BASE, 0
-    if purchase.intro_left and product.intro is not None and not changed:
-        length, price, phase = product.intro.duration, product.intro.price, GooglePhase.INTRODUCTORY
-        left = purchase.intro_left - 1
+    reduced = purchase.intro_left > 0 and product.intro is not None and not changed
+    phase = GooglePhase.INTRODUCTORY if reduced else GooglePhase.BASE
+    length, price = terms(product, phase)
     assert length is not None
     order = GoogleOrder(
         id=renewal_order_id(purchase),
@@ -99,7 +100,7 @@ def renewed(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms
         hold_ends_at=None,
         resumes_at=None,
         fails_with=None,
-        intro_left=left,
+        intro_left=purchase.intro_left - 1 if reduced else 0,
     )
     notices = (noticed(at, purchase, code),)
     return kept(books, purchase), (*notices, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else notices
@@ -132,7 +133,7 @@ def _unacknowledged_at(purchase: GooglePurchase) -> Ms | None:
     return purchase.orders[0].bought_at + ACKNOWLEDGE_WITHIN
 
 
-def happen(books: GoogleBooks, event: DueEvent) -> GoogleStep:
+def happen(books: GoogleBooks, event: tuple[Ms, str]) -> GoogleStep:
     at, token = event
     purchase = books.purchases[token]
     if _unacknowledged_at(purchase) == at:

@@ -10,28 +10,28 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, SECOND, Ms
-from latchkey.emulators.control_requests import converted
-from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.control_requests import Acts, converted
+from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
-from latchkey.emulators.expected_state import ExpectedState
-from latchkey.emulators.google import google_acts, google_due_events, google_purchases, google_resources
+from latchkey.emulators.google import google_acts, google_due_events, google_resources
 from latchkey.emulators.google.google_books import (
     GoogleBooks,
     GoogleNotice,
     GooglePhase,
     GooglePurchase,
     GoogleState,
-)
-from latchkey.emulators.google.google_control_requests import (
-    ACTS,
-    FIRST_PRODUCTS,
-    GoogleProductRequest,
-    GoogleSaleRequest,
+    purchase_of,
 )
 from latchkey.emulators.google.google_keys import GoogleKeys
+from latchkey.emulators.google.google_purchases import FIRST_PRODUCTS, GoogleProductRequest, GoogleSaleRequest, buy
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
 
+ACTS = Acts(
+    google_acts,
+    "cancel uncancel fail_billing recover pause resume defer refund revoke change resubscribe top_up complete decline "
+    "price_change acknowledge consume",
+)
 PUBSUB_SUBSCRIPTION = "projects/latchkey-emulator/subscriptions/play"
 # Pub/Sub waits longer and longer, and gives up after a week.
 _FIRST_WAIT: Ms = 10 * SECOND
@@ -76,13 +76,12 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, GoogleProductRequest).product()
-        others = tuple(other for other in self.books.products if other.name != product.name)
-        self._change(replace(self.books, products=(*others, product)), ())
+        self._change(replace(self.books, products={**self.books.products, product.name: product}), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
         before = self.books.purchases.keys()
-        books, notices = converted(sale, GoogleSaleRequest).apply(self.books, now, test=self.app.test)
+        books, notices = buy(self.books, now, converted(sale, GoogleSaleRequest), test=self.app.test)
         self._change(books, notices)
         (token,) = books.purchases.keys() - before
         return token
@@ -94,7 +93,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         return next(iter(self.books.purchases.keys() - before), purchase)
 
     def _test_notice(self) -> GoogleNotice:
-        return google_acts.checking_notice(self.clock.next())
+        return GoogleNotice(at=self.clock.next())
 
     def acknowledge(self, token: str) -> None:
         self._change(*google_acts.acknowledge(self.books, self.clock.now(), token))
@@ -103,8 +102,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         self._change(*google_acts.consume(self.books, self.clock.now(), token))
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(self.books.products)
-        return [{"name": product.name, **shown} for product, shown in zip(self.books.products, listed, strict=True)]
+        return [{"name": name, **msgspec.to_builtins(product)} for name, product in self.books.products.items()]
 
     def expected_states(self) -> list[ExpectedState]:
         replaced = {purchase.replaces for purchase in self.books.purchases.values()}
@@ -114,7 +112,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         ]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = google_purchases.purchase_of(self.books, purchase)
+        found = purchase_of(self.books, purchase)
         product_id, _, _ = found.product.partition(":")
         return {"fetch_token": found.token, "product_id": product_id, "product_ids": [product_id]}
 

@@ -1,13 +1,15 @@
-"""What a customer can buy in Google Play. Each function gives the new books and the notifications."""
+"""What Google Play sells and what a customer can buy there, as the control API takes it in JSON."""
 
 from dataclasses import replace
+from typing import Any
 
-from latchkey.domain.instants import Ms, add
+from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.emulators.control_requests import ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
 from latchkey.emulators.google.google_books import (
     GoogleBooks,
-    GoogleNotice,
+    GoogleIntro,
     GoogleOrder,
     GooglePhase,
     GoogleProduct,
@@ -15,185 +17,155 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
     GoogleStep,
     NoticeCode,
+    kept,
+    noticed,
     order_id,
+    product_of,
     purchase_token,
 )
 
-RUNNING = (
-    GoogleState.ACTIVE,
-    GoogleState.IN_GRACE_PERIOD,
-    GoogleState.ON_HOLD,
-    GoogleState.PAUSED,
-    GoogleState.CANCELED,
-)
+# What a new store sells: the products of the demo project, in Google's terms, and a prepaid plan.
+FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
+    {"id": "team_monthly", "plan": "monthly", "period": "P1M", "price": 29.99},
+    {"id": "pro_monthly", "plan": "monthly", "period": "P1M", "price": 9.99, "trial": "P7D"},
+    {"id": "pro_monthly", "plan": "prepaid", "period": "P1M", "price": 10.99, "prepaid": True},
+    {"id": "pro_yearly", "plan": "yearly", "period": "P1Y", "price": 79.99},
+    {"id": "basic_monthly", "plan": "monthly", "period": "P1M", "price": 4.99,
+     "intro": {"price": 0.99, "periods": 3}},
+    {"id": "pro_lifetime", "price": 199.99},
+    {"id": "coins_100", "price": 1.99, "consumable": True},
+)  # fmt: skip
+_ENDED = (GoogleState.EXPIRED, GoogleState.PENDING_PURCHASE_CANCELED)
 
 
-def product_of(books: GoogleBooks, name: str) -> GoogleProduct:
-    found = books.product(name)
-    if found is None:
-        sold = ", ".join(product.name for product in books.products)
-        raise NotFound(f"The store sells no product {name!r}. It sells: {sold}.", param="product_id")
-    return found
+class GoogleIntroRequest(ControlRequest, frozen=True):
+    price: float
+    duration: str = "P1M"
+    periods: int = 1
 
 
-def purchase_of(books: GoogleBooks, token: str) -> GooglePurchase:
-    found = books.purchases.get(token)
-    if found is None:
-        raise NotFound("The store knows no purchase with this token.", param="purchase")
-    return found
+class GoogleProductRequest(ProductRequest, frozen=True, kw_only=True):
+    """A base plan of a subscription with `plan` and `period`, or a one-time product without."""
 
+    plan: str | None = None
+    prepaid: bool = False
+    consumable: bool = False
+    intro: GoogleIntroRequest | None = None
 
-def buy(
-    books: GoogleBooks,
-    now: Ms,
-    name: str,
-    buyer: str,
-    *,
-    account_token: str | None = None,
-    trial: bool = False,
-    intro: bool = False,
-    pending: bool = False,
-    test: bool = True,
-    replaces: str | None = None,
-) -> GoogleStep:
-    """With `replaces`, the purchase goes on where the named one ended: a resubscription in the app."""
-    product = product_of(books, name)
-    if product.plan is None:
-        return _buy_once(books, now, product, buyer, account_token, pending, test)
-    for purchase in books.purchases.values():
-        same = purchase.subscription and purchase.buyer == buyer and purchase.product.partition(":")[0] == product.id
-        if same and purchase.state in (*RUNNING, GoogleState.PENDING):
-            raise Refusal(
-                f"{buyer!r} has {purchase.product!r} already; use an act on that purchase.", param="product_id"
+    def product(self) -> GoogleProduct:
+        if (self.plan is None) != (self.period is None):
+            raise Invalid("A subscription has both a plan and a period; a one-time product neither.", param="plan")
+        if self.plan is None and (self.prepaid or self.trial or self.intro):
+            raise Invalid("Only a subscription is prepaid, or has a trial or an introductory price.", param="plan")
+        if self.prepaid and (self.trial or self.intro):
+            raise Invalid("A prepaid plan has no trial and no introductory price.", param="prepaid")
+        intro = None
+        if self.intro is not None:
+            intro = GoogleIntro(
+                price=price_of(self.intro.price, self.currency),
+                duration=duration_of(self.intro.duration, "intro"),
+                periods=self.intro.periods,
             )
-        if same and trial and any(order.phase is GooglePhase.FREE_TRIAL for order in purchase.orders):
-            raise Refusal(f"{buyer!r} has used the trial of {product.id!r} already.", param="trial")
-    if trial and intro:
-        raise Refusal("A purchase has one offer at most: trial or intro.", param="trial")
-    if trial and product.trial is None:
-        raise Refusal(f"{name!r} has no trial on offer.", param="trial")
-    if intro and product.intro is None:
-        raise Refusal(f"{name!r} has no introductory price on offer.", param="intro")
-    books, token, order = first_order(books, now, product, trial=trial, intro=intro)
-    purchase = GooglePurchase(
-        token=token,
-        buyer=buyer,
-        product=product.name,
-        subscription=True,
-        prepaid=product.prepaid,
-        orders=(order,),
-        started_at=now,
-        state=GoogleState.PENDING if pending else GoogleState.ACTIVE,
-        account_token=account_token,
-        test=test,
-        auto_renew=not product.prepaid,
-        expires_at=order.ends_at,
-        replaces=replaces,
-        intro_left=product.intro.periods - 1 if intro and product.intro else 0,
-    )
-    books = kept(books, purchase)
-    return books, () if pending else (noticed(now, purchase, NoticeCode.PURCHASED),)
+        return GoogleProduct(
+            id=self.id,
+            price=price_of(self.price, self.currency),
+            plan=self.plan,
+            period=self.length(),
+            prepaid=self.prepaid,
+            consumable=self.consumable,
+            trial=self.trial_length(),
+            intro=intro,
+        )
 
 
-def first_order(
+class GoogleSaleRequest(SaleRequest, frozen=True, kw_only=True):
+    intro: bool = False
+    # The payment has not come through yet; see the acts complete and decline.
+    pending: bool = False
+
+
+def buy(books: GoogleBooks, now: Ms, sale: GoogleSaleRequest, *, test: bool) -> GoogleStep:
+    if sale.account_token is not None and not 0 < len(sale.account_token) <= 64:
+        raise Invalid("account_token has at most 64 characters: Google takes no more.", param="account_token")
+    product, phase = product_of(books, sale.product_id), GooglePhase.BASE
+    if product.plan is None:
+        _check_not_owned(books, product, sale.buyer)
+    else:
+        _check_offer(books, product, sale)
+        phase = GooglePhase.FREE_TRIAL if sale.trial else GooglePhase.INTRODUCTORY if sale.intro else phase
+    owner: dict[str, Any] = {"buyer": sale.buyer, "account_token": sale.account_token, "test": test}
+    books, purchase = new_purchase(books, now, product, phase=phase, **owner)
+    if sale.pending:
+        return kept(books, replace(purchase, state=GoogleState.PENDING)), ()
+    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
+
+
+def new_purchase(
     books: GoogleBooks,
     now: Ms,
     product: GoogleProduct,
     *,
-    trial: bool = False,
-    intro: bool = False,
+    phase: GooglePhase = GooglePhase.BASE,
     ends_at: Ms | None = None,
-) -> tuple[GoogleBooks, str, GoogleOrder]:
-    """The token and the order of a new purchase. Its paid time ends at `ends_at` if that is given."""
-    length, price, phase = product.period, product.price, GooglePhase.BASE
-    assert length is not None
-    if trial and product.trial is not None:
-        length, price, phase = product.trial, Price(0, product.price.currency), GooglePhase.FREE_TRIAL
-    elif intro and product.intro is not None:
-        length, price, phase = product.intro.duration, product.intro.price, GooglePhase.INTRODUCTORY
+    **fields: Any,
+) -> tuple[GoogleBooks, GooglePurchase]:
+    """With its token and its first order. The paid time ends at `ends_at` if that is given."""
+    length, price = terms(product, phase)
+    if ends_at is None and length is not None:
+        ends_at = add(now, length)
     order = GoogleOrder(
         id=order_id(books),
         product=product.name,
         bought_at=now,
-        starts_at=now,
-        ends_at=ends_at if ends_at is not None else add(now, length),
+        starts_at=now if length is not None else None,
+        ends_at=ends_at,
         price=price,
         phase=phase,
     )
-    return replace(books, next_number=books.next_number + 1), purchase_token(books), order
-
-
-def complete(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
-    """A pending payment came through."""
-    purchase = _pending(books, token)
-    first = purchase.orders[0]
-    moved = replace(first, bought_at=now)
-    if first.ends_at is not None:
-        moved = replace(moved, starts_at=now, ends_at=now + first.ends_at - first.bought_at)
-    purchase = replace(purchase, orders=(moved,), state=GoogleState.ACTIVE, started_at=now, expires_at=moved.ends_at)
-    if purchase.subscription:
-        return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
-    return kept(books, purchase), (one_time(now, purchase, 1),)
-
-
-def decline(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
-    """A pending payment did not come through."""
-    purchase = replace(_pending(books, token), state=GoogleState.PENDING_PURCHASE_CANCELED, auto_renew=False)
-    if purchase.subscription:
-        return kept(books, purchase), (noticed(now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED),)
-    return kept(books, purchase), (one_time(now, purchase, 2),)
-
-
-def kept(books: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:
-    return replace(books, purchases={**books.purchases, **{purchase.token: purchase for purchase in purchases}})
-
-
-def noticed(at: Ms, purchase: GooglePurchase, code: NoticeCode) -> GoogleNotice:
-    return GoogleNotice(at=at, token=purchase.token, code=code, sku=purchase.product.partition(":")[0])
-
-
-def one_time(at: Ms, purchase: GooglePurchase, type: int) -> GoogleNotice:
-    return GoogleNotice(at=at, token=purchase.token, one_time=type, sku=purchase.product, subscription=False)
-
-
-def _pending(books: GoogleBooks, token: str) -> GooglePurchase:
-    purchase = purchase_of(books, token)
-    if purchase.state is not GoogleState.PENDING:
-        raise Refusal("No payment is pending.", param="act")
-    return purchase
-
-
-def _buy_once(
-    books: GoogleBooks,
-    now: Ms,
-    product: GoogleProduct,
-    buyer: str,
-    account_token: str | None,
-    pending: bool,
-    test: bool,
-) -> GoogleStep:
-    for purchase in books.purchases.values():
-        owned = (
-            purchase.buyer == buyer
-            and purchase.product == product.name
-            and purchase.state in (GoogleState.ACTIVE, GoogleState.PENDING)
-        )
-        if owned and not purchase.consumed:
-            raise Refusal(f"{buyer!r} owns {product.name!r} already, and has not consumed it.", param="product_id")
-    order = GoogleOrder(
-        id=order_id(books), product=product.name, bought_at=now, starts_at=None, ends_at=None, price=product.price
-    )
     purchase = GooglePurchase(
         token=purchase_token(books),
-        buyer=buyer,
         product=product.name,
-        subscription=False,
+        subscription=product.plan is not None,
+        prepaid=product.prepaid,
         orders=(order,),
         started_at=now,
-        state=GoogleState.PENDING if pending else GoogleState.ACTIVE,
-        account_token=account_token,
-        test=test,
-        auto_renew=False,
+        auto_renew=product.plan is not None and not product.prepaid,
+        expires_at=ends_at,
+        intro_left=product.intro.periods - 1 if product.intro and phase is GooglePhase.INTRODUCTORY else 0,
+        **fields,
     )
-    books = kept(replace(books, next_number=books.next_number + 1), purchase)
-    return books, () if pending else (one_time(now, purchase, 1),)
+    return replace(books, next_number=books.next_number + 1), purchase
+
+
+def terms(product: GoogleProduct, phase: GooglePhase) -> tuple[Duration | None, Price]:
+    """How long a period of this phase is, and what it costs."""
+    if phase is GooglePhase.FREE_TRIAL:
+        return product.trial, Price(0, product.price.currency)
+    if phase is GooglePhase.INTRODUCTORY and product.intro is not None:
+        return product.intro.duration, product.intro.price
+    return product.period, product.price
+
+
+def _check_not_owned(books: GoogleBooks, product: GoogleProduct, buyer: str) -> None:
+    for purchase in books.purchases.values():
+        owned = purchase.state in (GoogleState.ACTIVE, GoogleState.PENDING) and not purchase.consumed
+        if owned and purchase.buyer == buyer and purchase.product == product.name:
+            raise Refusal(f"{buyer!r} owns {product.name!r} already, and has not consumed it.", param="product_id")
+
+
+def _check_offer(books: GoogleBooks, product: GoogleProduct, sale: GoogleSaleRequest) -> None:
+    for purchase in books.purchases.values():
+        same = purchase.buyer == sale.buyer and purchase.product.partition(":")[0] == product.id
+        if not same or not purchase.subscription:
+            continue
+        if purchase.state not in _ENDED:
+            message = f"{sale.buyer!r} has {purchase.product!r} already; use an act on that purchase."
+            raise Refusal(message, param="product_id")
+        if sale.trial and any(order.phase is GooglePhase.FREE_TRIAL for order in purchase.orders):
+            raise Refusal(f"{sale.buyer!r} has used the trial of {product.id!r} already.", param="trial")
+    if sale.trial and sale.intro:
+        raise Refusal("A purchase has one offer at most: trial or intro.", param="trial")
+    if sale.trial and product.trial is None:
+        raise Refusal(f"{sale.product_id!r} has no trial on offer.", param="trial")
+    if sale.intro and product.intro is None:
+        raise Refusal(f"{sale.product_id!r} has no introductory price on offer.", param="intro")

@@ -209,7 +209,7 @@ def money(price: Price) -> dict[str, Any]:
 def _line_item(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     product_id, _, plan = purchase.product.partition(":")
     next_id = purchase.next_product.partition(":")[0] if purchase.next_product else None
-    sold = books.product(purchase.product)
+    sold = books.products.get(purchase.product)
     recurring = money(sold.price) if sold else None
     phase = purchase.latest.phase
     return _without_none(

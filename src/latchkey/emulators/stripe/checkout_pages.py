@@ -18,9 +18,8 @@ from latchkey.domain.formats import money
 from latchkey.domain.money.amounts import DECIMALS
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_writes
-from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks
+from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks, decimals_of
 from latchkey.emulators.stripe.stripe_catalog_objects import session as session_resource
-from latchkey.emulators.stripe.stripe_control_requests import decimals_of
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.emulators.stripe.stripe_queries import FormError, StripeError, parse
 

@@ -11,7 +11,6 @@ from latchkey.emulators.stripe.stripe_books import (
     Seconds,
     StripeBooks,
     StripeCharge,
-    StripeDispute,
     StripeInvoice,
     StripeItem,
     StripePrice,
@@ -250,7 +249,7 @@ def subject_of(books: StripeBooks, charge: StripeCharge) -> str:
     return intent.session or intent.id
 
 
-def refund(
+def give_back(
     changes: StripeChangeset,
     charge_id: str,
     *,
@@ -287,57 +286,6 @@ def refund(
     changes.emit("refund.created", made, subject=subject)
     changes.emit("charge.refunded", charge, subject=subject, **before)
     return made
-
-
-def fail_refund(changes: StripeChangeset, purchase: str) -> None:
-    """The bank gives the latest refund back."""
-    charges = {charge.id for charge in charges_of(changes.books, purchase)}
-    refunds = changes.books.refunds.values()
-    made = [refund for refund in refunds if refund.charge in charges and refund.status == "succeeded"]
-    if not made:
-        raise Refusal("Nothing was refunded.", param="act")
-    failed = changes.put(made[-1], status="failed", failed_at=changes.at)
-    charge = changes.charge(failed.charge)
-    changes.put(charge, refunded=charge.refunded - failed.amount)
-    for type in ("refund.updated", "charge.refund.updated", "refund.failed"):
-        changes.emit(type, failed, subject=purchase, status="succeeded")
-
-
-def dispute(changes: StripeChangeset, charge_id: str, *, reason: str = "fraudulent") -> None:
-    """The customer's bank takes the money back; the dispute is open."""
-    charge = changes.charge(charge_id)
-    if charge.disputed:
-        raise Refusal(f"Charge {charge.id} is disputed already.", param="charge")
-    if charge.refunded >= charge.amount:
-        raise Refusal(f"Charge {charge.id} has already been refunded.", param="charge")
-    made = StripeDispute(
-        id=changes.id("du"),
-        charge=charge.id,
-        intent=charge.intent,
-        amount=charge.amount - charge.refunded,
-        currency=charge.currency,
-        created=changes.at,
-        reason=reason,
-    )
-    changes.put(made)
-    changes.put(charge, disputed=True)
-    subject = subject_of(changes.books, charge)
-    changes.emit("charge.dispute.created", made, subject=subject)
-    changes.emit("charge.dispute.funds_withdrawn", made, subject=subject)
-
-
-def close_dispute(changes: StripeChangeset, purchase: str, *, won: bool) -> None:
-    """Won, the money comes back to the seller."""
-    charges = {charge.id for charge in charges_of(changes.books, purchase)}
-    disputes = changes.books.disputes.values()
-    found = [dispute for dispute in disputes if dispute.charge in charges and dispute.status == "needs_response"]
-    if not found:
-        raise Refusal("No dispute is open.", param="act")
-    closed = replace(found[-1], status="won", reinstated_at=changes.at) if won else replace(found[-1], status="lost")
-    changes.put(closed)
-    changes.emit("charge.dispute.closed", closed, subject=purchase, status="needs_response")
-    if won:
-        changes.emit("charge.dispute.funds_reinstated", closed, subject=purchase)
 
 
 def charge_named(books: StripeBooks, purchase: str, name: str | None) -> StripeCharge:

@@ -3,10 +3,13 @@ currency's smallest unit, as Stripe has them."""
 
 import hashlib
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from latchkey.domain.instants import DAY, HOUR, SECOND, Duration, add, day_of_month
+from latchkey.domain.refusal import Invalid
+from latchkey.emulators.control_requests import price_of
 
 Seconds: TypeAlias = int
 Interval: TypeAlias = Literal["day", "week", "month", "year"]
@@ -16,6 +19,11 @@ NoCard: TypeAlias = Literal["cancel", "pause", "create_invoice"]
 
 HOUR_S: Seconds = HOUR // SECOND
 DAY_S: Seconds = DAY // SECOND
+# Currencies whose smallest unit is not a hundredth. Amounts in ISK and UGX have two decimals at Stripe, always 00.
+NO_DECIMALS = frozenset(
+    ("bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf")
+)
+THREE_DECIMALS = frozenset(("bhd", "jod", "kwd", "omr", "tnd"))
 # How many events are kept.
 MOST_EVENTS = 5_000
 
@@ -361,3 +369,16 @@ def next_period(price: StripePrice, starts: Seconds, anchor: Seconds) -> Seconds
     assert price.interval is not None
     length = lengths[price.interval]
     return add(starts * SECOND, length, times=price.count, anchor_day=day_of_month(anchor * SECOND)) // SECOND
+
+
+def decimals_of(currency: str) -> int:
+    return 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
+
+
+def smallest_units(amount: float, currency: str) -> int:
+    """4.99 of a currency in Stripe's amounts: 499."""
+    decimals = decimals_of(currency)
+    exact = Decimal(price_of(amount, currency.upper()).micros).scaleb(decimals - 6)
+    if exact != exact.to_integral_value():
+        raise Invalid(f"An amount in {currency.upper()} has at most {decimals} decimals.", param="price")
+    return int(exact)

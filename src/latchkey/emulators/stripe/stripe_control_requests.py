@@ -1,34 +1,13 @@
 """Control API requests of the Stripe emulator: products, sales and acts in JSON."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Literal
 
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.control_requests import Acts, ProductRequest, SaleRequest, duration_of, price_of
-from latchkey.emulators.stripe import stripe_acts as acts
-from latchkey.emulators.stripe import stripe_billing, stripe_purchases
-from latchkey.emulators.stripe.stripe_books import HOUR_S, Interval, NoCard, StripePrice, StripeProduct
+from latchkey.emulators.control_requests import Acts, ProductRequest, SaleRequest, duration_of
+from latchkey.emulators.stripe import stripe_acts, stripe_purchases
+from latchkey.emulators.stripe.stripe_books import HOUR_S, Interval, NoCard, StripePrice, StripeProduct, smallest_units
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
-
-# Currencies whose smallest unit is not a hundredth. Amounts in ISK and UGX have two decimals at Stripe, always 00.
-NO_DECIMALS = frozenset(
-    ("bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf")
-)
-THREE_DECIMALS = frozenset(("bhd", "jod", "kwd", "omr", "tnd"))
-
-
-def decimals_of(currency: str) -> int:
-    return 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
-
-
-def smallest_units(amount: float, currency: str) -> int:
-    """4.99 of a currency in Stripe's amounts: 499."""
-    decimals = decimals_of(currency)
-    exact = Decimal(price_of(amount, currency.upper()).micros).scaleb(decimals - 6)
-    if exact != exact.to_integral_value():
-        raise Invalid(f"An amount in {currency.upper()} has at most {decimals} decimals.", param="price")
-    return int(exact)
 
 
 class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
@@ -120,54 +99,11 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
         return made.id
 
 
-def _refund(
-    changes: StripeChangeset,
-    id: str,
-    *,
-    amount: float | None = None,
-    payment: str | None = None,
-    reason: Literal["duplicate", "fraudulent", "requested_by_customer"] | None = "requested_by_customer",
-) -> None:
-    """The amount as people write it, 4.99; without it, all that is left. The payment is a charge, payment intent or
-    invoice; without it, the latest."""
-    charge = stripe_billing.charge_named(changes.books, id, payment)
-    units = None if amount is None else smallest_units(amount, charge.currency)
-    stripe_billing.refund(changes, charge.id, amount=units, reason=reason)
-
-
-def _dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> None:
-    stripe_billing.dispute(changes, stripe_billing.charge_named(changes.books, id, payment).id, reason=reason)
-
-
-def _lose_dispute(changes: StripeChangeset, id: str) -> None:
-    stripe_billing.close_dispute(changes, id, won=False)
-
-
-def _win_dispute(changes: StripeChangeset, id: str) -> None:
-    stripe_billing.close_dispute(changes, id, won=True)
-
-
-_OF_PAYMENTS = {
-    "pay": acts.pay,
-    "refund": _refund,
-    "fail_refund": stripe_billing.fail_refund,
-    "dispute": _dispute,
-    "lose_dispute": _lose_dispute,
-    "win_dispute": _win_dispute,
-}
+_OF_PAYMENTS = "pay refund fail_refund dispute lose_dispute win_dispute"
 _ACTS = Acts(
-    cancel=acts.cancel,
-    uncancel=acts.uncancel,
-    cancel_now=acts.cancel_now,
-    fail_billing=acts.fail_billing,
-    recover=acts.recover,
-    finalize=acts.finalize,
-    change=acts.change,
-    remove_item=acts.remove_item,
-    pause=acts.pause,
-    resume=acts.resume,
-    extend_trial=acts.extend_trial,
-    **_OF_PAYMENTS,
+    stripe_acts,
+    "cancel uncancel cancel_now fail_billing recover finalize change remove_item pause resume extend_trial "
+    + _OF_PAYMENTS,
 )
 
 # What a new store sells: the products of the demo project. Stripe's products can be given ids; prices cannot, but here
@@ -193,6 +129,6 @@ def _interval(period: str) -> tuple[Interval, int]:
 
 def act_on(changes: StripeChangeset, purchase: str, name: str, options: Mapping[str, Any]) -> None:
     """Acts on subscriptions are refused for what was paid once."""
-    if purchase in changes.books.sessions and name not in _OF_PAYMENTS:
+    if purchase in changes.books.sessions and name not in _OF_PAYMENTS.split():
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
     _ACTS.apply(name, options, changes, purchase)

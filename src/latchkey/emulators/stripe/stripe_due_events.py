@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from latchkey.emulators.due_events import DueEvent
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -25,7 +24,7 @@ FIRST_PAYMENT_WITHIN: Seconds = 23 * HOUR_S
 TRIAL_NOTICE: Seconds = 3 * DAY_S
 
 
-def happen(books: StripeBooks, event: DueEvent) -> StripeStep:
+def happen(books: StripeBooks, event: tuple[Seconds, str, str]) -> StripeStep:
     at, what, id = event
     changes = StripeChangeset(books, at)
     _HAPPENS[what](changes, id)

@@ -11,9 +11,8 @@ from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.emulator import Emulator
+from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
-from latchkey.emulators.expected_state import ExpectedState
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.emulators.stripe import stripe_due_events
 from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent

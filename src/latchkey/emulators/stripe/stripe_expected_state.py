@@ -1,7 +1,7 @@
-"""What the Stripe emulator knows of its purchases, in neutral words: see `expected_state.py`."""
+"""What the Stripe emulator knows of its purchases, in neutral words: see `ExpectedState`."""
 
 from latchkey.domain.instants import SECOND
-from latchkey.emulators.expected_state import ExpectedState
+from latchkey.emulators.emulator import ExpectedState
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
     CheckoutSession,

@@ -143,7 +143,7 @@ def new_refund(changes: StripeChangeset, asked: Asked) -> str:
     amount = number(asked, "amount") if "amount" in asked else None
     charge = charge_for(changes.books, asked)
     reason = asked.get("reason")
-    return stripe_billing.refund(changes, charge, amount=amount, reason=reason, metadata=metadata_of(asked)).id
+    return stripe_billing.give_back(changes, charge, amount=amount, reason=reason, metadata=metadata_of(asked)).id
 
 
 def new_intent(changes: StripeChangeset, asked: Asked) -> str:
