@@ -35,8 +35,7 @@ def cancel(changes: StripeChangeset, id: str) -> None:
     subscription = running(changes, id)
     if subscription.cancel_at_period_end:
         raise Refusal("It is cancelled already.", param="act")
-    _changed(
-        changes,
+    changes.update(
         subscription,
         {"cancel_at_period_end": False, "cancel_at": None, "canceled_at": None},
         cancel_at_period_end=True,
@@ -51,8 +50,8 @@ def uncancel(changes: StripeChangeset, id: str) -> None:
     if not subscription.cancel_at_period_end and subscription.cancel_at is None:
         raise Refusal("It is not cancelled.", param="act")
     before = {"cancel_at_period_end": subscription.cancel_at_period_end, "canceled_at": subscription.canceled_at}
-    _changed(
-        changes, subscription, before, cancel_at_period_end=False, cancel_at=None, canceled_at=None, cancel_reason=None
+    changes.update(
+        subscription, before, cancel_at_period_end=False, cancel_at=None, canceled_at=None, cancel_reason=None
     )
 
 
@@ -71,9 +70,7 @@ def cancel_at(changes: StripeChangeset, id: str, when: Seconds) -> None:
     if when <= changes.at:
         raise Refusal("cancel_at has to be in the future.", param="cancel_at")
     before = {"cancel_at": subscription.cancel_at, "canceled_at": subscription.canceled_at}
-    _changed(
-        changes, subscription, before, cancel_at=when, canceled_at=changes.at, cancel_reason="cancellation_requested"
-    )
+    changes.update(subscription, before, cancel_at=when, canceled_at=changes.at, cancel_reason="cancellation_requested")
 
 
 def fail_billing(
@@ -234,13 +231,9 @@ def _charged(
     if later:
         subscription, lines = changes.put(subscription, pending=(*subscription.pending, *lines)), ()
     if not lines:
-        changes.emit("customer.subscription.updated", subscription, subject=subscription.id, **previous)
+        changes.update(subscription, previous)
         return
-    invoice = stripe_billing.draft(changes, subscription, "subscription_update", lines)
-    changes.emit(
-        "customer.subscription.updated", changes.subscription(subscription.id), subject=subscription.id, **previous
-    )
-    changes.emit("invoice.created", invoice, subject=subscription.id)
+    invoice = stripe_billing.invoiced(changes, subscription, "subscription_update", lines, previous)
     stripe_due_events.finalize(changes, invoice.id)
 
 
@@ -256,7 +249,7 @@ def change_later(changes: StripeChangeset, id: str, name: str) -> None:
     if subscription.cancel_at_period_end:
         raise Refusal("It ends with the period; use uncancel first.", param="act")
     schedule = subscription.schedule or changes.id("sub_sched")
-    _changed(changes, subscription, {"schedule": subscription.schedule}, schedule=schedule, next_price=price.id)
+    changes.update(subscription, {"schedule": subscription.schedule}, schedule=schedule, next_price=price.id)
     changes.emit_schedule(
         f"subscription_schedule.{'updated' if subscription.schedule else 'created'}", changes.subscription(id)
     )
@@ -273,7 +266,7 @@ def pause_collection(changes: StripeChangeset, id: str, pause: StripePause) -> N
     subscription = running(changes, id)
     if pause.resumes_at is not None and pause.resumes_at <= changes.at:
         raise Refusal("A pause has to end in the future.", param="for")
-    _changed(changes, subscription, {"pause_collection": None}, pause=pause)
+    changes.update(subscription, {"pause_collection": None}, pause=pause)
 
 
 def resume(changes: StripeChangeset, id: str) -> None:
@@ -286,15 +279,14 @@ def resume(changes: StripeChangeset, id: str) -> None:
             subscription, items=items, anchor=changes.at, status=StripeStatus.ACTIVE, no_card=None
         )
         lines = tuple(stripe_billing.line_of(changes, item) for item in items)
-        invoice = stripe_billing.draft(changes, subscription, "subscription_cycle", lines)
-        changes.emit("customer.subscription.updated", changes.subscription(id), subject=id, status="paused")
-        changes.emit("customer.subscription.resumed", changes.subscription(id), subject=id)
-        changes.emit("invoice.created", invoice, subject=id)
+        invoice = stripe_billing.invoiced(
+            changes, subscription, "subscription_cycle", lines, {"status": "paused"}, events=("updated", "resumed")
+        )
         stripe_due_events.finalize(changes, invoice.id)
         return
     if subscription.pause is None or subscription.status in OVER:
         raise Refusal("The subscription is not paused.", param="act")
-    stripe_due_events.resume(changes, subscription)
+    stripe_due_events.resume(changes, id)
 
 
 def extend_trial(changes: StripeChangeset, id: str, *, days: int = 7) -> None:
@@ -313,8 +305,7 @@ def extend_trial_to(changes: StripeChangeset, id: str, until: Seconds) -> None:
     assert subscription.trial_end is not None
     if until <= max(changes.at, subscription.trial_end):
         raise Refusal("A trial is only made longer here.", param="days")
-    _changed(
-        changes,
+    changes.update(
         subscription,
         {"trial_end": subscription.trial_end},
         trial_end=until,
@@ -340,11 +331,7 @@ def _new_trial(changes: StripeChangeset, subscription: StripeSubscription, until
         trial_warned=until - stripe_due_events.TRIAL_NOTICE <= changes.at,
     )
     lines = tuple(stripe_billing.line_of(changes, item, free=True) for item in items)
-    invoice = stripe_billing.draft(changes, subscription, "subscription_update", lines)
-    changes.emit(
-        "customer.subscription.updated", changes.subscription(subscription.id), subject=subscription.id, **before
-    )
-    changes.emit("invoice.created", invoice, subject=subscription.id)
+    invoice = stripe_billing.invoiced(changes, subscription, "subscription_update", lines, before)
     stripe_billing.finalize(changes, invoice)
 
 
@@ -374,7 +361,7 @@ def fail_refund(changes: StripeChangeset, id: str) -> None:
     charge = changes.charge(failed.charge)
     changes.put(charge, refunded=charge.refunded - failed.amount)
     for type in ("refund.updated", "charge.refund.updated", "refund.failed"):
-        changes.emit(type, failed, subject=id, status="succeeded")
+        changes.emit(type, failed, status="succeeded")
 
 
 def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> None:
@@ -395,9 +382,8 @@ def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, re
     )
     changes.put(made)
     changes.put(charge, disputed=True)
-    subject = stripe_billing.subject_of(changes.books, charge)
-    changes.emit("charge.dispute.created", made, subject=subject)
-    changes.emit("charge.dispute.funds_withdrawn", made, subject=subject)
+    changes.emit("charge.dispute.created", made)
+    changes.emit("charge.dispute.funds_withdrawn", made)
 
 
 def lose_dispute(changes: StripeChangeset, id: str) -> None:
@@ -417,14 +403,14 @@ def _close_dispute(changes: StripeChangeset, id: str, *, won: bool) -> None:
         raise Refusal("No dispute is open.", param="act")
     closed = replace(found[-1], status="won", reinstated_at=changes.at) if won else replace(found[-1], status="lost")
     changes.put(closed)
-    changes.emit("charge.dispute.closed", closed, subject=id, status="needs_response")
+    changes.emit("charge.dispute.closed", closed, status="needs_response")
     if won:
-        changes.emit("charge.dispute.funds_reinstated", closed, subject=id)
+        changes.emit("charge.dispute.funds_reinstated", closed)
 
 
 def set_metadata(changes: StripeChangeset, id: str, metadata: dict[str, str]) -> None:
     subscription = changes.subscription(id)
-    _changed(changes, subscription, {"metadata": subscription.metadata}, metadata=metadata)
+    changes.update(subscription, {"metadata": subscription.metadata}, metadata=metadata)
 
 
 def running(changes: StripeChangeset, id: str) -> StripeSubscription:
@@ -434,14 +420,6 @@ def running(changes: StripeChangeset, id: str) -> StripeSubscription:
     if subscription.status is StripeStatus.INCOMPLETE:
         raise Refusal("The first payment has not come through; use pay.", param="act")
     return subscription
-
-
-def _changed(
-    changes: StripeChangeset, subscription: StripeSubscription, previous: dict[str, Any], **fields: Any
-) -> None:
-    changes.emit(
-        "customer.subscription.updated", changes.put(subscription, **fields), subject=subscription.id, **previous
-    )
 
 
 def _previous_item(item: StripeItem, price: StripePrice) -> dict[str, Any]:

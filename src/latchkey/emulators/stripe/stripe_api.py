@@ -71,7 +71,6 @@ class _Api:
         get, find, make, change = self._get, self._find, self._make, self._change
         return [
             ("GET", "/account", self.account),
-            ("GET", "/balance", self.balance),
             ("GET", "/events", self.events),
             ("GET", "/events/{id}", self.event),
             ("GET", "/products", find(all_of("products", "active"))),
@@ -165,11 +164,6 @@ class _Api:
             "payouts_enabled": True,
             "type": "standard",
         }
-
-    async def balance(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        taken = [charge.amount - charge.refunded for charge in self._store.books.charges.values() if charge.succeeded]
-        money = [{"amount": sum(taken), "currency": "usd", "source_types": {"card": sum(taken)}}]
-        return {"object": "balance", "available": money, "livemode": self._store.books.live, "pending": []}
 
     async def events(self, request: Request, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR

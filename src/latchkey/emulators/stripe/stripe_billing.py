@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.emulators.stripe.stripe_books import (
@@ -17,6 +18,7 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeRefund,
     StripeStatus,
     StripeSubscription,
+    subject_of,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
@@ -67,11 +69,10 @@ def prorated(
     return (credit, debit)
 
 
-def draft(
+def _draft(
     changes: StripeChangeset, of: StripeSubscription, reason: str, lines: tuple[InvoiceLine, ...]
 ) -> StripeInvoice:
-    """A new invoice with these lines and the prorations that wait. It becomes the subscription's latest. The caller
-    emits its event, after that of the subscription."""
+    """A new invoice with these lines and the prorations that wait. It becomes the subscription's latest."""
     made = sum(invoice.subscription == of.id for invoice in changes.books.invoices.values())
     invoice = StripeInvoice(
         id=changes.id("in"),
@@ -90,6 +91,24 @@ def draft(
     invoice = replace(invoice, amount_due=max(0, invoice.total))
     changes.put(invoice)
     changes.put(changes.subscription(of.id), latest_invoice=invoice.id, pending=())
+    return invoice
+
+
+def invoiced(
+    changes: StripeChangeset,
+    of: StripeSubscription,
+    reason: str,
+    lines: tuple[InvoiceLine, ...],
+    previous: dict[str, Any] | None = None,
+    *,
+    events: tuple[str, ...] = ("updated",),
+) -> StripeInvoice:
+    """A draft, after the events about the subscription that it follows from. `previous` are its values before."""
+    invoice = _draft(changes, of, reason, lines)
+    for event in events:
+        changed = previous if event == "updated" else None
+        changes.emit(f"customer.subscription.{event}", changes.subscription(of.id), **(changed or {}))
+    changes.emit("invoice.created", invoice)
     return invoice
 
 
@@ -115,32 +134,39 @@ def finalize(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
         due_date=changes.at + (days or 0) * DAY_S if invoice.sent else None,
     )
     if due:
-        id = changes.id("pi")
-        intent = PaymentIntent(
-            id=id,
-            secret=changes.secret(id),
-            amount=due,
-            currency=invoice.currency,
-            customer=invoice.customer,
-            created=changes.at,
-            invoice=invoice.id,
-            setup_future_usage="off_session",
+        intent = new_intent(
+            changes, due, invoice.currency, invoice.customer, invoice=invoice.id, setup_future_usage="off_session"
         )
-        changes.put(intent)
         invoice = changes.put(invoice, intent=intent.id)
-    changes.emit("invoice.finalized", invoice, subject=invoice.subscription)
+    changes.emit("invoice.finalized", invoice)
     if due:
-        changes.emit("payment_intent.created", changes.intent(invoice.intent or ""), subject=invoice.subscription)
+        changes.emit("payment_intent.created", changes.intent(invoice.intent or ""))
     else:
         _emit_paid(changes, invoice)
     return invoice
+
+
+def new_intent(
+    changes: StripeChangeset, amount: int, currency: str, customer: str | None, **fields: Any
+) -> PaymentIntent:
+    id = changes.id("pi")
+    intent = PaymentIntent(
+        id=id,
+        secret=changes.secret(id),
+        amount=amount,
+        currency=currency,
+        customer=customer,
+        created=changes.at,
+        **fields,
+    )
+    return changes.put(intent)
 
 
 def pay(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
     """An open invoice is paid; the subscription runs again if that was its problem."""
     assert invoice.intent is not None
     intent = changes.intent(invoice.intent)
-    charged(changes, intent, subject=invoice.subscription)
+    charged(changes, intent)
     invoice = changes.put(
         invoice,
         status="paid",
@@ -151,7 +177,7 @@ def pay(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
     )
     _emit_paid(changes, invoice)
     subscription = changes.subscription(invoice.subscription)
-    if subscription.latest_invoice == invoice.id or not _open(changes, subscription):
+    if subscription.latest_invoice == invoice.id or not invoices_of(changes, subscription.id, "open"):
         _runs(changes, subscription)
     return changes.invoice(invoice.id)
 
@@ -162,10 +188,10 @@ def fail(changes: StripeChangeset, invoice: StripeInvoice, *, next_attempt: Seco
     intent = changes.intent(invoice.intent)
     charge = _charge(changes, intent, succeeded=False)
     intent = changes.put(intent, charge=charge.id, failed=True)
-    changes.emit("charge.failed", charge, subject=invoice.subscription)
-    changes.emit("payment_intent.payment_failed", intent, subject=invoice.subscription)
+    changes.emit("charge.failed", charge)
+    changes.emit("payment_intent.payment_failed", intent)
     invoice = changes.put(invoice, attempts=invoice.attempts + 1, next_attempt=next_attempt)
-    changes.emit("invoice.payment_failed", invoice, subject=invoice.subscription)
+    changes.emit("invoice.payment_failed", invoice)
     return invoice
 
 
@@ -173,7 +199,7 @@ def void(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
     invoice = changes.put(invoice, status="void", voided_at=changes.at, next_attempt=None, finalizes_at=None)
     if invoice.intent is not None:
         changes.put(changes.intent(invoice.intent), status="canceled")
-    changes.emit("invoice.voided", invoice, subject=invoice.subscription)
+    changes.emit("invoice.voided", invoice)
     return invoice
 
 
@@ -181,15 +207,15 @@ def write_off(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice
     invoice = changes.put(
         invoice, status="uncollectible", uncollectible_at=changes.at, next_attempt=None, finalizes_at=None
     )
-    changes.emit("invoice.marked_uncollectible", invoice, subject=invoice.subscription)
+    changes.emit("invoice.marked_uncollectible", invoice)
     return invoice
 
 
-def charged(changes: StripeChangeset, intent: PaymentIntent, *, subject: str | None) -> PaymentIntent:
+def charged(changes: StripeChangeset, intent: PaymentIntent) -> PaymentIntent:
     charge = _charge(changes, intent, succeeded=True)
     intent = changes.put(intent, status="succeeded", charge=charge.id, failed=False)
-    changes.emit("charge.succeeded", charge, subject=subject)
-    changes.emit("payment_intent.succeeded", intent, subject=subject)
+    changes.emit("charge.succeeded", charge)
+    changes.emit("payment_intent.succeeded", intent)
     return intent
 
 
@@ -219,34 +245,20 @@ def _charge(changes: StripeChangeset, intent: PaymentIntent, *, succeeded: bool)
 
 
 def _emit_paid(changes: StripeChangeset, invoice: StripeInvoice) -> None:
-    changes.emit("invoice.paid", invoice, subject=invoice.subscription)
-    changes.emit("invoice.payment_succeeded", invoice, subject=invoice.subscription)
-
-
-def _open(changes: StripeChangeset, subscription: StripeSubscription) -> bool:
-    return bool(invoices_of(changes, subscription.id, "open"))
+    changes.emit("invoice.paid", invoice)
+    changes.emit("invoice.payment_succeeded", invoice)
 
 
 def _runs(changes: StripeChangeset, subscription: StripeSubscription) -> None:
     if subscription.status not in (StripeStatus.INCOMPLETE, StripeStatus.PAST_DUE, StripeStatus.UNPAID):
         return
-    before = str(subscription.status)
-    subscription = changes.put(subscription, status=StripeStatus.ACTIVE, failing=False)
-    changes.emit("customer.subscription.updated", subscription, subject=subscription.id, status=before)
+    changes.update(subscription, {"status": str(subscription.status)}, status=StripeStatus.ACTIVE, failing=False)
 
 
 def charges_of(books: StripeBooks, purchase: str) -> list[StripeCharge]:
     """The payments of a purchase (a subscription, a checkout session or a payment intent) that came through, oldest
     first."""
     return [charge for charge in books.charges.values() if charge.succeeded and subject_of(books, charge) == purchase]
-
-
-def subject_of(books: StripeBooks, charge: StripeCharge) -> str:
-    """The purchase that a payment was for."""
-    intent = books.intents[charge.intent]
-    if intent.invoice is not None:
-        return books.invoices[intent.invoice].subscription
-    return intent.session or intent.id
 
 
 def give_back(
@@ -282,9 +294,8 @@ def give_back(
     changes.put(made)
     before = {"amount_refunded": charge.refunded, "refunded": False}
     charge = changes.put(charge, refunded=charge.refunded + given)
-    subject = subject_of(changes.books, charge)
-    changes.emit("refund.created", made, subject=subject)
-    changes.emit("charge.refunded", charge, subject=subject, **before)
+    changes.emit("refund.created", made)
+    changes.emit("charge.refunded", charge, **before)
     return made
 
 

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from latchkey.domain.instants import DAY, HOUR, SECOND, Duration, add, day_of_month
 from latchkey.domain.refusal import Invalid
@@ -43,29 +43,37 @@ OVER = (StripeStatus.CANCELED, StripeStatus.INCOMPLETE_EXPIRED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeProduct:
+class StripeRecord:
+    # Where the books keep it.
+    shelf: ClassVar[str]
+
     id: str
-    name: str
     created: Seconds
     metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripeProduct(StripeRecord):
+    shelf = "products"
+
+    name: str
     active: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripePrice:
-    id: str
+class StripePrice(StripeRecord):
+    shelf = "prices"
+
     product: str
     amount: int
     # In lower case.
     currency: str
-    created: Seconds
     # None for a price that is paid once.
     interval: Interval | None = None
     count: int = 1
     # How long a sale with a trial is free.
     trial: Duration | None = None
     lookup_key: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
     active: bool = True
 
     @property
@@ -75,15 +83,14 @@ class StripePrice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCustomer:
-    id: str
-    created: Seconds
+class StripeCustomer(StripeRecord):
+    shelf = "customers"
+
     name: str | None = None
     email: str | None = None
     country: str | None = None
     # Below zero: a credit that the next invoices use up.
     balance: int = 0
-    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +123,11 @@ class InvoiceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeSubscription:
-    id: str
+class StripeSubscription(StripeRecord):
+    shelf = "subscriptions"
+
     customer: str
     currency: str
-    created: Seconds
     items: tuple[StripeItem, ...]
     status: StripeStatus
     # The billing dates follow this moment.
@@ -140,7 +147,6 @@ class StripeSubscription:
     schedule: str | None = None
     latest_invoice: str | None = None
     setup: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
     sends_invoices: bool = False
     days_until_due: int | None = None
     # Prorations that the next invoice will have.
@@ -163,14 +169,14 @@ class StripeSubscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeInvoice:
-    id: str
+class StripeInvoice(StripeRecord):
+    shelf = "invoices"
+
     number: str
     customer: str
     subscription: str
     currency: str
     reason: str
-    created: Seconds
     starts: Seconds
     ends: Seconds
     lines: tuple[InvoiceLine, ...]
@@ -190,8 +196,6 @@ class StripeInvoice:
     voided_at: Seconds | None = None
     uncollectible_at: Seconds | None = None
     sent: bool = False
-    # The subscription's metadata when it was made.
-    metadata: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -199,74 +203,65 @@ class StripeInvoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentIntent:
-    """A PaymentIntent."""
-
-    id: str
+class StripeIntent(StripeRecord):
     secret: str
+    customer: str | None
+    status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentIntent(StripeIntent):
+    shelf = "intents"
+
     amount: int
     currency: str
-    customer: str | None
-    created: Seconds
-    status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
     charge: str | None = None
     invoice: str | None = None
     session: str | None = None
     failed: bool = False
     setup_future_usage: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetupIntent:
-    """A SetupIntent."""
-
-    id: str
-    secret: str
-    customer: str | None
-    created: Seconds
-    status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
-    subscription: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
+class SetupIntent(StripeIntent):
+    shelf = "setups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCharge:
-    id: str
+class StripeCharge(StripeRecord):
+    shelf = "charges"
+
     amount: int
     currency: str
     customer: str | None
     intent: str
-    created: Seconds
     succeeded: bool = True
     refunded: int = 0
     disputed: bool = False
     country: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeRefund:
-    id: str
+class StripeRefund(StripeRecord):
+    shelf = "refunds"
+
     charge: str
     intent: str
     amount: int
     currency: str
-    created: Seconds
     status: Literal["succeeded", "failed"] = "succeeded"
     failed_at: Seconds | None = None
     reason: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeDispute:
-    id: str
+class StripeDispute(StripeRecord):
+    shelf = "disputes"
+
     charge: str
     intent: str
     amount: int
     currency: str
-    created: Seconds
     status: Literal["needs_response", "lost", "won"] = "needs_response"
     reason: str = "fraudulent"
     reinstated_at: Seconds | None = None
@@ -280,12 +275,10 @@ class CheckoutItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutSession:
-    """A checkout session."""
+class CheckoutSession(StripeRecord):
+    shelf = "sessions"
 
-    id: str
     mode: Literal["payment", "subscription", "setup"]
-    created: Seconds
     expires_at: Seconds
     currency: str
     items: tuple[CheckoutItem, ...]
@@ -295,7 +288,6 @@ class CheckoutSession:
     email: str | None = None
     makes_customer: bool = False
     client_reference_id: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
     # For the subscription or the payment that it makes.
     made_metadata: dict[str, str] = field(default_factory=dict)
     trial_days: int | None = None
@@ -341,6 +333,22 @@ class StripeBooks:
     # Makes the ids of this store different from those of any other.
     series: str = "0"
     next_number: int = 1
+
+
+def subject_of(books: StripeBooks, record: StripeRecord) -> str | None:
+    """The purchase that an object belongs to: a subscription, a checkout session, or a payment by itself."""
+    match record:
+        case StripeSubscription():
+            return record.id
+        case StripeInvoice():
+            return record.subscription
+        case CheckoutSession():
+            return record.subscription or record.id
+        case StripeCharge() | StripeRefund() | StripeDispute():
+            return subject_of(books, books.intents[record.intent])
+        case PaymentIntent():
+            return books.invoices[record.invoice].subscription if record.invoice else record.session or record.id
+    return None
 
 
 StripeStep = tuple[StripeBooks, tuple[StripeEvent, ...]]

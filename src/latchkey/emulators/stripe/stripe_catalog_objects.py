@@ -54,9 +54,7 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
             [item(books, subscription, i) for i in subscription.items],
         ),
         livemode=books.live,
-        pause_collection=None
-        if subscription.pause is None
-        else {"behavior": subscription.pause.behavior, "resumes_at": subscription.pause.resumes_at},
+        pause_collection=pause_collection(subscription),
         payment_settings={
             "payment_method_options": None,
             "payment_method_types": None,
@@ -127,6 +125,11 @@ def schedule(books: StripeBooks, subscription: StripeSubscription) -> dict[str, 
 
 def listed(url: str, data: list[dict[str, Any]], *, has_more: bool = False) -> dict[str, Any]:
     return {"object": "list", "data": data, "has_more": has_more, "url": url}
+
+
+def pause_collection(subscription: StripeSubscription) -> dict[str, Any] | None:
+    pause = subscription.pause
+    return None if pause is None else {"behavior": pause.behavior, "resumes_at": pause.resumes_at}
 
 
 def _phase(price: str, starts: int, ends: int, quantity: int) -> dict[str, Any]:
@@ -211,8 +214,10 @@ def _recurring(price: StripePrice) -> dict[str, Any] | None:
 
 
 def address(country: str | None) -> dict[str, Any] | None:
-    if country is None:
-        return None
+    return None if country is None else postal_address(country)
+
+
+def postal_address(country: str | None) -> dict[str, Any]:
     return {"city": None, "country": country, "line1": None, "line2": None, "postal_code": None, "state": None}
 
 

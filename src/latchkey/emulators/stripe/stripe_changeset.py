@@ -10,49 +10,21 @@ from latchkey.emulators.stripe.stripe_books import (
     CheckoutSession,
     PaymentIntent,
     Seconds,
-    SetupIntent,
     StripeBooks,
     StripeCharge,
     StripeCustomer,
-    StripeDispute,
     StripeEvent,
     StripeInvoice,
     StripePrice,
-    StripeProduct,
-    StripeRefund,
+    StripeRecord,
     StripeStep,
     StripeSubscription,
     drawn,
+    subject_of,
 )
 
-Kept = (
-    StripeProduct
-    | StripePrice
-    | StripeCustomer
-    | StripeSubscription
-    | StripeInvoice
-    | PaymentIntent
-    | SetupIntent
-    | StripeCharge
-    | StripeRefund
-    | StripeDispute
-    | CheckoutSession
-)
-K = TypeVar("K", bound=Kept)
+R = TypeVar("R", bound=StripeRecord)
 
-_SHELVES: dict[type, str] = {
-    StripeProduct: "products",
-    StripePrice: "prices",
-    StripeCustomer: "customers",
-    StripeSubscription: "subscriptions",
-    StripeInvoice: "invoices",
-    PaymentIntent: "intents",
-    SetupIntent: "setups",
-    StripeCharge: "charges",
-    StripeRefund: "refunds",
-    StripeDispute: "disputes",
-    CheckoutSession: "sessions",
-}
 # Ids begin so, as Stripe's do.
 _PREFIXES = {
     "sub": "sub_1",
@@ -82,11 +54,10 @@ class StripeChangeset:
     def step(self) -> StripeStep:
         return self.books, tuple(self.events)
 
-    def put(self, record: K, **changed: Any) -> K:
+    def put(self, record: R, **changed: Any) -> R:
         """Keeps an object, with the named fields changed."""
         record = replace(record, **changed) if changed else record
-        shelf = _SHELVES[type(record)]
-        changes: dict[str, Any] = {shelf: {**getattr(self.books, shelf), record.id: record}}
+        changes: dict[str, Any] = {record.shelf: {**getattr(self.books, record.shelf), record.id: record}}
         self.books = replace(self.books, **changes)
         return record
 
@@ -99,12 +70,18 @@ class StripeChangeset:
     def secret(self, id: str) -> str:
         return f"{id}_secret_{drawn(self.books.series, f'secret of {id}', 25)}"
 
-    def emit(self, type: str, record: Kept, *, subject: str | None = None, **previous: Any) -> None:
+    def emit(self, type: str, record: StripeRecord, **previous: Any) -> None:
         """`previous` are the values before, of fields that have changed."""
-        self._emit(type, stripe_objects.rendered(self.books, record), subject, previous)
+        self._emit(type, stripe_objects.rendered(self.books, record), subject_of(self.books, record), previous)
 
     def emit_schedule(self, type: str, of: StripeSubscription) -> None:
         self._emit(type, stripe_catalog_objects.schedule(self.books, of), of.id, {})
+
+    def update(self, subscription: StripeSubscription, previous: dict[str, Any], **changed: Any) -> StripeSubscription:
+        """Changes a subscription and emits that. `previous` are the values before, in Stripe's fields."""
+        subscription = self.put(subscription, **changed)
+        self.emit("customer.subscription.updated", subscription, **previous)
+        return subscription
 
     def _emit(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
         event = StripeEvent(
@@ -142,7 +119,7 @@ class StripeChangeset:
         return drawn(self.books.series, f"{what} {number}", length)
 
 
-def _there(found: K | None, what: str, id: str) -> K:
+def _there(found: R | None, what: str, id: str) -> R:
     if found is None:
         raise NotFound(f"No such {what}: '{id}'", param="id")
     return found

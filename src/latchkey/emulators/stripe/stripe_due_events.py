@@ -16,6 +16,7 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeSubscription,
     next_period,
 )
+from latchkey.emulators.stripe.stripe_catalog_objects import pause_collection
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 # The first payment has to come within this time.
@@ -85,12 +86,13 @@ def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str 
         schedule=None,
         next_price=None,
     )
-    changes.emit("customer.subscription.deleted", subscription, subject=subscription.id)
+    changes.emit("customer.subscription.deleted", subscription)
     return subscription
 
 
-def collect(changes: StripeChangeset, invoice: StripeInvoice) -> None:
+def collect(changes: StripeChangeset, id: str) -> None:
     """One try. After the last failed one, what the account's settings say."""
+    invoice = changes.invoice(id)
     subscription = changes.subscription(invoice.subscription)
     if not subscription.failing:
         stripe_billing.pay(changes, invoice)
@@ -108,27 +110,19 @@ def give_up(changes: StripeChangeset, id: str) -> None:
     if subscription.after_failure == "cancel":
         end(changes, subscription, "payment_failed")
     elif subscription.after_failure == "unpaid":
-        before = str(subscription.status)
-        subscription = changes.put(subscription, status=StripeStatus.UNPAID)
-        changes.emit("customer.subscription.updated", subscription, subject=id, status=before)
+        changes.update(subscription, {"status": str(subscription.status)}, status=StripeStatus.UNPAID)
 
 
-def resume(changes: StripeChangeset, subscription: StripeSubscription) -> StripeSubscription:
-    before = (
-        {"behavior": subscription.pause.behavior, "resumes_at": subscription.pause.resumes_at}
-        if subscription.pause
-        else None
-    )
-    subscription = changes.put(subscription, pause=None)
-    changes.emit("customer.subscription.updated", subscription, subject=subscription.id, pause_collection=before)
-    return subscription
+def resume(changes: StripeChangeset, id: str) -> None:
+    subscription = changes.subscription(id)
+    changes.update(subscription, {"pause_collection": pause_collection(subscription)}, pause=None)
 
 
 def _cycle(changes: StripeChangeset, id: str) -> None:
     """A period ends, and the next one begins with an invoice."""
     subscription = changes.subscription(id)
     if subscription.cancel_at_period_end:
-        end(changes, subscription, subscription.cancel_reason or "cancellation_requested")
+        _cancel(changes, id)
         return
     after_trial = subscription.status is StripeStatus.TRIALING
     if after_trial and subscription.no_card in ("cancel", "pause"):
@@ -146,11 +140,8 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
     status = StripeStatus.ACTIVE if after_trial else subscription.status
     subscription = changes.put(subscription, items=items, anchor=anchor, status=status, next_price=None, schedule=None)
     lines = tuple(stripe_billing.line_of(changes, item) for item in items)
-    invoice = stripe_billing.draft(changes, subscription, "subscription_cycle", lines)
-    subscription = changes.subscription(id)
     changed = {**before, **({"status": "trialing"} if after_trial else {})}
-    changes.emit("customer.subscription.updated", subscription, subject=id, **changed)
-    changes.emit("invoice.created", invoice, subject=id)
+    invoice = stripe_billing.invoiced(changes, subscription, "subscription_cycle", lines, changed)
     if subscription.status is StripeStatus.UNPAID:
         return
     if subscription.pause is not None:
@@ -164,7 +155,7 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
 def finalize(changes: StripeChangeset, id: str) -> None:
     invoice = stripe_billing.finalize(changes, changes.invoice(id))
     if invoice.status == "open" and not invoice.sent:
-        collect(changes, invoice)
+        collect(changes, id)
 
 
 def _uncollected(changes: StripeChangeset, subscription: StripeSubscription, invoice: StripeInvoice) -> None:
@@ -182,48 +173,37 @@ def _without_card(changes: StripeChangeset, subscription: StripeSubscription) ->
     if subscription.no_card == "cancel":
         end(changes, subscription, "cancellation_requested")
         return
-    subscription = changes.put(subscription, status=StripeStatus.PAUSED)
-    changes.emit("customer.subscription.updated", subscription, subject=subscription.id, status="trialing")
-    changes.emit("customer.subscription.paused", subscription, subject=subscription.id)
+    paused = changes.update(subscription, {"status": "trialing"}, status=StripeStatus.PAUSED)
+    changes.emit("customer.subscription.paused", paused)
 
 
 def _past_due(changes: StripeChangeset, id: str) -> None:
     subscription = changes.subscription(id)
     if subscription.status is StripeStatus.ACTIVE:
-        subscription = changes.put(subscription, status=StripeStatus.PAST_DUE)
-        changes.emit("customer.subscription.updated", subscription, subject=id, status="active")
-
-
-def _collect(changes: StripeChangeset, id: str) -> None:
-    collect(changes, changes.invoice(id))
+        changes.update(subscription, {"status": "active"}, status=StripeStatus.PAST_DUE)
 
 
 def _overdue(changes: StripeChangeset, id: str) -> None:
     invoice = changes.invoice(id)
-    changes.emit("invoice.overdue", invoice, subject=invoice.subscription)
+    changes.emit("invoice.overdue", invoice)
     _past_due(changes, invoice.subscription)
 
 
 def _never_paid(changes: StripeChangeset, id: str) -> None:
-    subscription = changes.subscription(id)
     for invoice in stripe_billing.invoices_of(changes, id, "open"):
         stripe_billing.void(changes, invoice)
-    subscription = changes.put(subscription, status=StripeStatus.INCOMPLETE_EXPIRED, ended_at=changes.at)
-    changes.emit("customer.subscription.updated", subscription, subject=id, status="incomplete")
+    over = {"status": StripeStatus.INCOMPLETE_EXPIRED, "ended_at": changes.at}
+    changes.update(changes.subscription(id), {"status": "incomplete"}, **over)
 
 
 def _warn(changes: StripeChangeset, id: str) -> None:
     subscription = changes.put(changes.subscription(id), trial_warned=True)
-    changes.emit("customer.subscription.trial_will_end", subscription, subject=id)
+    changes.emit("customer.subscription.trial_will_end", subscription)
 
 
 def _cancel(changes: StripeChangeset, id: str) -> None:
     subscription = changes.subscription(id)
     end(changes, subscription, subscription.cancel_reason or "cancellation_requested")
-
-
-def _resume(changes: StripeChangeset, id: str) -> None:
-    resume(changes, changes.subscription(id))
 
 
 def _give_up(changes: StripeChangeset, id: str) -> None:
@@ -232,19 +212,15 @@ def _give_up(changes: StripeChangeset, id: str) -> None:
     give_up(changes, invoice.subscription)
 
 
-def _session(changes: StripeChangeset, id: str) -> None:
-    stripe_purchases.expire_session(changes, changes.session(id))
-
-
 _HAPPENS = {
     "0 trial will end": _warn,
-    "0 resume": _resume,
+    "0 resume": resume,
     "0 cancel": _cancel,
     "1 never paid": _never_paid,
     "1 cycle": _cycle,
     "2 finalize": finalize,
-    "3 collect": _collect,
+    "3 collect": collect,
     "3 overdue": _overdue,
     "4 give up": _give_up,
-    "9 session": _session,
+    "9 session": stripe_purchases.expire_session,
 }

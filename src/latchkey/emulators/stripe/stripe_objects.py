@@ -1,6 +1,6 @@
 """The books in Stripe's own fields, in the form of the API version below."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from latchkey.emulators.stripe import stripe_catalog_objects as catalog
@@ -16,10 +16,11 @@ from latchkey.emulators.stripe.stripe_books import (
     StripeInvoice,
     StripePrice,
     StripeProduct,
+    StripeRecord,
     StripeRefund,
     StripeSubscription,
 )
-from latchkey.emulators.stripe.stripe_catalog_objects import address, stripe_object
+from latchkey.emulators.stripe.stripe_catalog_objects import address, postal_address, stripe_object
 
 API_VERSION = "2026-10-28.endive"
 
@@ -94,7 +95,6 @@ def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
 
 
 def line(books: StripeBooks, invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
-    price = books.prices[line.price]
     return stripe_object(
         "line_item",
         line,
@@ -109,15 +109,20 @@ def line(books: StripeBooks, invoice: StripeInvoice, line: InvoiceLine) -> dict[
         parent=_parent(invoice, line),
         period={"start": line.starts, "end": line.ends},
         pretax_credit_amounts=[],
-        pricing={
-            "price_details": {"price": price.id, "product": price.product},
-            "type": "price_details",
-            "unit_amount_decimal": str(price.amount),
-        },
+        pricing=_pricing(books, line),
         subscription=invoice.subscription,
         subtotal=line.amount,
         taxes=[],
     )
+
+
+def _pricing(books: StripeBooks, line: InvoiceLine) -> dict[str, Any]:
+    price = books.prices[line.price]
+    return {
+        "price_details": {"price": price.id, "product": price.product},
+        "type": "price_details",
+        "unit_amount_decimal": str(price.amount),
+    }
 
 
 def _parent(invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
@@ -142,7 +147,6 @@ def _parent(invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
 
 def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: InvoiceLine) -> dict[str, Any]:
     """A proration that waits for the next invoice."""
-    price = books.prices[line.price]
     return stripe_object(
         "invoiceitem",
         line,
@@ -162,11 +166,7 @@ def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: Inv
             "type": "subscription_details",
         },
         period={"start": line.starts, "end": line.ends},
-        pricing={
-            "price_details": {"price": price.id, "product": price.product},
-            "type": "price_details",
-            "unit_amount_decimal": str(price.amount),
-        },
+        pricing=_pricing(books, line),
         proration=True,
         tax_rates=[],
     )
@@ -254,8 +254,7 @@ def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
         amount_refunded=charge.refunded,
         balance_transaction=f"txn_{charge.id.removeprefix('ch_')}" if charge.succeeded else None,
         billing_details={
-            "address": address(charge.country)
-            or {"city": None, "country": None, "line1": None, "line2": None, "postal_code": None, "state": None},
+            "address": postal_address(charge.country),
             "email": customer.email if customer else None,
             "name": customer.name if customer else None,
             "phone": None,
@@ -341,7 +340,11 @@ def _movement(id: str, source: str, amount: int, currency: str, at: int) -> dict
     }
 
 
-_RENDERERS: dict[type, Callable[[StripeBooks, Any], dict[str, Any]]] = {
+# A product can have any id, so it is looked for first.
+_RENDERERS: dict[type[StripeRecord], Callable[[StripeBooks, Any], dict[str, Any]]] = {
+    StripeProduct: catalog.product,
+    StripePrice: catalog.price,
+    StripeCustomer: catalog.customer,
     StripeSubscription: catalog.subscription,
     StripeInvoice: invoice,
     PaymentIntent: intent,
@@ -350,11 +353,13 @@ _RENDERERS: dict[type, Callable[[StripeBooks, Any], dict[str, Any]]] = {
     StripeRefund: refund,
     StripeDispute: dispute,
     CheckoutSession: catalog.session,
-    StripeCustomer: catalog.customer,
-    StripePrice: catalog.price,
-    StripeProduct: catalog.product,
 }
 
 
-def rendered(books: StripeBooks, record: Any) -> dict[str, Any]:
+def rendered(books: StripeBooks, record: StripeRecord) -> dict[str, Any]:
     return _RENDERERS[type(record)](books, record)
+
+
+def record_of(books: StripeBooks, id: str) -> StripeRecord | None:
+    shelves: Iterator[dict[str, StripeRecord]] = (getattr(books, kind.shelf) for kind in _RENDERERS)
+    return next((shelf[id] for shelf in shelves if id in shelf), None)

@@ -104,10 +104,7 @@ def subscribe(
         subscription = changes.put(subscription, setup=new_setup(changes, customer.id, metadata).id)
     changes.put(subscription)
     lines = tuple(stripe_billing.line_of(changes, item, free=trial_end is not None) for item in items)
-    invoice = stripe_billing.draft(changes, subscription, "subscription_create", lines)
-    subscription = changes.subscription(subscription.id)
-    changes.emit("customer.subscription.created", subscription, subject=subscription.id)
-    changes.emit("invoice.created", invoice, subject=subscription.id)
+    invoice = stripe_billing.invoiced(changes, subscription, "subscription_create", lines, events=("created",))
     invoice = stripe_billing.finalize(changes, invoice)
     if invoice.status == "open" and not subscription.sends_invoices:
         if declined:
@@ -126,31 +123,6 @@ def new_setup(changes: StripeChangeset, customer: str | None, metadata: Mapping[
     return made
 
 
-def new_intent(
-    changes: StripeChangeset,
-    amount: int,
-    currency: str,
-    *,
-    customer: str | None,
-    metadata: Mapping[str, str],
-    **more: Any,
-) -> PaymentIntent:
-    id = changes.id("pi")
-    made = PaymentIntent(
-        id=id,
-        secret=changes.secret(id),
-        amount=amount,
-        currency=currency,
-        customer=customer,
-        created=changes.at,
-        metadata=dict(metadata),
-        **more,
-    )
-    changes.put(made)
-    changes.emit("payment_intent.created", made, subject=made.session)
-    return made
-
-
 def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False) -> PaymentIntent:
     """The customer pays: an invoice, a checkout, or a payment by itself."""
     intent = changes.intent(id)
@@ -163,12 +135,12 @@ def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False)
         if intent.invoice is not None:
             stripe_billing.fail(changes, changes.invoice(intent.invoice), next_attempt=None)
         else:
-            changes.emit("payment_intent.payment_failed", changes.put(intent, failed=True), subject=intent.session)
+            changes.emit("payment_intent.payment_failed", changes.put(intent, failed=True))
         return changes.intent(id)
     if intent.invoice is not None:
         stripe_billing.pay(changes, changes.invoice(intent.invoice))
     else:
-        stripe_billing.charged(changes, intent, subject=intent.session)
+        stripe_billing.charged(changes, intent)
     return changes.intent(id)
 
 
@@ -229,30 +201,29 @@ def complete_session(
             trial_end = changes.at + session.trial_days * DAY_S
         made = subscribe(changes, customer, cart, metadata=session.made_metadata, trial_end=trial_end)
         session = changes.put(session, subscription=made.id, invoice=made.latest_invoice)
-        subject = made.id
     elif session.mode == "payment":
         amount = sum(price.amount * quantity for price, quantity in cart)
         owner = customer.id if customer else None
-        intent = new_intent(
-            changes, amount, session.currency, customer=owner, metadata=session.made_metadata, session=session.id
+        intent = stripe_billing.new_intent(
+            changes, amount, session.currency, owner, metadata=session.made_metadata, session=session.id
         )
-        session, subject = changes.put(session, intent=intent.id), session.id
-        stripe_billing.charged(changes, intent, subject=session.id)
+        changes.emit("payment_intent.created", intent)
+        session = changes.put(session, intent=intent.id)
+        stripe_billing.charged(changes, intent)
     else:
         setup = new_setup(changes, session.customer, session.made_metadata)
         confirm_setup(changes, setup.id)
-        session, subject = changes.put(session, setup=setup.id), session.id
+        session = changes.put(session, setup=setup.id)
     session = changes.put(session, status="complete")
-    changes.emit("checkout.session.completed", session, subject=subject)
+    changes.emit("checkout.session.completed", session)
     return session
 
 
-def expire_session(changes: StripeChangeset, session: CheckoutSession) -> CheckoutSession:
+def expire_session(changes: StripeChangeset, id: str) -> None:
+    session = changes.session(id)
     if session.status != "open":
         raise Refusal(f"Only Checkout Sessions with a status of open can be expired; this is {session.status}.")
-    session = changes.put(session, status="expired", expires_at=changes.at)
-    changes.emit("checkout.session.expired", session, subject=session.id)
-    return session
+    changes.emit("checkout.session.expired", changes.put(session, status="expired", expires_at=changes.at))
 
 
 def trial_end_of(changes: StripeChangeset, price: StripePrice) -> Seconds:

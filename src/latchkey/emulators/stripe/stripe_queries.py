@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from latchkey.emulators.stripe import stripe_catalog_objects, stripe_objects
 from latchkey.emulators.stripe.stripe_books import StripeBooks
 from latchkey.emulators.stripe.stripe_catalog_objects import listed
-from latchkey.emulators.stripe.stripe_objects import invoice_item, invoice_payment, rendered
+from latchkey.emulators.stripe.stripe_objects import invoice_item, invoice_payment, record_of, rendered
 
 _NAME = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
 _PART = re.compile(r"\[([^\[\]]*)\]")
@@ -58,21 +58,6 @@ def items(value: Any) -> list[Any]:
 _MOST = 100
 _DEEPEST = 4
 
-# Which shelf of the books has the ids that begin so.
-_SHELVES = {
-    "sub_sched_": "schedules",
-    "sub_": "subscriptions",
-    "in_": "invoices",
-    "pi_": "intents",
-    "seti_": "setups",
-    "ch_": "charges",
-    "re_": "refunds",
-    "du_": "disputes",
-    "cs_": "sessions",
-    "cus_": "customers",
-    "price_": "prices",
-}
-
 
 class StripeError(Exception):
     """Its message is shown to who asked."""
@@ -84,25 +69,21 @@ class StripeError(Exception):
 
 def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
     """Any object by its id."""
-    if id in books.products:
-        return rendered(books, books.products[id])
+    if (record := record_of(books, id)) is not None:
+        return rendered(books, record)
     if id.startswith("inpay_"):
-        of = books.invoices.get(f"in_{id.removeprefix('inpay_')}")
-        return stripe_objects.invoice_payment(books, of) if of else None
+        invoice = books.invoices.get(f"in_{id.removeprefix('inpay_')}")
+        return invoice_payment(books, invoice) if invoice else None
     if id.startswith("txn_failed_"):
         failed = books.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
         return stripe_objects.failure_movement(failed) if failed else None
-    if id.startswith("si_"):
-        owned = ((owner, item) for owner in books.subscriptions.values() for item in owner.items)
-        return next((stripe_catalog_objects.item(books, *pair) for pair in owned if pair[1].id == id), None)
-    shelf = next((shelf for prefix, shelf in _SHELVES.items() if id.startswith(prefix)), "prices")
-    if shelf == "schedules":
-        owner = next(
-            (subscription for subscription in books.subscriptions.values() if subscription.schedule == id), None
-        )
-        return stripe_catalog_objects.schedule(books, owner) if owner else None
-    record = getattr(books, shelf).get(id)
-    return rendered(books, record) if record is not None else None
+    for subscription in books.subscriptions.values():
+        if subscription.schedule == id:
+            return stripe_catalog_objects.schedule(books, subscription)
+        for item in subscription.items:
+            if item.id == id:
+                return stripe_catalog_objects.item(books, subscription, item)
+    return None
 
 
 def of_kind(books: StripeBooks, kind: str, id: str) -> dict[str, Any]:
@@ -146,7 +127,7 @@ def _expand(books: StripeBooks, value: Any, parts: list[str], path: str) -> None
 
 
 def _payments(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    payment = stripe_objects.invoice_payment(books, books.invoices[value["id"]])
+    payment = invoice_payment(books, books.invoices[value["id"]])
     return listed(f"/v1/invoice_payments?invoice={value['id']}", [payment] if payment else [])
 
 

@@ -150,14 +150,10 @@ def new_intent(changes: StripeChangeset, asked: Asked) -> str:
     amount, currency = number(asked, "amount"), _needed(asked, "currency").lower()
     if amount < 1:
         raise StripeError(400, "This value must be greater than or equal to 1.", param="amount")
-    made = stripe_purchases.new_intent(
-        changes,
-        amount,
-        currency,
-        customer=_customer(changes, asked).id if asked.get("customer") else None,
-        metadata=metadata_of(asked),
-        setup_future_usage=asked.get("setup_future_usage"),
-    )
+    customer = _customer(changes, asked).id if asked.get("customer") else None
+    fields = {"metadata": metadata_of(asked), "setup_future_usage": asked.get("setup_future_usage")}
+    made = stripe_billing.new_intent(changes, amount, currency, customer, **fields)
+    changes.emit("payment_intent.created", made)
     if asked.get("confirm") == "true":
         stripe_purchases.confirm_intent(changes, made.id)
     return made.id
@@ -226,7 +222,7 @@ def new_session(changes: StripeChangeset, asked: Asked, page_at: str) -> str:
 
 
 def expire_session(changes: StripeChangeset, id: str, asked: Asked) -> None:  # noqa: ARG001 - as all of them
-    stripe_purchases.expire_session(changes, changes.session(id))
+    stripe_purchases.expire_session(changes, id)
 
 
 def complete_session(changes: StripeChangeset, id: str, asked: Asked) -> None:
