@@ -1,6 +1,9 @@
 """Subscriptions, products, prices, customers and checkout sessions in Stripe's own fields."""
 
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from latchkey.emulators.stripe.stripe_books import (
     CheckoutItem,
@@ -15,12 +18,15 @@ from latchkey.emulators.stripe.stripe_books import (
     next_period,
 )
 
+# The fields that are the same for every object of a kind here.
+_FIXED: dict[str, dict[str, Any]] = msgspec.json.decode(Path(__file__).with_name("fixed_fields.json").read_bytes())
 
-def stripe_object(kind: str, record: Any, *, same: str = "", unset: str = "", **fields: Any) -> dict[str, Any]:
+
+def stripe_object(kind: str, record: Any, *, same: str = "", **fields: Any) -> dict[str, Any]:
     """An object of the API, its fields in alphabetical order as Stripe writes them. `same` are the fields that have the
-    same name in the books, `unset` those that are always null here."""
+    same name in the books."""
     shown = {name: getattr(record, name) for name in ("id", *same.split())}
-    shown |= {**dict.fromkeys(unset.split()), **fields}
+    shown |= {**_FIXED.get(kind, {}), **fields}
     return {"id": shown.pop("id"), "object": kind, **dict(sorted(shown.items()))}
 
 
@@ -33,33 +39,16 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
             "cancel_at_period_end canceled_at created currency customer days_until_due ended_at "
             "latest_invoice metadata schedule trial_end trial_start"
         ),
-        unset=(
-            "application application_fee_percent billing_cycle_anchor_config billing_thresholds "
-            "customer_account default_payment_method default_source description "
-            "next_pending_invoice_item_invoice on_behalf_of pending_invoice_item_interval pending_update "
-            "test_clock transfer_data"
-        ),
-        automatic_tax={"disabled_reason": None, "enabled": False, "liability": None},
         billing_cycle_anchor=subscription.anchor,
-        billing_mode={"flexible": None, "type": "classic", "updated_at": None},
-        billing_schedules=[],
         cancel_at=cancel_at,
         cancellation_details={"comment": None, "feedback": None, "reason": subscription.cancel_reason},
         collection_method="send_invoice" if subscription.sends_invoices else "charge_automatically",
-        default_tax_rates=[],
-        discounts=[],
-        invoice_settings={"account_tax_ids": None, "issuer": {"type": "self"}},
         items=listed(
             f"/v1/subscription_items?subscription={subscription.id}",
             [item(books, subscription, i) for i in subscription.items],
         ),
         livemode=books.live,
         pause_collection=pause_collection(subscription),
-        payment_settings={
-            "payment_method_options": None,
-            "payment_method_types": None,
-            "save_default_payment_method": "on_subscription",
-        },
         pending_setup_intent=_pending_setup(books, subscription),
         start_date=subscription.created,
         status=str(subscription.status),
@@ -78,24 +67,18 @@ def item(books: StripeBooks, subscription: StripeSubscription, item: StripeItem)
         "subscription_item",
         item,
         same="created quantity",
-        unset="billing_thresholds",
         current_period_end=item.ends,
         current_period_start=item.starts,
-        discounts=[],
-        metadata={},
         plan=stripe_object(
             "plan",
             sold,
             same="active amount created currency interval metadata product",
             amount_decimal=str(sold.amount),
-            billing_scheme="per_unit",
             interval_count=sold.count,
             livemode=books.live,
-            usage_type="licensed",
         ),
         price=price(books, sold),
         subscription=subscription.id,
-        tax_rates=[],
     )
 
 
@@ -107,18 +90,14 @@ def schedule(books: StripeBooks, subscription: StripeSubscription) -> dict[str, 
         "subscription_schedule",
         subscription,
         same="customer",
-        unset="canceled_at completed_at released_at released_subscription",
         id=subscription.schedule,
         created=subscription.starts,
         current_phase={"start_date": subscription.starts, "end_date": subscription.ends},
-        end_behavior="release",
         livemode=books.live,
-        metadata={},
         phases=[
             _phase(subscription.items[0].price, subscription.starts, subscription.ends, subscription.items[0].quantity),
             _phase(following, subscription.ends, ends, subscription.items[0].quantity),
         ],
-        status="active",
         subscription=subscription.id,
     )
 
@@ -153,12 +132,8 @@ def product(books: StripeBooks, product: StripeProduct) -> dict[str, Any]:
         "product",
         product,
         same="active created metadata name",
-        unset="description package_dimensions shippable statement_descriptor tax_code unit_label url",
         default_price=first,
-        images=[],
         livemode=books.live,
-        marketing_features=[],
-        type="service",
         updated=product.created,
     )
 
@@ -168,11 +143,8 @@ def price(books: StripeBooks, price: StripePrice) -> dict[str, Any]:
         "price",
         price,
         same="active created currency lookup_key metadata product",
-        unset="custom_unit_amount nickname tiers_mode transform_quantity",
-        billing_scheme="per_unit",
         livemode=books.live,
         recurring=_recurring(price),
-        tax_behavior="unspecified",
         type="recurring" if price.interval else "one_time",
         unit_amount=price.amount,
         unit_amount_decimal=str(price.amount),
@@ -184,20 +156,9 @@ def customer(books: StripeBooks, customer: StripeCustomer) -> dict[str, Any]:
         "customer",
         customer,
         same="balance created email metadata name",
-        unset="currency default_source description phone shipping test_clock",
         address=address(customer.country),
-        delinquent=False,
         invoice_prefix=customer.id[-8:].upper(),
-        invoice_settings={
-            "custom_fields": None,
-            "default_payment_method": None,
-            "footer": None,
-            "rendering_options": None,
-        },
         livemode=books.live,
-        next_invoice_sequence=1,
-        preferred_locales=[],
-        tax_exempt="none",
     )
 
 
@@ -234,17 +195,9 @@ def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
             "cancel_url client_reference_id created currency customer expires_at invoice metadata mode "
             "return_url status subscription success_url ui_mode"
         ),
-        unset=(
-            "allow_promotion_codes billing_address_collection collected_information consent "
-            "consent_collection invoice_creation locale payment_link shipping_cost submit_type"
-        ),
-        adaptive_pricing={"enabled": False},
         amount_subtotal=0 if free else total,
         amount_total=0 if free else total,
-        automatic_tax={"enabled": False, "liability": None, "provider": None, "status": None},
         client_secret=session_secret(books, session) if not hosted and session.status == "open" else None,
-        custom_fields=[],
-        custom_text={"after_submit": None, "shipping_address": None, "submit": None},
         customer_creation="always" if session.mode == "subscription" or session.makes_customer else "if_required",
         customer_details={
             "address": address(customer.country if customer else None),
@@ -257,16 +210,11 @@ def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
         if session.status == "complete"
         else None,
         customer_email=session.email,
-        discounts=[],
         livemode=books.live,
         payment_intent=session.intent,
-        payment_method_collection="always",
-        payment_method_types=["card"],
         payment_status=paid if free or session.status == "complete" else "unpaid",
         redirect_on_completion=None if hosted else ("always" if session.return_url else "never"),
         setup_intent=session.setup,
-        shipping_options=[],
-        total_details={"amount_discount": 0, "amount_shipping": 0, "amount_tax": 0},
         url=f"{session.page_at}/pay/{session.id}" if hosted and session.status == "open" else None,
     )
 
@@ -283,12 +231,9 @@ def session_item(books: StripeBooks, session: CheckoutSession, item: CheckoutIte
         "item",
         item,
         same="quantity",
-        amount_discount=0,
         amount_subtotal=0 if free else amount,
-        amount_tax=0,
         amount_total=0 if free else amount,
         currency=sold.currency,
         description=books.products[sold.product].name,
-        metadata={},
         price=price(books, sold),
     )
