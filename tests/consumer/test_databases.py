@@ -14,10 +14,9 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
-from latchkey.consumer.storage.consumer_database import ConsumerDatabase, checked_url, is_collision
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase, PrimaryHost, checked_url, is_collision
 from latchkey.consumer.storage.copies import Copies
 from latchkey.consumer.storage.copy_tables import entitlements, progress, subscriptions
-from latchkey.consumer.storage.primary_host import PrimaryHost
 from latchkey.database_address import parse
 from tests.consumer.world import both_databases
 from tests.database.cable import cable

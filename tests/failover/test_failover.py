@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from latchkey.consumer.storage import primary_host
+from latchkey.consumer.storage import consumer_database
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.database.pool import Database
 from latchkey.now import real_now
@@ -70,7 +70,7 @@ async def test_a_primary_killed_or_frozen_under_load_is_replaced_and_changes_not
     short_folder: Path, certs: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The consumer leaves a frozen primary that answers again when its connection is this old.
-    monkeypatch.setattr(primary_host, "LIFETIME_SECONDS", 1)
+    monkeypatch.setattr(consumer_database, "LIFETIME_SECONDS", 1)
     async with staged(short_folder / "failover", certs) as scene:
         pair = scene.pair
         mark, words = await doctor_says(pair)

@@ -41,52 +41,6 @@ class EventOutcome(StrEnum):
     LATE = "late"
 
 
-class BatchQueue:
-    """Collects events while a batch is processed. `work` returns one outcome, or exception, for each event."""
-
-    def __init__(
-        self, work: Callable[[Sequence[ReceivedEvent]], Awaitable[Sequence[EventOutcome | Exception]]]
-    ) -> None:
-        self._work = work
-        self._waiting: list[tuple[ReceivedEvent, asyncio.Future[EventOutcome]]] = []
-        self._running: asyncio.Task[None] | None = None
-
-    async def add(self, event: ReceivedEvent) -> EventOutcome:
-        """The event's own outcome. A single event does not wait for others."""
-        future: asyncio.Future[EventOutcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((event, future))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
-        return await future
-
-    async def drain(self) -> None:
-        if self._running is not None:
-            await self._running
-
-    async def _run(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
-                await self._finish(batch)
-        finally:
-            self._running = None
-
-    async def _finish(self, batch: list[tuple[ReceivedEvent, asyncio.Future[EventOutcome]]]) -> None:
-        outcomes: Sequence[EventOutcome | Exception]
-        try:
-            outcomes = await self._work([event for event, _ in batch])
-        except Exception as error:
-            outcomes = [error] * len(batch)
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            # The caller may have disconnected; the work is done anyway.
-            if future.done():
-                continue
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-
 class Intake:
     def __init__(
         self,
@@ -100,11 +54,26 @@ class Intake:
         self._follow_up = follow_up
         self._now = now
         self._jobs_added = jobs_added
-        self._batches = BatchQueue(self._work)
+        # Events that arrived while a batch is processed.
+        self._waiting: list[tuple[ReceivedEvent, asyncio.Future[EventOutcome]]] = []
+        self._running: asyncio.Task[None] | None = None
 
     async def receive(self, event: ReceivedEvent) -> EventOutcome:
-        """The outcome, once it is committed."""
-        return await self._batches.add(event)
+        """The outcome, once it is committed. A single event does not wait for others."""
+        future: asyncio.Future[EventOutcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((event, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await future
+
+    async def receive_or_set_aside(self, event: ReceivedEvent) -> EventOutcome | Exception:
+        """The outcome; or why the event failed and is set aside."""
+        try:
+            return await self.receive(event)
+        except Exception as error:
+            log.exception("event failed", event_id=event.id, type=event.type)
+            await self.set_aside(event, error)
+            return error
 
     async def set_aside(self, event: ReceivedEvent, error: Exception) -> None:
         """Store an event that could not be processed, and schedule a re-read of its user."""
@@ -118,7 +87,24 @@ class Intake:
         self._jobs_added()
 
     async def drain(self) -> None:
-        await self._batches.drain()
+        if self._running is not None:
+            await self._running
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                outcomes = await self._work([event for event, _ in batch])
+                for (_, future), outcome in zip(batch, outcomes, strict=True):
+                    # The caller may have disconnected; the work is done anyway.
+                    if future.done():
+                        continue
+                    if isinstance(outcome, Exception):
+                        future.set_exception(outcome)
+                    else:
+                        future.set_result(outcome)
+        finally:
+            self._running = None
 
     async def _work(self, arrived: Sequence[ReceivedEvent]) -> list[EventOutcome | Exception]:
         # Of several copies of one event, the first is processed and the others are duplicates.

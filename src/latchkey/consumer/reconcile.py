@@ -145,12 +145,8 @@ class Reconciler:
         ]
 
     async def _receive(self, event: ReceivedEvent) -> str:
-        try:
-            return (await self._intake.receive(event)).value
-        except Exception as error:
-            log.exception("event failed", event_id=event.id, type=event.type)
-            await self._intake.set_aside(event, error)
-            return "set aside"
+        outcome = await self._intake.receive_or_set_aside(event)
+        return "set aside" if isinstance(outcome, Exception) else outcome.value
 
     async def _compare(self, report: ReconcileReport, copy: LocalCopy, *, mend: bool, deadline: float) -> None:
         user = copy.subscription.app_user_id

@@ -18,7 +18,7 @@ from latchkey.client.client import Client
 from latchkey.consumer.api.access_guard import AccessRefused, Guard, Identify, JwtUsers, refused
 from latchkey.consumer.api.http_endpoint import Endpoint, reply
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics, OperatorEndpoints
-from latchkey.consumer.api.user_endpoints import DeviceEndpoints, UserEndpoints
+from latchkey.consumer.api.user_endpoints import UserEndpoints
 from latchkey.consumer.api.webhook_receiver import WebhookReceiver
 from latchkey.consumer.billing_service import UNKNOWN, BillingService, Checked, View, check_connection
 from latchkey.consumer.consumer_errors import AccessUnknownError
@@ -84,7 +84,6 @@ class Consumer:
         self._operations = OperatorEndpoints(self._store, self._intake, settings, self._metrics)
         self._receiver = WebhookReceiver(self._intake, settings, self._metrics)
         self._endpoints = UserEndpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
-        self._devices = DeviceEndpoints(self._store, settings, self._identify, now)
         self._webhook = Endpoint(POST=self._receiver.receive)
         self.routes: list[BaseRoute] = self._routes()
         self._connection: asyncio.Task[Checked] | None = None
@@ -174,15 +173,15 @@ class Consumer:
 
     async def balances(self, app_user_id: str) -> dict[str, int | float]:
         """The user's virtual currency balances by code."""
-        return await self._store.balances(app_user_id)
+        return await self._store.of_customer(app_user_id, self._store.events.balances)
 
     async def experiments(self, app_user_id: str) -> dict[str, str]:
         """The user's experiments: variant by experiment id."""
-        return await self._store.experiments(app_user_id)
+        return await self._store.of_customer(app_user_id, self._store.events.experiments)
 
     async def invoices(self, app_user_id: str) -> list[bytes]:
         """The user's invoices, oldest first: each the whole event as received."""
-        return await self._store.invoices(app_user_id)
+        return await self._store.of_customer(app_user_id, self._store.events.invoices)
 
     async def later(self, job: NewJob) -> None:
         """Add a background job; it survives a restart."""
@@ -199,8 +198,8 @@ class Consumer:
             Route("/api/my-entitlements", Endpoint(GET=of.my_entitlements)),
             Route("/api/virtual-currencies", Endpoint(GET=of.virtual_currencies)),
             Route("/api/experiments", Endpoint(GET=of.my_experiments)),
-            Route("/api/devices", Endpoint(GET=self._devices.show, POST=self._devices.register)),
-            Route("/api/devices/{player_id}", Endpoint(DELETE=self._devices.forget)),
+            Route("/api/devices", Endpoint(GET=of.devices, POST=of.register_device)),
+            Route("/api/devices/{player_id}", Endpoint(DELETE=of.forget_device)),
             Route("/api/debug/subscription/{userId}", Endpoint(GET=of.debug)),
             Route("/healthz", Endpoint(GET=to.healthz)),
             Route("/metrics", Endpoint(GET=to.metrics)),

@@ -1,6 +1,6 @@
 """For operators: health, metrics, and events that were set aside."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -28,30 +28,24 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 class ConsumerMetrics:
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._events = Counter(
-            "latchkey_consumer_events", "Events received.", ("type", "outcome"), registry=self.registry
-        )
+        self.registry = registry = CollectorRegistry()
+        self._events = Counter("latchkey_consumer_events", "Events received.", ("type", "outcome"), registry=registry)
         # Finding the counter of a type costs more than counting.
         self._counters: dict[tuple[str, str], Counter] = {}
-        self._refused = Counter(
-            "latchkey_consumer_webhooks_refused", "Webhooks refused.", ("reason",), registry=self.registry
+        self.refused = Counter(
+            "latchkey_consumer_webhooks_refused", "Webhooks refused.", ("reason",), registry=registry
         )
-        self._seconds = Histogram(
+        self.webhook_seconds = Histogram(
             "latchkey_consumer_webhook_seconds",
             "Time from a webhook's arrival to its reply.",
             buckets=_SECONDS,
-            registry=self.registry,
+            registry=registry,
         )
-        self._views = Counter(
-            "latchkey_consumer_views", "Questions about users, by who answered.", ("source",), registry=self.registry
+        self.views = Counter(
+            "latchkey_consumer_views", "Questions about users, by who answered.", ("source",), registry=registry
         )
-        self._jobs = Gauge("latchkey_consumer_jobs_waiting", "Background jobs to be done.", registry=self.registry)
-        self._aside = Gauge("latchkey_consumer_events_set_aside", "Events set aside.", registry=self.registry)
-
-    def took(self, seconds: float) -> None:
-        """A webhook has been answered."""
-        self._seconds.observe(seconds)
+        self._jobs = Gauge("latchkey_consumer_jobs_waiting", "Background jobs to be done.", registry=registry)
+        self._aside = Gauge("latchkey_consumer_events_set_aside", "Events set aside.", registry=registry)
 
     def received(self, event_type: str, outcome: str) -> None:
         # Otherwise a sender could fill the registry with types of its own.
@@ -60,12 +54,6 @@ class ConsumerMetrics:
         if counter is None:
             counter = self._counters[key] = self._events.labels(*key)
         counter.inc()
-
-    def refused(self, reason: str) -> None:
-        self._refused.labels(reason).inc()
-
-    def viewed(self, source: str) -> None:
-        self._views.labels(source).inc()
 
     def text(self, *, jobs_waiting: int, events_set_aside: int) -> bytes:
         self._jobs.set(jobs_waiting)
@@ -142,22 +130,15 @@ class OperatorEndpoints:
             event = read_event(set_aside.body)
         except MalformedEvent as error:
             return ReprocessedEvent(set_aside.event_id, "failed", str(error))
-        try:
-            outcome = await self._intake.receive(event)
-        except Exception as error:
-            log.exception("event failed again", event_id=event.id, type=event.type)
-            await self._intake.set_aside(event, error)
-            return ReprocessedEvent(set_aside.event_id, "failed", f"{type(error).__name__}: {error}")
+        outcome = await self._intake.receive_or_set_aside(event)
+        if isinstance(outcome, Exception):
+            return ReprocessedEvent(set_aside.event_id, "failed", f"{type(outcome).__name__}: {outcome}")
         return ReprocessedEvent(set_aside.event_id, outcome.value)
 
 
 def _shown(set_aside: SetAside) -> dict[str, Any]:
     return {
-        "event_id": set_aside.event_id,
-        "event_type": set_aside.event_type,
-        "app_user_id": set_aside.app_user_id,
-        "error": set_aside.error,
-        "attempts": set_aside.attempts,
+        **asdict(set_aside),
         "received_at": to_iso(set_aside.received_at),
         "last_attempt_at": to_iso(set_aside.last_attempt_at),
         "body": msgspec.Raw(set_aside.body),

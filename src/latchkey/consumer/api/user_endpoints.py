@@ -19,6 +19,9 @@ from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import Ms, from_iso_or_none, iso_or_none, to_iso
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 
+log = structlog.get_logger()
+
+SYNC_DEADLINE = 20.0
 BODY_LIMIT = 4_096
 
 
@@ -30,48 +33,6 @@ class NewDevice(Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(NewDevice)
-
-
-class DeviceEndpoints:
-    def __init__(self, store: ConsumerStorage, settings: Settings, identify: Identify, now: Callable[[], Ms]) -> None:
-        self._store = store
-        self._settings = settings
-        self._identify = identify
-        self._now = now
-
-    async def register(self, request: Request) -> Response:
-        user = await _user(self._identify, request)
-        try:
-            new = _decoder.decode(await body_of(request, BODY_LIMIT))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise RequestRefused(400, "Invalid device") from None
-        now = self._now()
-        row = {**msgspec.structs.asdict(new), "app_user_id": user, "registered_at": now, "last_seen_at": now}
-        is_new = await self._store.devices.register(row, self._settings.devices_per_user)
-        return reply(_shown(row), 201 if is_new else 200)
-
-    async def show(self, request: Request) -> Response:
-        found = await self._store.devices.of_user(await _user(self._identify, request))
-        return reply({"devices": [_shown(row) for row in found]}, headers={"Cache-Control": "no-store"})
-
-    async def forget(self, request: Request) -> Response:
-        if not await self._store.devices.forget(await _user(self._identify, request), request.path_params["player_id"]):
-            raise RequestRefused(404, "Device not found")
-        return reply({"message": "Device removed"})
-
-
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "player_id": row["player_id"],
-        "platform": row["platform"],
-        "language": row["language"],
-        "last_seen_at": to_iso(row["last_seen_at"]),
-    }
-
-
-log = structlog.get_logger()
-
-SYNC_DEADLINE = 20.0
 
 
 class UserEndpoints:
@@ -92,7 +53,7 @@ class UserEndpoints:
         self._now = now
 
     async def subscription_status(self, request: Request) -> Response:
-        view = await self._known(await _user(self._identify, request), details=True)
+        view = await self._known(await self._user(request), details=True)
         copy = view.copy
         body: dict[str, Any] = {
             "isActive": bool(copy and copy.held(self._now())),
@@ -103,7 +64,7 @@ class UserEndpoints:
         return self._reply(body, view)
 
     async def sync_billing(self, request: Request) -> Response:
-        user = await _user(self._identify, request)
+        user = await self._user(request)
         try:
             copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
@@ -121,7 +82,7 @@ class UserEndpoints:
         )
 
     async def entitlement(self, request: Request) -> Response:
-        user = await _user(self._identify, request)
+        user = await self._user(request)
         id = request.path_params["entitlementId"]
         view = await self.view(user)
         holds = view.lets(id, self._now())
@@ -133,22 +94,42 @@ class UserEndpoints:
         return self._reply(body, view)
 
     async def my_entitlements(self, request: Request) -> Response:
-        view = await self._known(await _user(self._identify, request))
+        view = await self._known(await self._user(request))
         details = self._entitlements(view.copy)
         return self._reply({"entitlements": sorted(details), "details": details}, view)
 
     async def virtual_currencies(self, request: Request) -> Response:
-        user = await _user(self._identify, request)
-        return reply({"virtualCurrencies": await self._store.balances(user)})
+        user = await self._user(request)
+        return reply({"virtualCurrencies": await self._store.of_customer(user, self._store.events.balances)})
 
     async def my_experiments(self, request: Request) -> Response:
-        user = await _user(self._identify, request)
-        return reply({"experiments": await self._store.experiments(user)})
+        user = await self._user(request)
+        return reply({"experiments": await self._store.of_customer(user, self._store.events.experiments)})
+
+    async def register_device(self, request: Request) -> Response:
+        user = await self._user(request)
+        try:
+            new = _decoder.decode(await body_of(request, BODY_LIMIT))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise RequestRefused(400, "Invalid device") from None
+        now = self._now()
+        row = {**msgspec.structs.asdict(new), "app_user_id": user, "registered_at": now, "last_seen_at": now}
+        is_new = await self._store.devices.register(row, self._settings.devices_per_user)
+        return reply(_device(row), 201 if is_new else 200)
+
+    async def devices(self, request: Request) -> Response:
+        found = await self._store.devices.of_user(await self._user(request))
+        return reply({"devices": [_device(row) for row in found]}, headers={"Cache-Control": "no-store"})
+
+    async def forget_device(self, request: Request) -> Response:
+        if not await self._store.devices.forget(await self._user(request), request.path_params["player_id"]):
+            raise RequestRefused(404, "Device not found")
+        return reply({"message": "Device removed"})
 
     async def debug(self, request: Request) -> Response:
         if self._settings.production:
             raise RequestRefused(403, "Not available in production")
-        await _user(self._identify, request)
+        await self._user(request)
         asked = request.path_params["userId"]
         client = self._billing.client
         copy = await self._billing.local(asked)
@@ -171,9 +152,15 @@ class UserEndpoints:
             }
         )
 
+    async def _user(self, request: Request) -> str:
+        user = await identified(self._identify, request)
+        if user is None:
+            raise RequestRefused(401, "Unauthorized")
+        return user
+
     async def view(self, app_user_id: str, *, details: bool = False) -> View:
         view = await self._billing.view(app_user_id, details=details)
-        self._metrics.viewed(view.source)
+        self._metrics.views.labels(view.source).inc()
         return view
 
     async def _known(self, app_user_id: str, *, details: bool = False) -> View:
@@ -206,13 +193,6 @@ class UserEndpoints:
             return {"error": str(error), "status": error.status}
 
 
-async def _user(identify: Identify, request: Request) -> str:
-    user = await identified(identify, request)
-    if user is None:
-        raise RequestRefused(401, "Unauthorized")
-    return user
-
-
 def _not_known(view: View) -> RequestRefused:
     return RequestRefused(500, view.failure or UNKNOWN)
 
@@ -240,3 +220,12 @@ def _active_in_v2(answer: Any, now: Ms) -> bool | None:
         return None
     held = answer["active_entitlements"]["items"] if answer is not None else ()
     return any(entitlement["expires_at"] is None or entitlement["expires_at"] > now for entitlement in held)
+
+
+def _device(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "player_id": row["player_id"],
+        "platform": row["platform"],
+        "language": row["language"],
+        "last_seen_at": to_iso(row["last_seen_at"]),
+    }

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
-from latchkey.consumer.rules.received_event import HeldEntitlement
+from latchkey.consumer.rules.received_event import HeldEntitlement, held_entitlements
 from latchkey.consumer.rules.timestamps import Ms, from_iso, from_iso_or_none
 from latchkey.wire import v1, v2
 from latchkey.wire.lifetime import never_ends
@@ -85,28 +85,16 @@ def snapshot_of(
     *,
     now: Ms,
 ) -> CustomerSnapshot:
+    details = None
+    if subscriber is not None:
+        details = V1Details(held_entitlements(subscriber.entitlements), to_builtins(subscriber.subscriptions))
     return CustomerSnapshot(
         customer.id,
         # V2 has a number even if access never ends.
         {held.entitlement_id: None if never_ends(held.expires_at, now) else held.expires_at for held in active},
         {attribute.name: attribute.value for attribute in attributes},
-        v1_details(subscriber) if subscriber is not None else None,
+        details,
         sequence,
-    )
-
-
-def v1_details(subscriber: v1.Subscriber) -> V1Details:
-    return V1Details(
-        {
-            id: HeldEntitlement(
-                held.product_identifier,
-                from_iso_or_none(held.expires_date),
-                from_iso_or_none(held.grace_period_expires_date),
-                from_iso_or_none(held.purchase_date),
-            )
-            for id, held in subscriber.entitlements.items()
-        },
-        to_builtins(subscriber.subscriptions),
     )
 
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from latchkey.consumer.rules import lenient_json
 from latchkey.consumer.rules.lenient_json import LONGEST, clean, storable
 from latchkey.consumer.rules.timestamps import FIRST, LAST, Ms, from_iso_or_none
+from latchkey.wire.event import Entitlement
 
 INVALID_BODY = "Invalid webhook body"
 INVALID_EVENT = "Invalid event structure"
@@ -138,7 +139,8 @@ def read_event(raw: bytes) -> ReceivedEvent:
         fields = _events.decode(raw)
         if b"\\u0000" in raw and any("\0" in text for text in _texts(msgspec.to_builtins(fields))):
             raise ValueError("a text with a NUL character cannot be stored")
-        held, attributes = _held(fields.entitlements), _attributes(fields)
+        attributes = _attributes(fields)
+        held = held_entitlements(fields.entitlements) if fields.entitlements is not None else None
     except _UNREADABLE:
         try:
             given = lenient_json.loads(raw)
@@ -172,9 +174,10 @@ def _enveloped(body: bytes) -> bytes:
     return lenient_json.dumps(given["event"]) if given.get("event") is not None else b""
 
 
-def _held(entitlements: Mapping[str, _Entitlement] | None) -> dict[str, HeldEntitlement] | None:
-    if entitlements is None:
-        return None
+def held_entitlements(
+    entitlements: Mapping[str, _Entitlement] | Mapping[str, Entitlement],
+) -> dict[str, HeldEntitlement]:
+    """Events and V1 write them alike."""
     return {
         id: HeldEntitlement(
             written.product_identifier,

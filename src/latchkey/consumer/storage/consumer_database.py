@@ -4,8 +4,9 @@ import asyncio
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,8 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, DisconnectionError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from latchkey.consumer.storage import primary_host
-from latchkey.database_address import DatabaseAddress, parse
+from latchkey.database_address import DatabaseAddress, Host, parse
 
 T = TypeVar("T")
 
@@ -27,6 +27,12 @@ TRIES = 5
 UNCHECKED_SECONDS = 1.0
 _WRITES = "latchkey_writes"
 _RETURNED_AT = "latchkey_returned_at"
+# How long a host may take to connect and answer, and how long we wait for the others once one accepts writes.
+PATIENCE_SECONDS = 3.0
+OTHERS_SECONDS = 1.0
+# Connections are replaced after this time, so that an old primary which still answers is not used for longer.
+LIFETIME_SECONDS = 30
+_TIMELINE = "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
 # Serialization failure, deadlock, lock not available.
 _COLLISIONS = {"40001", "40P01", "55P03"}
 
@@ -202,7 +208,7 @@ def _postgresql(url: URL, address: DatabaseAddress) -> AsyncEngine:
     if address.is_cluster:
         # A frozen server does not keep its own time limits.
         options["command_timeout"] = STATEMENT_TIMEOUT_MS / 1000 + 5
-    lifetime = primary_host.LIFETIME_SECONDS if address.is_cluster else -1
+    lifetime = LIFETIME_SECONDS if address.is_cluster else -1
     engine = create_async_engine(
         url,
         pool_size=CONNECTIONS,
@@ -215,7 +221,7 @@ def _postgresql(url: URL, address: DatabaseAddress) -> AsyncEngine:
         **_options(),
     )
     if address.is_cluster:
-        chosen = primary_host.PrimaryHost(address, engine.sync_engine.dialect.loaded_dbapi.asyncpg.connect)
+        chosen = PrimaryHost(address, engine.sync_engine.dialect.loaded_dbapi.asyncpg.connect)
 
         @event.listens_for(engine.sync_engine, "do_connect")
         def connecting(_dialect: Any, _record: Any, _arguments: Any, given: dict[str, Any]) -> None:
@@ -247,3 +253,51 @@ def _options() -> dict[str, Any]:
         "json_serializer": lambda value: msgspec.json.encode(value).decode(),
         "json_deserializer": msgspec.json.decode,
     }
+
+
+class PrimaryHost:
+    """Finds the primary among several hosts: the one that accepts writes, never an old one. A promotion begins a
+    timeline with a higher number, so a server below the highest number seen is an old primary."""
+
+    def __init__(self, address: DatabaseAddress, connect: Callable[..., Awaitable[Any]]) -> None:
+        self._hosts = address.hosts
+        # The driver's function.
+        self._connect = connect
+        self._highest = 0
+
+    async def connect(self, options: Mapping[str, Any]) -> Any:
+        """A new connection to the primary. ConnectionError if there is none."""
+        found: list[tuple[int, Any]] = []
+        asking = [asyncio.create_task(self._ask(host, options, found)) for host in self._hosts]
+        try:
+            await asyncio.wait(asking, timeout=OTHERS_SECONDS)
+            while not found and not all(task.done() for task in asking):
+                await asyncio.wait([task for task in asking if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+            best = max(found, key=itemgetter(0), default=(0, None))
+            for timeline, connection in found:
+                if connection is not best[1] or timeline < self._highest:
+                    connection.terminate()
+        if best[1] is None or best[0] < self._highest:
+            raise ConnectionError("none of the database's hosts is the primary now")
+        self._highest = best[0]
+        return best[1]
+
+    async def _ask(self, host: Host, options: Mapping[str, Any], found: list[tuple[int, Any]]) -> None:
+        """Adds a connection that accepts writes, with its timeline."""
+        connection = None
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                connection = await self._connect(host.url, target_session_attrs="read-write", **options)
+                timeline = await connection.fetchval(_TIMELINE)
+        except BaseException as error:
+            if connection is not None:
+                connection.terminate()
+            # An Exception means: unreachable, a standby, or no answer in time.
+            if not isinstance(error, Exception):
+                raise
+        else:
+            found.append((timeline, connection))

@@ -22,16 +22,7 @@ class ConsumerStorage:
         self.jobs = Jobs(self.database)
         self.devices = RegisteredDevices(self.database)
 
-    async def balances(self, app_user_id: str) -> dict[str, int | float]:
-        return await self._of_customer(app_user_id, self.events.balances)
-
-    async def experiments(self, app_user_id: str) -> dict[str, str]:
-        return await self._of_customer(app_user_id, self.events.experiments)
-
-    async def invoices(self, app_user_id: str) -> list[bytes]:
-        return await self._of_customer(app_user_id, self.events.invoices)
-
-    async def _of_customer(self, app_user_id: str, read: Callable[[AsyncConnection, str], Awaitable[T]]) -> T:
+    async def of_customer(self, app_user_id: str, read: Callable[[AsyncConnection, str], Awaitable[T]]) -> T:
         """What is stored under the customer's id, for any of the customer's ids."""
         async with self.database.reading() as connection:
             owner = await self.copies.owner_of(connection, app_user_id)

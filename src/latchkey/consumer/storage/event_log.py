@@ -31,11 +31,11 @@ class SetAside:
     event_id: str
     event_type: str
     app_user_id: str
-    body: bytes
     error: str
     attempts: int
     received_at: Ms
     last_attempt_at: Ms
+    body: bytes
 
 
 class EventLog:
