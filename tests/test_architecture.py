@@ -350,6 +350,18 @@ def test_no_two_modules_share_a_name() -> None:
     assert not [stem for stem, count in counts.items() if count > 1]
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    """Within the service, and within each guest. The formats of the API (`wire`) are named as the API names them."""
+    counts = Counter(
+        (part_of(path) if part_of(path) in ("client", "consumer", "emulators", "push", "runtime") else "", node.name)
+        for path in sources()
+        if "wire" not in path.relative_to(SOURCE).with_suffix("").parts
+        for node in tree(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert not [name for name, count in counts.items() if count > 1]
+
+
 def test_no_product_module_is_named_like_a_test() -> None:
     """pytest, coverage tools and readers take `test_*.py` for a test."""
     assert not [name_of(path) for path in sources() if path.name.startswith("test_")]

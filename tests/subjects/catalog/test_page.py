@@ -12,7 +12,7 @@ from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.catalog.usecases import entitlement_catalog as entitlements
 from latchkey.subjects.catalog.usecases import product_catalog as products
-from latchkey.subjects.catalog.usecases.product_catalog import Terms
+from latchkey.subjects.catalog.usecases.product_catalog import ProductTerms
 from latchkey.subjects.projects import page as apps
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.asking import somebody
@@ -28,7 +28,7 @@ async def a_mapping(site: Site, *, granted: bool = False) -> tuple[str, str]:
     """A new product and a new entitlement; the product grants it if `granted`."""
     number = next(_numbers)
     entitlement_id, product_id = f"feature_{number}", f"product_{number}"
-    terms = Terms(kind=ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
+    terms = ProductTerms(kind=ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
     await entitlements.create_entitlement(site.database, site.project_id, entitlement_id, "Feature", site.clock.now)
     await products.create_product(site.database, site.project_id, product_id, terms, site.clock.now)
     if granted:

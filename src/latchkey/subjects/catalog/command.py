@@ -106,7 +106,7 @@ async def create_product(
         await entitlement_catalog.load_entitlement(at.database, at.project_id, one)
     async with at.audited("product.created", product, price=str(price), currency=currency):
         await product_catalog.create_product(
-            at.database, at.project_id, product, product_catalog.Terms(**given), real_now()
+            at.database, at.project_id, product, product_catalog.ProductTerms(**given), real_now()
         )
     for one in grants or []:
         async with at.audited("entitlement.products_attached", one, product=product):

@@ -221,7 +221,7 @@ async def create_product(visit: Visit) -> Response:
     product_id = visit.form.text("id")
     visit.subject = product_id
     kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
-    terms = product_catalog.Terms(kind=kind, **_terms(visit.form))
+    terms = product_catalog.ProductTerms(kind=kind, **_terms(visit.form))
     made = await product_catalog.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
     grants = " It grants what it granted before it was deleted." if made.grants else ""
     return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")

@@ -116,7 +116,7 @@ async def create_product(services: Provided, caller: WriteKey, new: NewProduct) 
     terms = _given(new)
     terms["kind"] = ProductKind(new.kind) if "kind" in given else ProductType(new.type).kind
     made = await product_catalog.create_product(
-        services.database, caller.project_id, new.id, product_catalog.Terms(**terms), now
+        services.database, caller.project_id, new.id, product_catalog.ProductTerms(**terms), now
     )
     return reply(render.product(caller.project_id, made), 201)
 

@@ -27,7 +27,7 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ProductTerms:
     """The fields of a product that an operator sets. Its kind can never change, because customers may own it."""
 
     kind: ProductKind
@@ -46,7 +46,7 @@ class Terms:
     store_decides_duration: bool = False
 
 
-async def create_product(database: Database, project_id: str, product_id: str, terms: Terms, now: Ms) -> Product:
+async def create_product(database: Database, project_id: str, product_id: str, terms: ProductTerms, now: Ms) -> Product:
     """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
     checked_id(product_id)
     if product_id.startswith(PREFIX):
@@ -95,7 +95,7 @@ async def create_in_app(
             return await _save(connection, project_id, replace(before, apps=(*before.apps, app_id)))
     if type is ProductType.SUBSCRIPTION and duration is None and app.store == TEST_STORE:
         raise Invalid("A subscription of the test store needs a duration, such as P1M.", param="subscription.duration")
-    terms = Terms(
+    terms = ProductTerms(
         kind=type.kind,
         price=0,
         currency="USD",
@@ -148,7 +148,7 @@ async def _save(connection: Connection, project_id: str, product: Product) -> Pr
     return await _on_sale(connection, project_id, product.id)
 
 
-def _product(id: str, terms: Terms, known: Sequence[str], created_at: Ms) -> Product:
+def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms) -> Product:
     """Of the apps, those in which it was sold before come first."""
     price = _checked(terms)
     return Product(
@@ -165,7 +165,7 @@ def _product(id: str, terms: Terms, known: Sequence[str], created_at: Ms) -> Pro
     )
 
 
-def _checked(terms: Terms) -> Price:
+def _checked(terms: ProductTerms) -> Price:
     """The price, if the terms are valid together."""
     subscribes = terms.kind is ProductKind.SUBSCRIPTION
     if terms.type is not None and terms.type.kind is not terms.kind:
@@ -185,8 +185,8 @@ def _checked(terms: Terms) -> Price:
     return _price(terms.price, terms.currency)
 
 
-def _terms(product: Product) -> Terms:
-    return Terms(
+def _terms(product: Product) -> ProductTerms:
+    return ProductTerms(
         kind=product.kind,
         price=product.price.amount,
         currency=product.price.currency,

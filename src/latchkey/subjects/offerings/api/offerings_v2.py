@@ -44,7 +44,7 @@ class NewAssociations(Body):
     products: Annotated[list[NewAssociation], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
 
 
-class ProductIds(Body):
+class PackageProductIds(Body):
     product_ids: Annotated[list[Id], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
 
 
@@ -103,7 +103,7 @@ async def attach_products(services: Provided, caller: WriteKey, package_id: str,
 
 @router_packages.post("/{package_id}/actions/detach_products", responses=shows(wire.Package))
 @audited("package.products_detached")
-async def detach_products(services: Provided, caller: WriteKey, package_id: str, named: ProductIds) -> Response:
+async def detach_products(services: Provided, caller: WriteKey, package_id: str, named: PackageProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""
     found = await packages.detach_products(services.database, caller.project_id, package_id, named.product_ids)
     return reply(render.package(found))
