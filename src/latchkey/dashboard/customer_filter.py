@@ -6,10 +6,19 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.segments.rules.facets import CustomerStatus
-from latchkey.subjects.segments.rules.filter import EVERYBODY, NAMES, CustomerFilter, Sort, parse, single, written
+from latchkey.subjects.segments.rules.filter import (
+    EVERYBODY,
+    NAMES,
+    CustomerFilter,
+    Segment,
+    Sort,
+    parse,
+    single,
+    written,
+)
 from latchkey.subjects.segments.usecases import customer_lists as words
 from latchkey.subjects.segments.usecases.customer_lists import DEFAULT, chosen
-from latchkey.subjects.segments.usecases.segments import Segment, load_segment
+from latchkey.subjects.segments.usecases.segments import load_segment
 
 # The colour of the badge of each status.
 _COLOURS: dict[CustomerStatus, str] = {

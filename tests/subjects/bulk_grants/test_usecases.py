@@ -100,13 +100,13 @@ async def test_of_two_who_start_at_once_the_second_is_told_that_it_runs(
 ) -> None:
     await create_customer(core.changes, core.project_id, "ann")
     draft = await prepared(core, ["ann"], terms())
-    start = bulk_grants.start
+    set_state = bulk_grants.set_state
 
     async def overtaken(connection: Connection, *what: Any) -> bool:
-        assert await start(connection, *what), "somebody else"
-        return await start(connection, *what)
+        assert await set_state(connection, *what), "somebody else"
+        return await set_state(connection, *what)
 
-    monkeypatch.setattr(bulk_grants, "start", overtaken)
+    monkeypatch.setattr(bulk_grants, "set_state", overtaken)
     with pytest.raises(Conflict, match="is running already"):
         await bulk.start(core.database, core.project_id, draft.id, core.time)
 

@@ -67,7 +67,7 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
         made = await usecases.draft(
             services.database, services.catalogs, caller.project_id, terms, wanted, actor, services.now()
         )
-    return reply(segments_render.bulk_grant_progress(caller.project_id, made, []), 201)
+    return reply(segments_render.bulk_grant_progress(made, []), 201)
 
 
 @router.get("", responses=shows(Page[segments_wire.BulkGrant]))
@@ -113,4 +113,4 @@ async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> Cus
 async def _shown(services: Services, project_id: str, id: str) -> Response:
     grant = await usecases.load(services.database, project_id, id)
     failed = await usecases.failures(services.database, project_id, grant.id) if grant.failed else []
-    return reply(segments_render.bulk_grant_progress(project_id, grant, failed))
+    return reply(segments_render.bulk_grant_progress(grant, failed))

@@ -64,7 +64,7 @@ async def prepare(visit: Visit) -> Response:
 async def show(visit: Visit) -> Response:
     grant = await usecases.load(visit.database, visit.project_id, visit.param("bulk_grant_id"))
     failed = await usecases.failures(visit.database, visit.project_id, grant.id) if grant.failed else []
-    length = in_words(grant.terms.duration) if grant.terms.duration else None
+    length = in_words(grant.duration) if grant.duration else None
     return visit.page(
         "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN
     )
@@ -75,9 +75,8 @@ async def start(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("bulk_grant_id")
     grant = await usecases.load(visit.database, visit.project_id, id)
-    terms = grant.terms
-    until = instant(terms.ends_at) if terms.ends_at is not None else terms.duration or "for ever"
-    visit.audit(entitlement=terms.entitlement_id, customers=grant.total, until=until)
+    until = instant(grant.ends_at) if grant.ends_at is not None else grant.duration or "for ever"
+    visit.audit(entitlement=grant.entitlement_id, customers=grant.total, until=until)
     await usecases.start(visit.database, visit.project_id, id, visit.now)
     return await visit.to(visit.path("bulk-grants", id), "The grant was started. You can leave this page.")
 

@@ -1,5 +1,6 @@
 """A grant for many customers, and its terms."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ State = Literal["draft", "running", "done", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantTerms:
-    """What is granted."""
+    """What is granted, in the order in which `create_bulk_grant` takes it."""
 
     entitlement_id: str
     # A named length, or an instant; both None: for ever.
@@ -21,11 +22,10 @@ class GrantTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkGrant:
+class BulkGrant(GrantTerms):
     project_id: str
     id: str
     state: State
-    terms: GrantTerms
     # Where its customers came from, in words.
     source: str
     actor: str
@@ -35,12 +35,13 @@ class BulkGrant:
     total: int
     # Of the preview: how many have the entitlement already, and ids that nobody has.
     holders: int
-    unknown_ids: tuple[str, ...]
+    unknown_ids: Sequence[str]
+    lease_until: Ms
     token: int
     # Outcomes so far; not counted in a list.
-    granted: int
-    skipped: int
-    failed: int
+    granted: int = 0
+    skipped: int = 0
+    failed: int = 0
 
     @property
     def handled(self) -> int:

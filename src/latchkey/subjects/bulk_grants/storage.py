@@ -1,13 +1,13 @@
 """Grants to many customers: what is granted, to whom, the lease of the process that works on it, and the outcomes."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
+from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms, State
 
 _CREATE = query("create_bulk_grant")
 _ADD = query("add_bulk_grant_customers")
@@ -54,10 +54,7 @@ async def create(
         _CREATE,
         project_id,
         id,
-        terms.entitlement_id,
-        terms.duration,
-        terms.ends_at,
-        terms.skip_holders,
+        *astuple(terms),
         source,
         actor,
         len(customers),
@@ -70,28 +67,26 @@ async def create(
 
 async def load(connection: Connection, project_id: str, id: str) -> BulkGrant | None:
     row = await connection.fetchrow(_LOAD, project_id, id)
-    return None if row is None else _grant(row)
+    return None if row is None else BulkGrant(**row)
 
 
-async def newest(connection: Connection, project_id: str, limit: int) -> list[BulkGrant]:
-    return [_grant(row) for row in await connection.fetch(_LIST, project_id, None, limit, True)]
+async def page(
+    connection: Connection, project_id: str, after: str | None, limit: int, *, started: bool
+) -> list[BulkGrant]:
+    """By id; those that were started, newest first."""
+    return [BulkGrant(**row) for row in await connection.fetch(_LIST, project_id, after, limit, started)]
 
 
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
-    return [_grant(row) for row in await connection.fetch(_LIST, project_id, after, limit, False)]
-
-
-async def start(connection: Connection, project_id: str, id: str, now: Ms) -> bool:
-    return await connection.fetchval(_SET_STATE, project_id, id, "draft", "running", now, None) is not None
-
-
-async def stop(connection: Connection, project_id: str, id: str, now: Ms) -> bool:
-    return await connection.fetchval(_SET_STATE, project_id, id, "running", "stopped", now, None) is not None
+async def set_state(
+    connection: Connection, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
+) -> bool:
+    """False: it is in another state, or another process has it."""
+    return await connection.fetchval(_SET_STATE, project_id, id, before, after, now, token) is not None
 
 
 async def claim(connection: Connection, now: Ms, until: Ms) -> BulkGrant | None:
     row = await connection.fetchrow(_CLAIM, now, until)
-    return None if row is None else _grant(row)
+    return None if row is None else BulkGrant(**row)
 
 
 async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
@@ -99,13 +94,9 @@ async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
     return await connection.fetchval(_RENEW, grant.project_id, grant.id, grant.token, until) is not None
 
 
-async def finish(connection: Connection, grant: BulkGrant, now: Ms) -> None:
-    await connection.fetchval(_SET_STATE, grant.project_id, grant.id, "running", "done", now, grant.token)
-
-
 async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit: int) -> list[Turn]:
     rows = await connection.fetch(_NEXT, grant.project_id, grant.id, after, limit)
-    return [Turn(row["number"], row["customer_key"], row["app_user_id"]) for row in rows]
+    return [Turn(**row) for row in rows]
 
 
 async def record(connection: Connection, grant: BulkGrant, results: Sequence[GrantResult]) -> None:
@@ -126,29 +117,3 @@ async def failures(connection: Connection, project_id: str, id: str, limit: int)
 
 async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
     await connection.execute(_FORGET, project_id, list(ids), instead)
-
-
-def _grant(row: Record) -> BulkGrant:
-    return BulkGrant(
-        project_id=row["project_id"],
-        id=row["id"],
-        state=row["state"],
-        terms=GrantTerms(
-            entitlement_id=row["entitlement_id"],
-            duration=row["duration"],
-            ends_at=row["ends_at"],
-            skip_holders=row["skip_holders"],
-        ),
-        source=row["source"],
-        actor=row["actor"],
-        created_at=row["created_at"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        total=row["total"],
-        holders=row["holders"],
-        unknown_ids=tuple(row["unknown_ids"]),
-        token=row["token"],
-        granted=row.get("granted", 0),
-        skipped=row.get("skipped", 0),
-        failed=row.get("failed", 0),
-    )

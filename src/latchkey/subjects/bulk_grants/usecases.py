@@ -4,12 +4,12 @@ The preview is a draft in the database with the customers it would reach. Confir
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import uuid4
 
 import structlog
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import promotion
@@ -80,13 +80,13 @@ async def load(database: Database, project_id: str, id: str) -> BulkGrant:
 async def newest(database: Database, project_id: str) -> list[BulkGrant]:
     """Those that were started. Outcomes are not counted here."""
     async with database.acquire() as connection:
-        return await storage.newest(connection, project_id, LISTED)
+        return await storage.page(connection, project_id, None, LISTED, started=True)
 
 
 async def list_grants(database: Database, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
     """By id, previews included. Outcomes are not counted here."""
     async with database.acquire() as connection:
-        return await storage.page(connection, project_id, after, limit)
+        return await storage.page(connection, project_id, after, limit, started=False)
 
 
 async def failures(database: Database, project_id: str, id: str) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ async def failures(database: Database, project_id: str, id: str) -> list[tuple[s
 async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Confirms a draft. Confirmed twice, it runs once."""
     async with database.acquire() as connection:
-        started = await storage.start(connection, project_id, id, now)
+        started = await storage.set_state(connection, project_id, id, "draft", "running", now)
     if not started:
         grant = await load(database, project_id, id)
         raise Conflict(f"This bulk grant is {grant.state} already.")
@@ -107,7 +107,7 @@ async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
 async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Who has had their turn keeps the grant."""
     async with database.acquire() as connection:
-        stopped = await storage.stop(connection, project_id, id, now)
+        stopped = await storage.set_state(connection, project_id, id, "running", "stopped", now)
     if not stopped:
         grant = await load(database, project_id, id)
         raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
@@ -215,7 +215,7 @@ async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event 
         async with changes.database.acquire() as connection:
             turns = await storage.next_turns(connection, grant, after, AT_ONCE)
             if not turns:
-                await storage.finish(connection, grant, now())
+                await storage.set_state(connection, grant.project_id, grant.id, "running", "done", now(), grant.token)
                 log.info("bulk grant done", project_id=grant.project_id, bulk_grant_id=grant.id)
                 return True
         results = await asyncio.gather(*(_turn(changes, grant, one) for one in turns))
@@ -228,21 +228,20 @@ async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event 
 
 
 async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
-    terms = grant.terms
     id = event_id(grant.project_id, "bulk_grant", grant.id, turn.customer_key)
 
     def granted(situation: Situation) -> Customer:
         customer, now = situation.customer, situation.now
         if customer.purchase(promotion.STORE, id) is not None:
             return customer
-        if terms.entitlement_id not in situation.catalog.entitlements:
+        if grant.entitlement_id not in situation.catalog.entitlements:
             raise NotFound(
-                f"There is no entitlement {terms.entitlement_id!r} in this project any more.", param="entitlement_id"
+                f"There is no entitlement {grant.entitlement_id!r} in this project any more.", param="entitlement_id"
             )
-        if terms.skip_holders and terms.entitlement_id in active(customer, situation.catalog, now):
+        if grant.skip_holders and grant.entitlement_id in active(customer, situation.catalog, now):
             raise AlreadyHeld("The customer has it already.")
-        ends_at = promotion.end_of(terms.duration, now) if terms.duration is not None else terms.ends_at
-        return promotion.grant(customer, terms.entitlement_id, ends_at, now, duration=terms.duration, id=id)
+        ends_at = promotion.end_of(grant.duration, now) if grant.duration is not None else grant.ends_at
+        return promotion.grant(customer, grant.entitlement_id, ends_at, now, duration=grant.duration, id=id)
 
     try:
         await changes.make(Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted))
@@ -257,6 +256,5 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
     return GrantResult(turn.number, "granted")
 
 
-async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
-    """For an erased customer: replaces these ids."""
-    await storage.forget(connection, project_id, ids, instead)
+# For an erased customer: replaces these ids.
+forget = storage.forget

@@ -1,7 +1,6 @@
 """Finding customers with an index: by id, e-mail address, purchase, or a prefix of an id or address."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
@@ -22,12 +21,6 @@ _LAST = "\U0010ffff"
 _END = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseHit:
-    # None: the owner was erased.
-    customer_key: int | None
-
-
 async def newest(connection: Connection, project_id: str, before: int | None, limit: int) -> list[FoundCustomer]:
     """Newest first; `before` is the key of the last customer seen."""
     return [_found(row) for row in await connection.fetch(_NEWEST, project_id, before or _END, limit)]
@@ -38,10 +31,10 @@ async def by_email(connection: Connection, project_id: str, address: str, limit:
     return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, whole, whole, limit)]
 
 
-async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[PurchaseHit]:
-    """Owners of the purchases with one of these ids, in any store."""
+async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[int | None]:
+    """The keys of those who own the purchases with one of these ids, in any store. None: the owner was erased."""
     rows = await connection.fetch(_BY_PURCHASE, project_id, store_ids, list(STORES))
-    return [PurchaseHit(row["customer_id"]) for row in rows]
+    return [row["customer_id"] for row in rows]
 
 
 async def by_start_of_id(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
@@ -54,13 +47,10 @@ async def by_start_of_email(connection: Connection, project_id: str, start: str,
     return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
 
 
-# Things of a project by their names: webhooks, keys, apps, and what is in the catalog.
-
-
 _BY_NAME = query("find_by_name")
 
 
 async def by_name(connection: Connection, project_id: str, text: str, limit: int) -> list[Named]:
     """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
     rows = await connection.fetch(_BY_NAME, project_id, text, limit)
-    return [Named(row["kind"], row["id"], row["name"]) for row in rows]
+    return [Named(**row) for row in rows]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, own_now
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.reference import has_transaction, possible_purchases
@@ -104,8 +103,8 @@ async def of_transaction(
 ) -> list[CustomerView]:
     """The customers who own a purchase with this id in a store, or with a period of this id."""
     async with database.acquire() as connection:
-        hits = await storage.by_purchases(connection, project_id, possible_purchases(transaction_id))
-        keys = {hit.customer_key for hit in hits if hit.customer_key is not None}
+        owners = await storage.by_purchases(connection, project_id, possible_purchases(transaction_id))
+        keys = {key for key in owners if key is not None}
         found = await scans.by_keys(connection, project_id, keys) if keys else []
         return await _views(connection, catalogs, project_id, found, now)
 
@@ -127,13 +126,11 @@ async def _whole(
         found.setdefault(hit.customer_key, (By.ID, hit.matched))
     for hit in await storage.by_email(connection, project_id, trimmed, limit):
         found.setdefault(hit.customer_key, (By.EMAIL, hit.matched))
-    erased = False
-    for owner in await storage.by_purchases(connection, project_id, possible_purchases(trimmed)):
-        if owner.customer_key is None:
-            erased = True
-        else:
-            found.setdefault(owner.customer_key, (By.TRANSACTION, trimmed))
-    return found, erased
+    owners = await storage.by_purchases(connection, project_id, possible_purchases(trimmed))
+    for owner in owners:
+        if owner is not None:
+            found.setdefault(owner, (By.TRANSACTION, trimmed))
+    return found, None in owners
 
 
 async def _beginnings(connection: Connection, project_id: str, text: str, limit: int) -> dict[int, tuple[By, str]]:
@@ -160,13 +157,11 @@ async def _views(
     connection: Connection, catalogs: Catalogs, project_id: str, found: Iterable[FoundCustomer], now: Ms
 ) -> list[CustomerView]:
     catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
-    return [
-        _view(one, catalog, now if one.clock_now is None else own_now(one.customer, one.clock_now)) for one in found
-    ]
-
-
-def _view(one: FoundCustomer, catalog: Catalog, now: Ms) -> CustomerView:
-    return CustomerView(one.key, at_present(one.customer, catalog, now), catalog, now, one.last_seen)
+    views = []
+    for one in found:
+        at = now if one.clock_now is None else own_now(one.customer, one.clock_now)
+        views.append(CustomerView(one.key, at_present(one.customer, catalog, at), catalog, at, one.last_seen))
+    return views
 
 
 # One text, looked up everywhere in a project: customers, transactions, events, and things by their names.

@@ -169,7 +169,7 @@ where f.project_id = $1
     and ($13::bigint is null or f.last_seen_at < $13)
     and ($14::bigint is null or f.first_seen_at >= $14)
     and ($15::bigint is null or f.first_seen_at < $15)
-    and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16)
+    and ($16::bigint is null or f.trial_until > $3 and f.trial_until > at.now and f.trial_until <= at.now + $16 * 86400000)
     and (not $17::boolean or f.billing_issue_until > $3 and f.billing_issue_until > at.now)
 
 -- name: list_facets

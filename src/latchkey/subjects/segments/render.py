@@ -8,10 +8,9 @@ from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant
 from latchkey.subjects.segments import wire
-from latchkey.subjects.segments.rules.facets import statuses
-from latchkey.subjects.segments.rules.filter import written
-from latchkey.subjects.segments.rules.list_entry import ListEntry
-from latchkey.subjects.segments.usecases.segments import Segment
+from latchkey.subjects.segments.rules.facets import ListEntry, statuses
+from latchkey.subjects.segments.rules.filter import Segment, written
+from latchkey.wire.attributes import from_attributes
 
 _ENVIRONMENTS: dict[Environment, Literal["production", "sandbox"]] = {
     Environment.PRODUCTION: "production",
@@ -38,31 +37,19 @@ def entry(one: ListEntry) -> wire.ListedByFilter:
 
 
 def segment(project_id: str, one: Segment) -> wire.Segment:
-    return wire.Segment(
-        id=one.id,
-        project_id=project_id,
-        name=one.name,
-        filter=written(one.filter),
-        columns=list(one.columns),
-        sort=one.sort,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
-    )
+    return from_attributes(wire.Segment, one, project_id=project_id, filter=written(one.filter))
 
 
-def bulk_grant(project_id: str, one: BulkGrant) -> wire.BulkGrant:
-    return wire.BulkGrant(**_terms(project_id, one))
+def bulk_grant(_project_id: str, one: BulkGrant) -> wire.BulkGrant:
+    return from_attributes(wire.BulkGrant, one, **_renamed(one))
 
 
-def bulk_grant_progress(project_id: str, one: BulkGrant, failures: Sequence[tuple[str, str]]) -> wire.BulkGrantProgress:
-    return wire.BulkGrantProgress(
-        **_terms(project_id, one),
-        holders=one.holders,
-        unknown_ids=list(one.unknown_ids),
+def bulk_grant_progress(one: BulkGrant, failures: Sequence[tuple[str, str]]) -> wire.BulkGrantProgress:
+    return from_attributes(
+        wire.BulkGrantProgress,
+        one,
+        **_renamed(one),
         complete=INCOMPLETE not in one.source,
-        granted=one.granted,
-        skipped=one.skipped,
-        failed=one.failed,
         waiting=one.total - one.handled,
         failures=[
             wire.BulkGrantFailure(customer_id=None if id == ERASED else id, error=error) for id, error in failures
@@ -70,18 +57,5 @@ def bulk_grant_progress(project_id: str, one: BulkGrant, failures: Sequence[tupl
     )
 
 
-def _terms(project_id: str, one: BulkGrant) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "project_id": project_id,
-        "state": one.state,
-        "entitlement_id": one.terms.entitlement_id,
-        "duration": one.terms.duration,
-        "expires_at": one.terms.ends_at,
-        "skip_holders": one.terms.skip_holders,
-        "created_by": one.actor,
-        "created_at": one.created_at,
-        "started_at": one.started_at,
-        "finished_at": one.finished_at,
-        "customers": one.total,
-    }
+def _renamed(one: BulkGrant) -> dict[str, Any]:
+    return {"expires_at": one.ends_at, "created_by": one.actor, "customers": one.total}

@@ -13,9 +13,8 @@ from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
 from latchkey.subjects.money.usecases import TITLES
 from latchkey.subjects.search.usecases import SearchResults, newest, search
-from latchkey.subjects.segments.rules.facets import facets_of
+from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
-from latchkey.subjects.segments.rules.list_entry import ListEntry
 from latchkey.subjects.segments.usecases.customer_lists import (
     COLUMNS,
     DEFAULT,

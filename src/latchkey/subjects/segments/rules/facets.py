@@ -200,3 +200,25 @@ def _country(customer: Customer) -> str | None:
         *(one for one in customer.purchases if one.country),
     ]
     return max(sold, key=lambda one: one.purchased_at).country if sold else None
+
+
+@dataclass(frozen=True, slots=True)
+class ListCursor:
+    """After which customer a page begins."""
+
+    value: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntry:
+    key: int
+    facets: Facets
+    # The customer's own time.
+    now: Ms
+    # None outside a list.
+    place: ListCursor | None
+    # None: the customer was deleted a moment ago.
+    app_user_id: str | None
+    # Only if it was asked for.
+    customer: Customer | None

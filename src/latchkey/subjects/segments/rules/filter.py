@@ -1,17 +1,18 @@
 """Which customers a list shows. A filter is text in a URL, in a segment and in the API, always in the same words."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from typing import Any
 
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.segments.rules.facets import CustomerStatus, Facets, statuses
+from latchkey.subjects.segments.rules.facets import CustomerStatus
 
 LONGEST_TEXT = 200
 _MOST_DAYS = 36_500
@@ -39,8 +40,7 @@ class When:
     def resolved(self, now: Ms) -> Ms:
         return now - self.days * DAY if self.days is not None else self.at or 0
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         if self.days is not None:
             return f"{self.days}d"
         moment = datetime.fromtimestamp((self.at or 0) / 1000, UTC)
@@ -77,35 +77,21 @@ class CustomerFilter:
         return self == EVERYBODY
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A filter that was saved under a name."""
+
+    id: str
+    name: str
+    filter: CustomerFilter
+    columns: tuple[str, ...]
+    sort: Sort
+    created_at: Ms
+    updated_at: Ms
+
+
 EVERYBODY = CustomerFilter()
 NAMES = tuple(one.name for one in fields(CustomerFilter))
-
-
-def matches(facets: Facets, wanted: CustomerFilter, now: Ms, own_now: Ms | None = None) -> bool:
-    """`own_now`: the time of the customer's test clock. When somebody was seen is always compared with real time."""
-    at = now if own_now is None else own_now
-    within = wanted.trial_ends_within
-    conditions = (
-        not wanted.status or bool(wanted.status & statuses(facets, at)),
-        wanted.product_id is None or _has(facets, wanted.product_id, at if wanted.product_active else None),
-        wanted.spent_from is None or facets.spent_usd >= wanted.spent_from,
-        wanted.spent_to is None or facets.spent_usd <= wanted.spent_to,
-        wanted.country is None or facets.country == wanted.country,
-        wanted.store is None or wanted.store in facets.stores,
-        wanted.environment is None or facets.environment is wanted.environment,
-        wanted.last_seen_after is None or facets.last_seen_at >= wanted.last_seen_after.resolved(now),
-        wanted.last_seen_before is None or facets.last_seen_at < wanted.last_seen_before.resolved(now),
-        wanted.first_seen_after is None or facets.first_seen_at >= wanted.first_seen_after.resolved(now),
-        wanted.first_seen_before is None or facets.first_seen_at < wanted.first_seen_before.resolved(now),
-        within is None or (facets.trial_until is not None and at < facets.trial_until <= at + within * DAY),
-        not wanted.billing_issue or (facets.billing_issue_until is not None and at < facets.billing_issue_until),
-    )
-    return all(conditions)
-
-
-def _has(facets: Facets, product_id: str, now: Ms | None) -> bool:
-    until = dict(zip(facets.products, facets.product_untils, strict=True)).get(product_id)
-    return until is not None and (now is None or until > now)
 
 
 def single(
@@ -129,92 +115,55 @@ def single(
 def parse(given: Mapping[str, str]) -> CustomerFilter:
     """From the text form. Empty values and unknown names are left out; what cannot be understood is refused."""
     said = {name: text.strip() for name, text in given.items() if name in NAMES and text.strip()}
-    if _flag(said, "product_active") and "product_id" not in said:
+    if "product_id" not in said and _flag(said.get("product_active", "false"), "product_active"):
         raise Invalid("product_active needs a product_id.", param="product_active")
-    if "billing_issue" in said and not _flag(said, "billing_issue"):
+    if not _flag(said.get("billing_issue", "true"), "billing_issue"):
         raise Invalid(
             "billing_issue is true or left out. A list of customers without one cannot be asked for.",
             param="billing_issue",
         )
-    return CustomerFilter(
-        status=frozenset(_status(one) for one in said.get("status", "").split(",") if one.strip()),
-        product_id=_text(said, "product_id"),
-        product_active=_flag(said, "product_active"),
-        spent_from=_money(said, "spent_from"),
-        spent_to=_money(said, "spent_to"),
-        country=_country(said),
-        store=_text(said, "store"),
-        environment=_environment(said),
-        last_seen_after=_when(said, "last_seen_after"),
-        last_seen_before=_when(said, "last_seen_before"),
-        first_seen_after=_when(said, "first_seen_after"),
-        first_seen_before=_when(said, "first_seen_before"),
-        trial_ends_within=_number(said, "trial_ends_within"),
-        billing_issue=_flag(said, "billing_issue"),
-    )
+    return CustomerFilter(**{name: _READERS[name](text, name) for name, text in said.items()})
 
 
 def written(wanted: CustomerFilter) -> dict[str, str]:
     """The text form: only what is given, each value in one spelling."""
-    found = {
-        "status": ",".join(sorted(wanted.status)),
-        "product_id": wanted.product_id,
-        "product_active": "true" if wanted.product_active else None,
-        "spent_from": _usd(wanted.spent_from),
-        "spent_to": _usd(wanted.spent_to),
-        "country": wanted.country,
-        "store": wanted.store,
-        "environment": wanted.environment.lower() if wanted.environment is not None else None,
-        "last_seen_after": wanted.last_seen_after.text if wanted.last_seen_after else None,
-        "last_seen_before": wanted.last_seen_before.text if wanted.last_seen_before else None,
-        "first_seen_after": wanted.first_seen_after.text if wanted.first_seen_after else None,
-        "first_seen_before": wanted.first_seen_before.text if wanted.first_seen_before else None,
-        "trial_ends_within": str(wanted.trial_ends_within) if wanted.trial_ends_within is not None else None,
-        "billing_issue": "true" if wanted.billing_issue else None,
-    }
-    return {name: text for name, text in found.items() if text}
+    given = {name: getattr(wanted, name) for name in NAMES if getattr(wanted, name) != getattr(EVERYBODY, name)}
+    return {name: _WRITERS.get(name, str)(value) for name, value in given.items()}
 
 
-def _status(text: str) -> CustomerStatus:
+def _statuses(text: str, _name: str) -> frozenset[CustomerStatus]:
     try:
-        return CustomerStatus(text.strip().lower())
+        return frozenset(CustomerStatus(word.strip().lower()) for word in text.split(",") if word.strip())
     except ValueError:
         raise Invalid(f"A status is one of {', '.join(CustomerStatus)}.", param="status") from None
 
 
-def _text(said: Mapping[str, str], name: str) -> str | None:
-    text = said.get(name)
-    if text is not None and (len(text) > LONGEST_TEXT or "\x00" in text):
+def _text(text: str, name: str) -> str:
+    if len(text) > LONGEST_TEXT or "\x00" in text:
         raise Invalid(f"{name} has at most {LONGEST_TEXT} characters.", param=name)
     return text
 
 
-def _flag(said: Mapping[str, str], name: str) -> bool:
-    text = said.get(name, "false").lower()
-    if text not in ("true", "yes", "false", "no"):
+def _flag(text: str, name: str) -> bool:
+    if text.lower() not in ("true", "yes", "false", "no"):
         raise Invalid(f"{name} is true or false.", param=name)
-    return text in ("true", "yes")
+    return text.lower() in ("true", "yes")
 
 
-def _country(said: Mapping[str, str]) -> str | None:
-    text = said.get("country")
-    if text is not None and not re.fullmatch(r"[A-Za-z]{2}", text):
-        raise Invalid("A country has two letters, such as DE or US.", param="country")
-    return text.upper() if text is not None else None
+def _country(text: str, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]{2}", text):
+        raise Invalid("A country has two letters, such as DE or US.", param=name)
+    return text.upper()
 
 
-def _environment(said: Mapping[str, str]) -> Environment | None:
-    text = said.get("environment")
+def _environment(text: str, name: str) -> Environment:
     try:
-        return Environment(text.upper()) if text is not None else None
+        return Environment(text.upper())
     except ValueError:
-        raise Invalid("An environment is production or sandbox.", param="environment") from None
+        raise Invalid("An environment is production or sandbox.", param=name) from None
 
 
-def _money(said: Mapping[str, str], name: str) -> int | None:
-    text = said.get(name)
-    if text is None:
-        return None
+def _money(text: str, name: str) -> int:
     try:
         amount = Decimal(text)
         if not amount.is_finite() or abs(amount) > _MOST_SPENT:
@@ -224,23 +173,17 @@ def _money(said: Mapping[str, str], name: str) -> int | None:
         raise Invalid(f"{name} is an amount in US dollars, such as 19.99.", param=name) from None
 
 
-def _usd(micros: int | None) -> str | None:
-    return None if micros is None else format((Decimal(micros) / MICROS).normalize(), "f")
+def _usd(micros: int) -> str:
+    return format((Decimal(micros) / MICROS).normalize(), "f")
 
 
-def _number(said: Mapping[str, str], name: str) -> int | None:
-    text = said.get(name)
-    if text is None:
-        return None
+def _number(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _MOST_DAYS:
         raise Invalid(f"{name} is a number of days from 1 to {_MOST_DAYS:,}.", param=name)
     return int(text)
 
 
-def _when(said: Mapping[str, str], name: str) -> When | None:
-    text = said.get(name)
-    if text is None:
-        return None
+def _when(text: str, name: str) -> When:
     if days := _DAYS.fullmatch(text):
         return When(days=min(int(days[1]), _MOST_DAYS))
     try:
@@ -253,3 +196,30 @@ def _when(said: Mapping[str, str], name: str) -> When | None:
     if not 0 <= at <= LATEST:
         raise Invalid(f"{name} is a date since 1970.", param=name)
     return When(at=at)
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "status": _statuses,
+    "product_id": _text,
+    "product_active": _flag,
+    "spent_from": _money,
+    "spent_to": _money,
+    "country": _country,
+    "store": _text,
+    "environment": _environment,
+    "last_seen_after": _when,
+    "last_seen_before": _when,
+    "first_seen_after": _when,
+    "first_seen_before": _when,
+    "trial_ends_within": _number,
+    "billing_issue": _flag,
+}
+# Of those that are not written as they are.
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "status": lambda statuses: ",".join(sorted(statuses)),
+    "product_active": lambda _: "true",
+    "spent_from": _usd,
+    "spent_to": _usd,
+    "environment": str.lower,
+    "billing_issue": lambda _: "true",
+}

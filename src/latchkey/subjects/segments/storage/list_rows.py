@@ -1,20 +1,18 @@
 """A page of a customer list, and how many customers it has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-from msgspec import json
+from msgspec import convert, json
 
 from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.sql import query
-from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import decode
-from latchkey.subjects.segments.rules.facets import Facets
-from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort
-from latchkey.subjects.segments.rules.list_entry import ListCursor, ListEntry
+from latchkey.subjects.segments.rules.facets import Facets, ListCursor, ListEntry
+from latchkey.subjects.segments.rules.filter import NAMES, CustomerFilter, Segment, Sort, When, parse, written
 
 _STANDING = query("customer_list_standing")
 _LIST_READING = query("list_facets")
@@ -87,25 +85,19 @@ async def count_seen(connection: Connection, project_id: str, environment: str, 
     return customers
 
 
-def arguments(wanted: CustomerFilter, now: Ms) -> tuple[Any, ...]:
-    """In the order of the queries: $4 to $17."""
-    within = wanted.trial_ends_within
-    return (
-        sorted(wanted.status) or None,
-        wanted.product_id,
-        wanted.product_active,
-        wanted.spent_from,
-        wanted.spent_to,
-        wanted.country,
-        wanted.store,
-        wanted.environment,
-        wanted.last_seen_after.resolved(now) if wanted.last_seen_after else None,
-        wanted.last_seen_before.resolved(now) if wanted.last_seen_before else None,
-        wanted.first_seen_after.resolved(now) if wanted.first_seen_after else None,
-        wanted.first_seen_before.resolved(now) if wanted.first_seen_before else None,
-        within * DAY if within is not None else None,
-        wanted.billing_issue,
-    )
+def arguments(wanted: CustomerFilter, now: Ms) -> list[Any]:
+    """The fields of the filter, in their order: $4 to $17."""
+    return [_argument(getattr(wanted, name), now) for name in NAMES]
+
+
+def _argument(value: Any, now: Ms) -> Any:
+    match value:
+        case When():
+            return value.resolved(now)
+        case frozenset():
+            return sorted(value) or None
+        case _:
+            return value
 
 
 def _entry(row: Record) -> ListEntry:
@@ -120,27 +112,7 @@ def _entry(row: Record) -> ListEntry:
 
 
 def facets_in(row: Record) -> Facets:
-    return Facets(
-        environment=Environment(row["environment"]),
-        test_clock_id=row["test_clock_id"],
-        first_seen_at=row["first_seen_at"],
-        last_seen_at=row["last_seen_at"],
-        country=row["country"],
-        runs_until=row["runs_until"],
-        renews_until=row["renews_until"],
-        trial_until=row["trial_until"],
-        grace_from=row["grace_from"],
-        grace_until=row["grace_until"],
-        billing_issue_until=row["billing_issue_until"],
-        granted_until=row["granted_until"],
-        bought=row["bought"],
-        owns=row["owns"],
-        spent_usd=row["spent_usd"],
-        refunded_usd=row["refunded_usd"],
-        products=tuple(row["products"]),
-        product_untils=tuple(row["product_untils"]),
-        stores=tuple(row["stores"]),
-    )
+    return convert(dict(row), Facets)
 
 
 # Saved filters of customer lists.
@@ -151,23 +123,11 @@ _SAVE = query("save_segment")
 _DELETE = query("delete_segment")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSegment:
-    id: str
-    name: str
-    # In its text form.
-    filter: dict[str, str]
-    columns: tuple[str, ...]
-    sort: str
-    created_at: Ms
-    updated_at: Ms
-
-
-async def page_segments(connection: Connection, project_id: str, after: str | None, limit: int) -> list[StoredSegment]:
+async def page_segments(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Segment]:
     return [_segment(row) for row in await connection.fetch(_LIST_SEGMENTS, project_id, after, limit, None)]
 
 
-async def load(connection: Connection, project_id: str, id: str) -> StoredSegment | None:
+async def load(connection: Connection, project_id: str, id: str) -> Segment | None:
     row = await connection.fetchrow(_LIST_SEGMENTS, project_id, None, 1, id)
     return None if row is None else _segment(row)
 
@@ -177,12 +137,12 @@ async def save(
     project_id: str,
     id: str,
     name: str,
-    filter: Mapping[str, str],
+    filter: CustomerFilter,
     columns: Sequence[str],
-    sort: str,
+    sort: Sort,
     now: Ms,
-) -> StoredSegment:
-    row = await connection.fetchrow(_SAVE, project_id, id, name, json.encode(dict(filter)), list(columns), sort, now)
+) -> Segment:
+    row = await connection.fetchrow(_SAVE, project_id, id, name, json.encode(written(filter)), columns, sort, now)
     assert row is not None, "an insert or update returns its row"
     return _segment(row)
 
@@ -191,13 +151,13 @@ async def delete(connection: Connection, project_id: str, id: str) -> bool:
     return await connection.fetchval(_DELETE, project_id, id) is not None
 
 
-def _segment(row: Record) -> StoredSegment:
-    return StoredSegment(
+def _segment(row: Record) -> Segment:
+    return Segment(
         row["id"],
         row["name"],
-        json.decode(row["filter"], type=dict[str, str]),
+        parse(json.decode(row["filter"], type=dict[str, str])),
         tuple(row["columns"]),
-        row["sort"],
+        Sort(row["sort"]),
         row["created_at"],
         row["updated_at"],
     )

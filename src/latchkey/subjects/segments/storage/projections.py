@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct, json, to_builtins
+from msgspec.structs import astuple
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
@@ -49,18 +51,12 @@ class VisibleTransactions(Struct, frozen=True):
     oldest_xid: int
 
 
-class CountRange(Struct, frozen=True):
+class CountRange(NamedTuple):
     """Customers to count: those with keys after `counted`, up to `until`."""
 
     project_id: str
     counted: int
     until: int
-
-
-class CountedCustomers(Struct, frozen=True):
-    customers: int
-    # The highest key that was counted.
-    last: int
 
 
 # How far the facets of projects have processed their feeds, the next batch, and writing the facets.
@@ -155,13 +151,8 @@ def _batch(row: Record) -> ProjectionBatch:
 
 async def stretch(connection: Connection, stretches: Sequence[CountRange], limit: int) -> list[Walked]:
     """Up to `limit` customers of each of these stretches, by key."""
-    rows = await connection.fetch(
-        _STRETCH,
-        [one.project_id for one in stretches],
-        [one.counted for one in stretches],
-        [one.until for one in stretches],
-        limit,
-    )
+    columns = [list(column) for column in zip(*stretches, strict=True)]
+    rows = await connection.fetch(_STRETCH, *columns, limit)
     return [Walked(row["project_id"], row["id"], _found(row)) for row in rows]
 
 
@@ -177,13 +168,8 @@ def _found(row: Record) -> StoredCustomer | None:
 
 
 def _roll(row: Record) -> Roll:
-    return Roll(
-        project_id=row["project_id"],
-        position=row["position"],
-        count=CountProgress(
-            counted=row["counted"], mark_id=row["mark_id"], mark_xid=row["mark_xid"], marked_at=row["marked_at"]
-        ),
-    )
+    project_id, position, *count = row.values()
+    return Roll(project_id, position, CountProgress(*count))
 
 
 _WRITE = query("write_facets")
@@ -191,7 +177,6 @@ _WRITE = query("write_facets")
 
 async def write_facets(connection: Connection, gone: Sequence[int], kept: Mapping[int, Facets], roll: Roll) -> None:
     """By the keys of customers. The caller has locked the project's row of `facet_rolls`."""
-    count = roll.count
     await connection.execute(
         _WRITE,
         roll.project_id,
@@ -200,8 +185,5 @@ async def write_facets(connection: Connection, gone: Sequence[int], kept: Mappin
             [to_builtins(kept[key]) | {"project_id": roll.project_id, "customer_id": key} for key in sorted(kept)]
         ),
         roll.position,
-        count.counted,
-        count.mark_id,
-        count.mark_xid,
-        count.marked_at,
+        *astuple(roll.count),
     )

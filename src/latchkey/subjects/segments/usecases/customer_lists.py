@@ -22,9 +22,8 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as amount_text
-from latchkey.subjects.segments.rules.facets import CustomerStatus, statuses
+from latchkey.subjects.segments.rules.facets import CustomerStatus, ListCursor, ListEntry, statuses
 from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When
-from latchkey.subjects.segments.rules.list_entry import ListCursor, ListEntry
 from latchkey.subjects.segments.storage import list_rows
 
 # Counting ends here, so that a page never waits for the count of a million.
@@ -187,10 +186,10 @@ def _seen(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
         since: When | None = getattr(wanted, after)
         until: When | None = getattr(wanted, before)
         if since is not None:
-            said = f"since {since.text}" if since.days is None else f"in the last {counted(since.days, 'day')}"
+            said = f"since {since}" if since.days is None else f"in the last {counted(since.days, 'day')}"
             yield f"{title} {said}", after
         if until is not None:
-            said = f"before {until.text}" if until.days is None else f"more than {counted(until.days, 'day')} ago"
+            said = f"before {until}" if until.days is None else f"more than {counted(until.days, 'day')} ago"
             yield f"{title} {said}", before
 
 

@@ -4,7 +4,7 @@ events, but a new customer need not cause an event: those are counted by their k
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -23,7 +23,6 @@ from latchkey.subjects.search.usecases import newest
 from latchkey.subjects.segments.rules.facets import Facets, facets_of
 from latchkey.subjects.segments.storage import projections
 from latchkey.subjects.segments.storage.projections import (
-    CountedCustomers,
     CountProgress,
     CountRange,
     ProjectionBatch,
@@ -83,11 +82,11 @@ def next_step(count: CountProgress, seen: VisibleTransactions, now: Ms) -> tuple
 
 
 def after_counting(
-    count: CountProgress, counted: CountedCustomers | None, seen: VisibleTransactions, now: Ms, most: int
+    count: CountProgress, keys: Sequence[int], seen: VisibleTransactions, now: Ms, most: int
 ) -> tuple[CountProgress, bool]:
     """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
-    if counted is not None and counted.customers == most:
-        return replace(count, counted=counted.last), True
+    if len(keys) == most:
+        return replace(count, counted=keys[-1]), True
     assert count.mark_id is not None, "without a mark nothing is counted"
     return _marked(count.mark_id, seen, now), False
 
@@ -172,13 +171,11 @@ async def _walk(
     if not ready:
         return counts, [], False
     rows = await projections.stretch(connection, ready, limit)
-    found, last = Counter(row.project_id for row in rows), {row.project_id: row.key for row in rows}
-    seen = {one.project_id: one.seen for one in batches}
+    seen = {batch.project_id: batch.seen for batch in batches}
     again = False
-    for one in ready:
-        id = one.project_id
-        counted = CountedCustomers(found[id], last[id]) if id in last else None
-        counts[id], more = after_counting(counts[id], counted, seen[id], now, limit)
+    for id, *_ in ready:
+        keys = [row.key for row in rows if row.project_id == id]
+        counts[id], more = after_counting(counts[id], keys, seen[id], now, limit)
         again = again or more
     return counts, rows, again
 
