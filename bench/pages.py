@@ -11,7 +11,7 @@ from rich.progress import track
 from bench.ground import Ground
 from bench.population import settle, subscriber
 from bench.table import Row
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import DAY
 from latchkey.domain.stores.test_store.orders import Action
@@ -168,7 +168,7 @@ def shown(params: dict[str, str]) -> list[str]:
 
 async def one(client: Client, url: str, token: str) -> float:
     began = time.perf_counter()
-    reply = await client.get(url).header("cookie", f"{NAME}={token}").build().send()
+    reply = await client.get(url).header("cookie", f"{SESSION}={token}").build().send()
     body = await reply.text()
     took = (time.perf_counter() - began) * 1000
     assert reply.status == 200, f"{url}: {reply.status} {body[:300]}"

@@ -22,7 +22,7 @@ from bench.ground import Ground
 from bench.load import client
 from bench.processor import spent_ms
 from bench.table import Row, say
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.observability.storage import watch_lists
@@ -160,7 +160,7 @@ async def _pages(http: Client, connection: dict[str, Any]) -> tuple[float, float
 
 async def _get(http: Client, url: str, token: str = "") -> float:
     began = time.perf_counter()
-    reply = await http.get(url).header("cookie", f"{NAME}={token}").build().send()
+    reply = await http.get(url).header("cookie", f"{SESSION}={token}").build().send()
     body = await reply.text()
     took = (time.perf_counter() - began) * 1000
     assert reply.status == 200, f"{url}: {reply.status} {body[:300]}"

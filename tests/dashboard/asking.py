@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.types import Message
 
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
 from tests.dashboard.site import Site
@@ -49,7 +49,7 @@ class Person:
         """`path` is sent as it is. In the names of headers, an underscore stands for a dash."""
         sent = {"host": HOST}
         if self.token:
-            sent["cookie"] = f"{NAME}={self.token}"
+            sent["cookie"] = f"{SESSION}={self.token}"
         if method == "POST" and content_type is not None:
             sent["content-type"] = content_type
         sent.update({name.replace("_", "-"): value for name, value in (headers or {}).items()})
@@ -121,7 +121,7 @@ async def known(site: Site, token: str) -> Person:
     return Person(site, token, session.csrf, session.account.email)
 
 
-def cookie_of(reply: Reply, name: str = NAME) -> str:
+def cookie_of(reply: Reply, name: str = SESSION) -> str:
     """The session that a reply sets, or another cookie."""
     [value] = [line.removeprefix(f"{name}=") for line in set_cookies(reply) if line.startswith(f"{name}=")]
     return value.partition(";")[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Page
 
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.database.pool import Database
 from latchkey.http.services import Services
 from latchkey.process.dashboard_application import Dashboard
@@ -75,7 +75,7 @@ async def visiting(
     # No animations: drawing them without a graphics card would take most of the time of these tests.
     context = await browser.new_context(ignore_https_errors=True, reduced_motion="reduce", **options)
     if role is not None:
-        await context.add_cookies([{"name": NAME, "value": await site.token(role), "url": site.url, "secure": True}])
+        await context.add_cookies([{"name": SESSION, "value": await site.token(role), "url": site.url, "secure": True}])
     visitor = Visitor(context, site)
     try:
         yield visitor

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urljoin
 
 from bs4 import BeautifulSoup, Tag
 
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.subjects.accounts.rules import Role
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site
@@ -24,7 +24,7 @@ class Tab:
     def __init__(self, person: Person) -> None:
         self.person = person
         self.site = person.site
-        self.cookies = {NAME: person.token} if person.token else {}
+        self.cookies = {SESSION: person.token} if person.token else {}
         self.status, self.path, self.html = 0, "", ""
         self.headers: Mapping[str, str] = {}
         self.soup = BeautifulSoup()

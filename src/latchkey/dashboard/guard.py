@@ -51,7 +51,7 @@ class Guard:
     async def _admit(self, page: Page, request: Request) -> Response:
         visit = self.visit(request)
         project_id = request.path_params.get("project_id") if page.in_project else None
-        token = request.cookies.get(cookie.NAME)
+        token = request.cookies.get(cookie.SESSION)
         if token:
             visit.session = await sessions.find_session(visit.database, token, project_id, visit.now)
         if page.needs is not Needs.NOTHING:
@@ -75,7 +75,7 @@ class Guard:
         if exchange is not None:
             exchange.key_id = visit.account.id
         visit.places = await team.places(visit.database, visit.account.id)
-        if page.needs is Needs.OPERATE and not (visit.session and visit.session.is_operator):
+        if page.needs is Needs.OPERATE and not (visit.session and visit.account.is_operator):
             raise HTTPException(
                 403,
                 "This page is about the whole deployment. An operator can give you access: "
@@ -135,7 +135,7 @@ class Guard:
         """Clears a notice after the first full page that showed it."""
         html = response.headers.get("content-type", "").startswith("text/html")
         if visit.session is not None and visit.session.notice is not None and html:
-            await sessions.clear_notice(visit.database, visit.session)
+            await sessions.leave_notice(visit.database, visit.session, None)
 
 
 async def _answered(page: Page, visit: Visit) -> Response:

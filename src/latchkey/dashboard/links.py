@@ -1,4 +1,5 @@
-"""The URLs of a customer's pages. Apps choose the ids, so they may contain almost any character."""
+"""URLs of a customer's pages: apps choose the ids, so they may contain almost any character. And commands to copy, with
+our address but never a key."""
 
 from functools import cache
 from pathlib import Path
@@ -26,8 +27,8 @@ def customer_id(visit: Visit) -> str:
     return id
 
 
-def isolated_customer_address(text: str) -> str:
-    """External text in places without markup, such as a page title: its text direction is isolated."""
+def isolated(text: str) -> str:
+    """External text in our sentence, or in a page title: its text direction is isolated."""
     return f"\u2068{text}\u2069"
 
 
@@ -35,9 +36,6 @@ def written_out(text: str) -> str | None:
     """Spells out an id with invisible characters (a space at its edge, a direction mark); None for an ordinary id."""
     plain = text.isprintable() and text == text.strip() and "  " not in text
     return None if plain else repr(text)
-
-
-# Text with values filled in: commands to copy, with our address but never a key, and ids in sentences.
 
 
 JSON = "-H 'Content-Type: application/json'"
@@ -86,11 +84,6 @@ def _call(visit: Visit, path: str) -> list[str]:
     host = visit.request.headers.get("host", "localhost")
     below = path if path.startswith("/") else f"/v2/projects/{encoded(visit.project_id, safe='')}/{path}"
     return [f"curl {_trust(visit)}{quote(f'https://{host}{below}')}", '-H "Authorization: Bearer $LATCHKEY_KEY"']
-
-
-def isolated_snippets(text: str) -> str:
-    """External text within our sentence: its text direction is isolated from the sentence."""
-    return f"\u2068{text}\u2069"
 
 
 def _trust(visit: Visit) -> str:

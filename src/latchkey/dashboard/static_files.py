@@ -1,4 +1,4 @@
-"""Static files: styles, scripts, icon. Their URLs contain a hash, so browsers can cache them for ever."""
+"""Static files: styles, scripts, icon. Their URLs contain a hash, so browsers keep them for ever. The start page."""
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -23,9 +23,6 @@ async def show_file(visit: Visit) -> Response:
     except KeyError:
         raise HTTPException(404, "There is no such file.") from None
     return Response(body, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})
-
-
-# The start page: redirects to the first project, or tells a user that they have none.
 
 
 @pages.get("", Needs.ACCOUNT)

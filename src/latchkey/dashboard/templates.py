@@ -3,7 +3,6 @@ compiling all of them takes a second of CPU."""
 
 import contextlib
 import hashlib
-import os
 import pickle
 import sys
 import time
@@ -15,53 +14,40 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 import latchkey
 from latchkey.dashboard import store_form, texts
 from latchkey.domain import formats
-from latchkey.domain import formats as texts_formats
 
 FOLDER = Path(__file__).with_name("__pycache__") / "templates"
 
 
-class CompiledTemplates(BytecodeCache):
+class CompiledTemplates(FileSystemBytecodeCache):
     def __init__(self, folder: Path, *sources: Path) -> None:
         """`sources` are the Python files that decide how a template is compiled: they hold the environment's options
         and its filters, which the compiler calls for values that are constant."""
+        super().__init__(str(folder), f"%s.{sys.implementation.cache_tag}")
         # Whether a template was not found here, so that others have to be compiled, too.
         self.incomplete = False
-        self._folder = folder
         self._made_by = version("jinja2").encode() + b"".join(source.read_bytes() for source in sources)
-
-    def get_cache_key(self, name: str, filename: str | None = None) -> str:  # noqa: ARG002 - given by Jinja2
-        return f"{name.replace('/', '-')}.{sys.implementation.cache_tag}"
 
     def get_source_checksum(self, source: str) -> str:
         return hashlib.sha256(self._made_by + source.encode()).hexdigest()
 
     def load_bytecode(self, bucket: Bucket) -> None:
         # A file that is cut short is as good as none.
-        with (
-            contextlib.suppress(OSError, EOFError, ValueError, pickle.UnpicklingError),
-            (self._folder / bucket.key).open("rb") as file,
-        ):
-            bucket.load_bytecode(file)
+        with contextlib.suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):
+            super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         self.incomplete = True
-        if sys.dont_write_bytecode:
-            return
-        draft = self._folder / f"{bucket.key}.{os.getpid()}"
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(exist_ok=True, parents=True)
-            try:
-                draft.write_bytes(bucket.bytecode_to_string())
-                draft.replace(self._folder / bucket.key)
-            finally:
-                draft.unlink(missing_ok=True)
+        if not sys.dont_write_bytecode:
+            with contextlib.suppress(OSError):
+                Path(self.directory).mkdir(exist_ok=True, parents=True)
+                super().dump_bytecode(bucket)
 
 
 STATIC = files("latchkey.dashboard") / "static"
@@ -107,11 +93,11 @@ def environment() -> Environment:
     made.filters.update(
         moment=moment,
         clock=texts.clock,
-        day=texts_formats.day,
-        duration=texts_formats.duration,
+        day=formats.day,
+        duration=formats.duration,
         ago=texts.ago,
         span=texts.span,
-        money=texts_formats.money,
+        money=formats.money,
         number=texts.number,
         percent=texts.percent,
         pretty=pretty,
@@ -140,7 +126,7 @@ def moment(at: int | None, absent: str = "–") -> Markup | str:
     """An instant in UTC; the script adds the reader's local time."""
     if at is None:
         return absent
-    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), texts_formats.instant(at))
+    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), formats.instant(at))
 
 
 def pretty(value: Any) -> str:

@@ -5,10 +5,6 @@ import re
 from markupsafe import Markup, escape
 
 from latchkey.domain.formats import as_date as _date
-from latchkey.domain.formats import day as day
-from latchkey.domain.formats import duration as duration
-from latchkey.domain.formats import instant as instant
-from latchkey.domain.formats import money as money
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.stores.store import store_of
 

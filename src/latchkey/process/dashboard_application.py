@@ -14,15 +14,15 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from latchkey.dashboard import static_files
+from latchkey.dashboard.cookie import provider_of
 from latchkey.dashboard.guard import Guard
-from latchkey.dashboard.openid_sign_in import provider_of
 from latchkey.dashboard.page import Page, status_of
 from latchkey.dashboard.templates import are_cold, warm
 from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
 from latchkey.domain.refusal import Refusal
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.page import account_page, openid_page, sign_in, team_page
+from latchkey.subjects.accounts.page import account_page, sign_in, team_page
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.api_keys import page as api_keys_page
 from latchkey.subjects.audit import page as audit_page
@@ -51,7 +51,6 @@ ALL = tuple(
     for module in (
         static_files,
         sign_in,
-        openid_page,
         account_page,
         deployment_page,
         overview,

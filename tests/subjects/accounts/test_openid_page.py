@@ -13,8 +13,7 @@ from playwright.async_api import expect
 from pyreqwest.client import ClientBuilder
 from structlog.testing import capture_logs
 
-from latchkey.dashboard.cookie import NAME as SESSION
-from latchkey.dashboard.openid_sign_in import NAME, RETURN, provider_of
+from latchkey.dashboard.cookie import OPENID, RETURN, SESSION, provider_of
 from latchkey.subjects.accounts.rules import LASTS, Role
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.accounts.usecases.openid import DESCRIPTION_KEPT, KEYS_ASKED_EVERY
@@ -49,7 +48,7 @@ class World:
         assert reply.status == 303, reply
         assert reply.headers["location"].startswith(f"{self.book.url}/authorize?")
         name, _, value = reply.headers["set-cookie"].partition(";")[0].partition("=")
-        assert name == NAME
+        assert name == OPENID
         assert all(word in reply.headers["set-cookie"].lower() for word in ("httponly", "secure", "samesite=lax"))
         return dict(parse_qsl(urlsplit(reply.headers["location"]).query)), value
 
@@ -66,7 +65,7 @@ class World:
         return there.query
 
     async def come_back(self, query: str, cookie: str | None) -> Reply:
-        headers = {"cookie": f"{NAME}={cookie}"} if cookie is not None else {}
+        headers = {"cookie": f"{OPENID}={cookie}"} if cookie is not None else {}
         return await Person(self.site).ask("GET", f"{RETURN}?{query}", headers=headers)
 
     async def all_the_way(self) -> Reply:
@@ -114,7 +113,7 @@ async def test_somebody_goes_there_and_comes_back_signed_in(world: World, strang
     await expect(page.locator(".me")).to_contain_text(world.book.email)
     names = {cookie["name"] for cookie in await stranger.context.cookies()}
     assert SESSION in names
-    assert NAME not in names
+    assert OPENID not in names
     assert await world.linked() == f"{world.book.url} {world.book.subject}"
     assert await world.last_audited() == (world.book.email, "done", f'{{"through":"{world.book.url}"}}')
     # Sign out, start again, and refuse at the provider.

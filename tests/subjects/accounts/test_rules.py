@@ -30,11 +30,11 @@ from latchkey.subjects.accounts.rules import (
     is_over,
     limits,
     may,
+    network_of,
     shown_recovery_code,
     steps_at,
     wait,
 )
-from latchkey.subjects.accounts.rules import guessing_network_of as network_of
 
 READ, GRANT, MANAGE, OWN = Permission
 

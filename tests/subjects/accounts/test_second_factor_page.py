@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from latchkey.dashboard.cookie import DEVICE, HALF, NAME
+from latchkey.dashboard.cookie import DEVICE, HALF, SESSION
 from latchkey.dashboard.page import Needs
 from latchkey.process.dashboard_application import EVERY_PAGE
 from latchkey.subjects.accounts.page.account_page import BORDER, qr_code
@@ -90,7 +90,7 @@ async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(site: Site) -
     await page.open("/settings")
     await page.press("Sign in", {"E-mail": email, "Password": PASSWORD})
     assert page.heading == "Enter a code"
-    assert NAME not in page.cookies
+    assert SESSION not in page.cookies
     await page.press("Sign in", {"Code": recovery[0].upper()})
     assert page.below == "/settings"
     assert HALF not in page.cookies
@@ -109,18 +109,18 @@ async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site
     half = cookie_of(reply, HALF)
     [attributes] = [line.lower() for line in set_cookies(reply) if line.startswith(HALF)]
     assert all(word in attributes for word in ("httponly", "secure", "samesite=strict"))
-    assert cookie_of(reply, NAME) == '""', "whatever session the browser had is over"
+    assert cookie_of(reply, SESSION) == '""', "whatever session the browser had is over"
     assert not any(line.startswith(DEVICE) for line in set_cookies(reply))
     # The half of a sign-in is no session, by whatever name it is sent.
     for page in [one for one in EVERY_PAGE if one.needs is not Needs.NOTHING and one.method == "GET"]:
         path = re.sub(r"\{project_id\}", site.project_id, page.path)
         path = re.sub(r"\{[^}]*\}", "x", path)
-        reply = await Person(site, half).ask("GET", path, headers={"cookie": f"{NAME}={half}; {HALF}={half}"})
+        reply = await Person(site, half).ask("GET", path, headers={"cookie": f"{SESSION}={half}; {HALF}={half}"})
         assert reply.status == 303, page.path
         assert reply.headers["location"].startswith("/dashboard/sign-in"), page.path
     done = await give(site, half, code_of(secret, site.clock.now), next="/dashboard/account")
     assert (done.status, done.headers["location"]) == (303, "/dashboard/account")
-    token = cookie_of(done, NAME)
+    token = cookie_of(done, SESSION)
     assert token not in ("", half)
     assert (await (await known(site, token)).get("/dashboard/account")).status == 200
     # The half is used up.

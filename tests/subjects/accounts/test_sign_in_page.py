@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 from structlog.testing import capture_logs
 
-from latchkey.dashboard.cookie import DEVICE, NAME, safe_next
+from latchkey.dashboard.cookie import DEVICE, SESSION, safe_next
 from latchkey.dashboard.guard import client_address
 from latchkey.subjects.accounts.page.account_page import in_words
 from latchkey.subjects.accounts.rules import IDLE_FOR, INVITATION_LASTS, LIVES_FOR, PAIR, Role
@@ -52,7 +52,7 @@ async def test_somebody_signs_in_looks_around_and_signs_out(site: Site) -> None:
     assert page.heading == "Sign in"
     await page.press("Sign in", {"E-mail": email.upper(), "Password": PASSWORD})
     assert page.below == "/settings"
-    old = Person(site, page.cookies[NAME])
+    old = Person(site, page.cookies[SESSION])
     await page.press("Sign out")
     assert page.heading == "Sign in"
     await page.open("/settings")
@@ -94,7 +94,7 @@ async def test_whoever_signs_in_gets_a_new_session_and_the_old_one_is_over(site:
     reply = await before.post(SIGN_IN, {"email": email, "password": PASSWORD})
     assert reply.status == 303
     assert cookie_of(reply) != before.token
-    [attributes] = [line.lower() for line in set_cookies(reply) if line.startswith(f"{NAME}=")]
+    [attributes] = [line.lower() for line in set_cookies(reply) if line.startswith(f"{SESSION}=")]
     assert all(word in attributes for word in ("httponly", "secure", "samesite=lax", "path=/"))
     assert "domain" not in attributes
     assert (await before.get(ACCOUNT)).status == 303

@@ -53,7 +53,7 @@ async def test_the_preview_counts_holders_and_names_unknown_ids(core: Core) -> N
     await create_customer(core.changes, core.project_id, ANONYMOUS[0])
     await log_in(core.changes, core.project_id, ANONYMOUS[0], "carol")
     draft = await prepared(core, ["alice", "bob", "nobody", "bob", ANONYMOUS[0], "carol"], terms())
-    assert (draft.state, draft.total, draft.holders, draft.unknown_ids) == ("draft", 3, 1, ("nobody",))
+    assert (draft.state, draft.total, draft.holders, draft.unknown_ids) == ("draft", 3, 1, ["nobody"])
     assert await grants(core) == 0, "a preview changes no customer"
     assert not await run_next(core.changes, lambda: core.time), "a draft does not run"
     result = await done(core, draft)

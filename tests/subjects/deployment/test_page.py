@@ -33,7 +33,7 @@ HERE = "/dashboard/database"
 async def made_operator(site: Site, person: Person) -> accounts_rules.Account:
     account = await accounts.find_account(site.database, person.email)
     assert account is not None
-    await operators.grant(site.database, account, site.clock.now)
+    await operators.set_operator(site.database, account, site.clock.now)
     return account
 
 
@@ -48,7 +48,7 @@ async def test_no_role_in_a_project_shows_it_and_the_grant_does(site: Site) -> N
     assert shown.status == 200
     assert site.project_id.encode() in shown.body
     assert HERE.encode() in (await owner.get(f"/dashboard/projects/{site.project_id}")).body
-    await operators.revoke(site.database, account)
+    await operators.set_operator(site.database, account, None)
     assert (await owner.get(HERE)).status == 403
 
 

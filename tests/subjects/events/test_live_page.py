@@ -12,7 +12,7 @@ import pytest
 from msgspec import json
 from playwright.async_api import Browser, Page, expect
 
-from latchkey.dashboard.cookie import NAME
+from latchkey.dashboard.cookie import SESSION
 from latchkey.database.pool import Database
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import accounts, sessions, team
@@ -80,7 +80,7 @@ async def listening(
     sent = [(b"host", b"localhost"), (b"accept", ACCEPT)]
     sent += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     if token:
-        sent.append((b"cookie", f"{NAME}={token}".encode()))
+        sent.append((b"cookie", f"{SESSION}={token}".encode()))
     path = f"/dashboard/projects/{project_id or site.project_id}/events/stream"
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "2", "method": "GET", "scheme": "https",
@@ -292,7 +292,7 @@ async def test_an_open_page_learns_that_its_session_is_over(site: Site, browser:
     async with visiting(browser, site, Role.VIEWER) as visitor:
         page = await visitor.open("/events")
         await expect(page.locator(".light.on")).to_be_visible()
-        [cookie] = [one for one in await visitor.context.cookies() if one["name"] == NAME]
+        [cookie] = [one for one in await visitor.context.cookies() if one["name"] == SESSION]
         await sessions.end_session(site.database, cookie["value"])
         await expect(page.get_by_role("status")).to_contain_text("You are signed out")
         await expect(page.get_by_role("button", name="Pause list")).to_be_hidden()
@@ -318,7 +318,7 @@ async def test_open_streams_do_not_keep_a_process_from_stopping(database: Databa
         lines = (
             f"GET /dashboard/projects/{site.project_id}/events/stream HTTP/1.1",
             f"Host: {host}:{port}",
-            f"Cookie: {NAME}={await site.token(Role.VIEWER)}",
+            f"Cookie: {SESSION}={await site.token(Role.VIEWER)}",
             "Accept: text/event-stream",
         )
         writer.write("\r\n".join((*lines, "", "")).encode())

@@ -192,7 +192,7 @@ async def pages(core: Core, user: str, limit: int) -> list[list[str]]:
     found, before, key = [], None, await key_of(core, user)
     while True:
         page = await timeline(core.database, core.project_id, key, before=before, limit=limit)
-        found.append([one.id for one in page.happenings])
+        found.append([one.id for one in page.events])
         before = page.before
         if before is None:
             return found

@@ -120,10 +120,7 @@ async def operator(
     account = await _known(at.database, email)
     action = "operator.removed" if remove else "operator.added"
     async with audited(at.database, None, action, account.email, account_id=account.id):
-        if remove:
-            await team.revoke(at.database, account)
-        else:
-            await team.grant(at.database, account, real_now())
+        await team.set_operator(at.database, account, None if remove else real_now())
     operators = await team.addresses(at.database)
     if at.as_json:
         output.write({"email": account.email, "operator": not remove, "operators": operators})

@@ -1,7 +1,6 @@
 """Dashboard accounts: roles and permissions, addresses and passwords, sign-in, second factor, OpenID."""
 
 import hmac
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,7 +155,7 @@ def limits(email: str, address: str, account_id: str | None, device: str | None)
     """The limits that apply to an attempt."""
     if account_id is not None and device is not None:
         return (Limit(f"device {account_id} {device}", DEVICE, cleared=True),)
-    network = guessing_network_of(address)
+    network = network_of(address)
     return (
         Limit(f"account {email}", ACCOUNT, cleared=False),
         Limit(f"account {email} from {network}", PAIR, cleared=True),
@@ -171,7 +170,7 @@ def code_limits(account_id: str, address: str, device: str | None) -> tuple[Limi
         return (Limit(f"code {account_id} on {device}", CODE_ON_DEVICE, cleared=True),)
     return (
         Limit(f"code {account_id}", CODE, cleared=False),
-        Limit(f"address {guessing_network_of(address)}", ADDRESS, cleared=False),
+        Limit(f"address {network_of(address)}", ADDRESS, cleared=False),
     )
 
 
@@ -181,19 +180,6 @@ def wait(pace: Pace, failures: int, last_at: Ms | None, now: Ms) -> Ms:
         return 0
     delay = min(pace.first << min(failures - pace.free, 30), pace.longest)
     return max(last_at + delay - now, 0)
-
-
-def guessing_network_of(address: str) -> str:
-    """The address; for IPv6 its /64, because one client usually has all addresses of it."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 # How far the provider's clock and ours may be apart.
@@ -335,7 +321,7 @@ def network_of(address: str) -> str:
         return address
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
         return str(ip_network((parsed, 64), strict=False))
-    return address
+    return str(parsed.ipv4_mapped) if isinstance(parsed, IPv6Address) else address
 
 
 @lru_cache(maxsize=4096)

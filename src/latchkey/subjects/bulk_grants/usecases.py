@@ -1,6 +1,7 @@
 """Granting an entitlement to many customers: the preview, its confirmation, and what became of it.
 
-The preview is a draft in the database with the customers it would reach. Confirmed, `bulk_runner.py` works through it.
+The preview is a draft in the database with the customers it would reach. Confirmed, a process with the clock role works
+through it; any number of processes may.
 """
 
 import asyncio
@@ -177,9 +178,6 @@ async def _of_ids(
 
 def _holds(customer: Customer, entitlement_id: str, catalog: Catalog, now: Ms) -> bool:
     return entitlement_id in active(at_present(customer, catalog, now), catalog, now)
-
-
-# Works through bulk grants that were confirmed. In the clock role; any number of processes may.
 
 
 LEASE: Ms = 1 * MINUTE

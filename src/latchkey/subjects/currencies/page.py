@@ -4,7 +4,7 @@ import secrets
 
 from starlette.responses import Response
 
-from latchkey.dashboard.links import curl, isolated_snippets
+from latchkey.dashboard.links import curl, isolated
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.subjects.currencies import usecases
@@ -73,7 +73,7 @@ async def move(visit: Visit) -> Response:
     key = f"dashboard:{form.needed('key')[:100]}"
     done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
     balance = done.customer.balances.get(code, 0)
-    return await visit.to(visit.path("currencies", code), f"{isolated_snippets(who)} now has {balance:,} {code}.")
+    return await visit.to(visit.path("currencies", code), f"{isolated(who)} now has {balance:,} {code}.")
 
 
 @pages.post("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted", show_currency)

@@ -19,7 +19,7 @@ limit $3;
 -- name: newest_events_of_customer
 -- a page of a customer's events, newest first, including those of merged customers. $3 to $5 are the position of the
 -- last one seen: the index scan starts right there.
-select e.position, e.id, e.customer_id, e.sequence, e.type, e.environment, e.occurred_at, e.body
+select e.id, e.customer_id as customer_key, e.sequence, e.type, e.environment, e.occurred_at, e.body
 from unnest({customer_and_absorbed}) as mine (id)
 cross join lateral (
     select *
@@ -48,7 +48,7 @@ order by w.key;
 
 -- name: movements_of_customer
 -- a page of a customer's virtual currency transactions, newest first; $3 to $5 are the position of the last one seen
-select idempotency_key, code, amount, balance, at, reference
+select idempotency_key as key, code, amount, balance, at, reference
 from currency_transactions
 where project_id = $1 and customer_id = $2 and (at, idempotency_key, code) < ($3::bigint, $4::text, $5::text)
 order by at desc, idempotency_key desc, code desc

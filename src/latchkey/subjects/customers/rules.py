@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from latchkey.domain.customers.customer import Customer, LastSeen
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.segments.rules.facets import payments
@@ -57,4 +57,8 @@ def spend_of(customer: Customer, environment: Environment) -> Spend | None:
 class ListedCustomer:
     app_user_id: str
     first_seen_at: Ms
-    last_seen: LastSeen
+    last_seen_at: Ms
+    last_seen_platform: str | None
+    last_seen_platform_version: str | None
+    last_seen_app_version: str | None
+    last_seen_country: str | None

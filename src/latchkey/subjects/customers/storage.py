@@ -1,6 +1,6 @@
 """Customers as the API lists them. The stored state is not read: a page costs one index scan."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from msgspec import json
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import LastSeen
+from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import folded
 from latchkey.subjects.customers.rules import ListedCustomer
@@ -33,25 +33,12 @@ async def page(
         rows = await connection.fetch(_PAGE, project_id, after, limit)
     else:
         rows = await connection.fetch(_BY_EMAIL, project_id, after, limit, folded(email))
-    return [
-        ListedCustomer(
-            app_user_id=row["app_user_id"],
-            first_seen_at=row["first_seen_at"],
-            last_seen=LastSeen(
-                at=row["last_seen_at"],
-                platform=row["last_seen_platform"],
-                platform_version=row["last_seen_platform_version"],
-                app_version=row["last_seen_app_version"],
-                country=row["last_seen_country"],
-            ),
-        )
-        for row in rows
-    ]
+    return [ListedCustomer(**row) for row in rows]
 
 
 async def aliases(connection: Connection, project_id: str, key: int) -> list[Alias]:
     """All ids of a customer."""
-    return [Alias(row["app_user_id"], row["created_at"]) for row in await connection.fetch(_ALIASES, project_id, key)]
+    return [Alias(**row) for row in await connection.fetch(_ALIASES, project_id, key)]
 
 
 _PLACE = query("event_by_id")
@@ -96,6 +83,7 @@ class TimelineEvent:
     occurred_at: Ms
     # The event exactly as delivered, as JSON.
     body: bytes
+    deliveries: Sequence[EventDelivery] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,41 +98,21 @@ class Movement:
 
 async def place_of(connection: Connection, project_id: str, event_id: str) -> TimelineCursor | None:
     row = await connection.fetchrow(_PLACE, project_id, event_id)
-    return None if row is None else TimelineCursor(row["position"], row["customer_id"], row["sequence"])
+    return None if row is None else TimelineCursor(*row)
 
 
 async def newest(
     connection: Connection, project_id: str, customer_key: int, before: TimelineCursor, limit: int
 ) -> list[TimelineEvent]:
-    return [
-        TimelineEvent(
-            id=row["id"],
-            customer_key=row["customer_id"],
-            sequence=row["sequence"],
-            type=row["type"],
-            environment=row["environment"],
-            occurred_at=row["occurred_at"],
-            body=row["body"],
-        )
-        for row in await connection.fetch(_NEWEST, project_id, customer_key, *before, limit)
-    ]
+    rows = await connection.fetch(_NEWEST, project_id, customer_key, *before, limit)
+    return [TimelineEvent(**row) for row in rows]
 
 
 async def movements(
     connection: Connection, project_id: str, customer_key: int, before: MovementCursor, limit: int
 ) -> list[Movement]:
     rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
-    return [
-        Movement(
-            key=row["idempotency_key"],
-            code=row["code"],
-            amount=row["amount"],
-            balance=row["balance"],
-            at=row["at"],
-            reference=row["reference"],
-        )
-        for row in rows
-    ]
+    return [Movement(**row) for row in rows]
 
 
 _OF_CUSTOMER_ERASURE = query("events_of_customer")

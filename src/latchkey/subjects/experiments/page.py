@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.counts import counts_of, place_of, written
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.links import curl, isolated_snippets
+from latchkey.dashboard.links import curl, isolated
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.refusal import Invalid
@@ -83,7 +83,7 @@ async def enroll(visit: Visit) -> Response:
     variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
     visit.audit(variant=variant)
     return await visit.to(
-        visit.path("experiments", experiment_id), f"{isolated_snippets(who)} is in {variant}, and stays there."
+        visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."
     )
 
 

@@ -1,4 +1,5 @@
-"""What an export reads: customers by key, events by position, and what changed since an earlier export."""
+"""What an export reads: customers by key, events by position, and what changed since an earlier export.
+Exports that run by themselves: their settings, the lease of the process that runs one, and their runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
@@ -138,9 +139,6 @@ def _customer(row: Record) -> ExportedCustomer:
 
 def _event(row: Record) -> ExportedEvent:
     return ExportedEvent(row["position"], row["customer_id"], row["committed_at"], row["body"])
-
-
-# Exports that run by themselves: their settings, the lease of the process that runs one, and their runs.
 
 
 _SAVE = query("save_export")

@@ -266,9 +266,6 @@ def _column(name: str, hint: Any) -> Column:
     return Column(name, _PLAIN[value] if kind is None else kind, nullable, doc)
 
 
-# The manifest of an export, and V2's exports that run by themselves.
-
-
 What = Literal["events", "transactions", "customers", "entitlements"]
 Format = Literal["csv", "jsonl", "parquet"]
 ExportKind = Literal["whole", "increment"]

@@ -23,7 +23,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.engine.due_work import Lookout
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, guessing_network_of, wait
+from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, network_of, wait
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
@@ -240,7 +240,7 @@ class Mail:
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
         email = checked_email(email)
-        mine, theirs = f"mail from {guessing_network_of(address)}", f"mail to {email}"
+        mine, theirs = f"mail from {network_of(address)}", f"mail to {email}"
         async with self.database.transaction() as connection:
             asked = await sessions.failures_of(connection, mine, now - ADDRESS.counted_for)
             if left := wait(ADDRESS, asked.count, asked.last_at, now):

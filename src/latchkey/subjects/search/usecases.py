@@ -164,9 +164,6 @@ async def _views(
     return views
 
 
-# One text, looked up everywhere in a project: customers, transactions, events, and things by their names.
-
-
 # Longer text is nobody's id or name.
 LONGEST_FINDING = 400
 # A single letter is the beginning of too much.

@@ -1,4 +1,4 @@
-"""Your own account: the password, and your sessions."""
+"""Your own account: the password, your sessions, the second factor and its recovery codes."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -102,9 +102,6 @@ async def end_one(visit: Visit) -> Response:
 async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
     stays = await sessions.stays(visit.database, visit.account.id)
     return visit.page("account.html", status, stays=[(one, in_words(one.agent)) for one in stays], error=error)
-
-
-# Your second factor: setting it up, new recovery codes, removing it.
 
 
 # Readers need an empty border of four modules.

@@ -1,4 +1,4 @@
-"""Signing in and out, and choosing a password with an invitation."""
+"""Signing in with a password or through an OpenID provider, signing out, invitations and forgotten passwords."""
 
 from functools import partial
 
@@ -7,20 +7,25 @@ from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.cookie import (
     HALF,
+    OPENID,
+    SESSION,
+    attempt_of,
     device_of,
+    provider,
+    return_address,
     safe_next,
+    with_attempt,
     with_cookie,
     with_device,
-    with_half,
     without_cookie,
-    without_half,
 )
-from latchkey.dashboard.openid_sign_in import provider
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, address
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.subjects.accounts.rules import Account, checked_email
+from latchkey.subjects.accounts.rules import Account, NotBelieved, NotKnown, checked_email
 from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.accounts.usecases.openid import Provider, ProviderAway, SignInAttempt, account_for
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.mail.usecases import Mail
 
 pages = Pages()
@@ -45,12 +50,7 @@ async def sign_in(visit: Visit) -> Response:
             visit.database, email, visit.form.raw("password"), visit.address, visit.now, partial(device_of, visit)
         )
     except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        status = 429 if isinstance(refusal, TooManyGuesses) else 401
-        page = await sign_in_page(visit, status, error=refusal.message, email=email, next=next)
-        if isinstance(refusal, TooManyGuesses):
-            page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
-        return page
+        return _wrong(visit, refusal, await sign_in_page(visit, error=refusal.message, email=email, next=next))
     return await password_given(visit, account, next)
 
 
@@ -67,7 +67,8 @@ async def take_code(visit: Visit) -> Response:
     next, token = safe_next(visit.form.text("next")), visit.request.cookies.get(HALF, "")
     account = await _half(visit)
     if account is None:
-        return without_half(await sign_in_page(visit, 401, error="That took too long. Sign in again.", next=next))
+        page = await sign_in_page(visit, 401, error="That took too long. Sign in again.", next=next)
+        return without_cookie(page, HALF)
     visit.concerned = account
     visit.audit(account.email)
     factors = visit.services.second_factors
@@ -76,19 +77,15 @@ async def take_code(visit: Visit) -> Response:
         await factors.check(account.id, code, visit.address, device, visit.now)
         await factors.finish_half(token, account.id, visit.now)
     except Refusal as refusal:
-        visit.audit(refusal=refusal.message)
-        page = _code_page(visit, next, 429 if isinstance(refusal, TooManyGuesses) else 401, refusal.message)
-        if isinstance(refusal, TooManyGuesses):
-            page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
-        return page
-    return without_half(await signed_in(visit, account, next))
+        return _wrong(visit, refusal, _code_page(visit, next, refusal.message))
+    return without_cookie(await signed_in(visit, account, next), HALF)
 
 
 @pages.post("/sign-out", Needs.ACCOUNT, "account.signed_out")
 async def sign_out(visit: Visit) -> Response:
     assert visit.session is not None
     await sessions.end_session(visit.database, visit.session.token)
-    return without_cookie(RedirectResponse(f"{ROOT}/sign-in", 303))
+    return without_cookie(RedirectResponse(f"{ROOT}/sign-in", 303), SESSION)
 
 
 @pages.get("/invitations/{token}", Needs.NOTHING)
@@ -140,7 +137,7 @@ async def password_given(visit: Visit, account: Account, next: str) -> Response:
         await sessions.end_session(visit.database, visit.session.token)
     token = await visit.services.second_factors.begin_half(account.id, visit.now)
     way = address(ROOT, ("sign-in", "code"), {"next": next if next != ROOT else None})
-    return with_half(without_cookie(RedirectResponse(way, 303)), token)
+    return with_cookie(without_cookie(RedirectResponse(way, 303), SESSION), HALF, token)
 
 
 async def _half(visit: Visit) -> Account | None:
@@ -149,8 +146,18 @@ async def _half(visit: Visit) -> Account | None:
     return await visit.services.second_factors.waiting(token, visit.now) if token else None
 
 
-def _code_page(visit: Visit, next: str, status: int = 200, error: str = "") -> Response:
-    return visit.page("sign_in_code.html", status, next=next, error=error)
+def _code_page(visit: Visit, next: str, error: str = "") -> Response:
+    return visit.page("sign_in_code.html", next=next, error=error)
+
+
+def _wrong(visit: Visit, refusal: Refusal, page: Response) -> Response:
+    """The page that says so."""
+    visit.audit(refusal=refusal.message)
+    page.status_code = 401
+    if isinstance(refusal, TooManyGuesses):
+        page.status_code = 429
+        page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
+    return page
 
 
 async def signed_in(visit: Visit, account: Account, next: str, *, through: str | None = None) -> Response:
@@ -160,7 +167,7 @@ async def signed_in(visit: Visit, account: Account, next: str, *, through: str |
     agent = visit.request.headers.get("user-agent", "")
     token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now, through=through)
     response = RedirectResponse(next, 303)
-    return with_device(with_cookie(response, token), visit, account.id)
+    return with_device(with_cookie(response, SESSION, token), visit, account.id)
 
 
 async def sign_in_page(
@@ -178,9 +185,6 @@ async def sign_in_page(
 def _invitation(visit: Visit, account: Account | None, error: str = "") -> Response:
     status = 400 if error else 200 if account else 404
     return visit.page("choose_password.html", status, account=account, error=error, here=visit.request.url.path)
-
-
-# A forgotten password: asks for a mail with a link to choose a new one.
 
 
 @pages.get("/forgotten", Needs.NOTHING)
@@ -208,3 +212,75 @@ def _mail(visit: Visit) -> Mail:
     if visit.services.mail is None:
         raise HTTPException(404, "No mail is set up here. Ask an owner of your project for a new link.")
     return visit.services.mail
+
+
+LONGEST_ADDRESS = 254
+STATUSES: dict[type[Refusal], int] = {ProviderAway: 502, NotBelieved: 401, NotKnown: 403}
+
+
+@pages.get("/sign-in/openid", Needs.NOTHING)
+async def go_there(visit: Visit) -> Response:
+    asked, next = _provider(visit), safe_next(visit.query.text("next"))
+    if visit.session is not None:
+        return RedirectResponse(next, 303)
+    try:
+        where, attempt = await asked.begin(return_address(visit), next, visit.now)
+    except Refusal as refusal:
+        return await _refused(visit, refusal)
+    return with_attempt(RedirectResponse(where, 303), visit, attempt)
+
+
+@pages.get("/sign-in/openid/return", Needs.NOTHING)
+async def come_back(visit: Visit) -> Response:
+    asked, query = _provider(visit), visit.query
+    try:
+        attempt = attempt_of(visit, query.text("state"))
+        if query.text("error"):
+            if query.text("error") == "access_denied":
+                raise NotBelieved(f"You were not signed in at {asked.name}.")
+            raise NotBelieved(f"{asked.name} could not sign you in. Are its settings for Latchkey right?")
+        if query.text("iss", asked.issuer) != asked.issuer or not query.text("code"):
+            raise NotBelieved(f"This is not an answer of {asked.name}. Start again.")
+        return without_cookie(await _enter(visit, asked, attempt, query.text("code")), OPENID)
+    except Refusal as refusal:
+        return without_cookie(await _refused(visit, refusal), OPENID)
+
+
+async def _enter(visit: Visit, asked: Provider, attempt: SignInAttempt, code: str) -> Response:
+    """In the audit log like every other sign-in, before it is done."""
+    position = await audit.begin(
+        visit.database,
+        project_id=None,
+        account_id=None,
+        actor="somebody",
+        action="account.signed_in",
+        now=visit.now,
+        address=visit.address,
+    )
+    detail = {"through": asked.issuer}
+    tried = None
+    try:
+        identity = await asked.finish(code, attempt, return_address(visit), visit.now)
+        tried = identity.email[:LONGEST_ADDRESS] if identity.email else None
+        account = await account_for(visit.database, identity)
+    except Refusal as refusal:
+        detail["refusal"] = refusal.message
+        subject = tried or "an unknown identity"
+        await audit.finish(visit.database, position, "refused", subject, detail, actor=tried)
+        raise
+    response = await signed_in(visit, account, attempt.next, through=sessions.OPENID)
+    await audit.finish(
+        visit.database, position, "done", account.email, detail, account_id=account.id, actor=account.email
+    )
+    return response
+
+
+async def _refused(visit: Visit, refusal: Refusal) -> Response:
+    return await sign_in_page(visit, STATUSES.get(type(refusal), 400), error=refusal.message)
+
+
+def _provider(visit: Visit) -> Provider:
+    found = provider(visit)
+    if found is None:
+        raise HTTPException(404, "Signing in through OpenID Connect is not set up here.")
+    return found

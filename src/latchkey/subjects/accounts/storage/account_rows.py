@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import convert
+
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -96,16 +98,8 @@ def _found(row: Record | None) -> Account | None:
 
 
 def account_of(row: Record) -> Account:
-    return Account(
-        id=row["id"],
-        email=row["email"],
-        name=row["name"],
-        has_password=row["has_password"],
-        openid=row["openid"],
-        created_at=row["created_at"],
-        has_second_factor=row["has_second_factor"],
-        is_operator=row["is_operator"],
-    )
+    """A row may have other columns beside those of the account."""
+    return convert(dict(row), Account)
 
 
 _LINK = query("link_openid")

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard, and failed sign-ins."""
+"""Sessions of the dashboard, failed sign-ins, and second factors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -98,16 +98,7 @@ async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b
 
 async def stays(connection: Connection, account_id: str) -> list[ListedSession]:
     """Last used first."""
-    return [
-        ListedSession(
-            id=row["id"],
-            created_at=row["created_at"],
-            last_seen_at=row["last_seen_at"],
-            address=row["address"],
-            agent=row["agent"],
-        )
-        for row in await connection.fetch(_OF_ACCOUNT, account_id)
-    ]
+    return [ListedSession(**row) for row in await connection.fetch(_OF_ACCOUNT, account_id)]
 
 
 async def forget_old(connection: Connection, opened_before: Ms, unused_since: Ms) -> None:
@@ -123,7 +114,7 @@ async def failures(connection: Connection, subject: str, since: Ms) -> Failures:
     await connection.execute(_AWAIT_TURN, subject)
     row = await connection.fetchrow(_COUNT_FAILURES, subject, since)
     assert row is not None, "an aggregate always has a row"
-    return Failures(row["failures"], row["last_at"])
+    return Failures(*row)
 
 
 async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms) -> None:
@@ -138,9 +129,6 @@ async def forget_one_failure(connection: Connection, subjects: Sequence[str], at
 async def forget_failures(connection: Connection, subjects: Sequence[str], older_than: Ms) -> None:
     """Deletes all failures of these subjects, and expired ones of all subjects."""
     await connection.execute(_FORGET_FAILURES, subjects, older_than)
-
-
-# The second factor of accounts.
 
 
 _BEGIN = query("begin_second_factor")

@@ -1,15 +1,17 @@
-"""Accounts and their passwords. Only Argon2id hashes of passwords are stored."""
+"""Accounts and their passwords, of which only Argon2id hashes are stored. Known devices: browsers that have signed in
+before, proved by a cookie."""
 
 import asyncio
 import hashlib
 import hmac
 import re
 import secrets
+from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
@@ -32,7 +34,7 @@ async def create_account(
     name = checked_name(name) if name.strip() else ""
     hashed = await hash_password(password) if password is not None else None
     async with database.transaction() as connection:
-        account = await account_rows.create(connection, _new_id(), email, name, hashed, now)
+        account = await account_rows.create(connection, f"acc_{secrets.token_hex(8)}", email, name, hashed, now)
     if account is None:
         raise Conflict(f"There is already an account {email}.", param="email")
     return account
@@ -43,9 +45,8 @@ async def find_account(database: Database, email: str) -> Account | None:
         return await account_rows.find(connection, checked_email(email))
 
 
-async def account_of_address(connection: Connection, email: str) -> Account | None:
-    """For a caller that has a connection and an address as it is stored."""
-    return await account_rows.find(connection, email)
+# For a caller that has a connection, and an address as it is stored.
+account_of_address = account_rows.find
 
 
 async def load_account(database: Database, account_id: str) -> Account:
@@ -127,20 +128,9 @@ async def has_password(database: Database, email: str, password: str) -> bool:
     return known is not None and await matches(password, known.password_hash)
 
 
-def _new_id() -> str:
-    return f"acc_{secrets.token_hex(8)}"
-
-
-_nobodys: list[str] = []
-
-
+@cache
 def _nobody() -> str:
-    if not _nobodys:
-        _nobodys.append(_hasher.hash(secrets.token_hex(16)))
-    return _nobodys[0]
-
-
-# Known devices: browsers that have signed in before, proved by a cookie.
+    return _hasher.hash(secrets.token_hex(16))
 
 
 KNOWN_FOR: Ms = 180 * DAY

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts.rules import (
@@ -24,7 +24,7 @@ from latchkey.subjects.accounts.rules import (
     wait,
 )
 from latchkey.subjects.accounts.storage import account_rows, session_rows
-from latchkey.subjects.accounts.storage.session_rows import Failures, ListedSession, Notice
+from latchkey.subjects.accounts.storage.session_rows import ListedSession, Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -56,8 +56,6 @@ class Session:
     # The account's role in the requested project.
     role: Role | None
     notice: Notice | None
-    # Whether the account may see what concerns the whole deployment.
-    is_operator: bool = False
     # Whether an OpenID provider vouched for the account.
     is_openid: bool = False
 
@@ -136,7 +134,7 @@ async def find_session(database: Database, token: str, project_id: str | None, n
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
             await session_rows.touch(connection, hash_of(token), now)
-    return Session(token, found.account, found.role, found.notice, found.account.is_operator, found.through == OPENID)
+    return Session(token, found.account, found.role, found.notice, found.through == OPENID)
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
@@ -168,25 +166,16 @@ async def stays(database: Database, account_id: str) -> list[ListedSession]:
         return await session_rows.stays(connection, account_id)
 
 
-async def leave_notice(database: Database, session: Session, text: str, kind: str = "done") -> None:
-    """Shown on the next page of this session."""
+async def leave_notice(database: Database, session: Session, text: str | None, kind: str = "done") -> None:
+    """Shown on the next page of this session. None: it was shown."""
+    notice = Notice(text, kind) if text is not None else None
     async with database.acquire() as connection:
-        await session_rows.set_notice(connection, hash_of(session.token), Notice(text, kind))
-
-
-async def clear_notice(database: Database, session: Session) -> None:
-    async with database.acquire() as connection:
-        await session_rows.set_notice(connection, hash_of(session.token), None)
+        await session_rows.set_notice(connection, hash_of(session.token), notice)
 
 
 def _clean(agent: str) -> str:
     return "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
 
 
-async def failures_of(connection: Connection, subject: str, since: Ms) -> Failures:
-    """What was counted under this subject, locked until the transaction ends."""
-    return await session_rows.failures(connection, subject, since)
-
-
-async def note_failures(connection: Connection, subjects: Sequence[str], now: Ms) -> None:
-    await session_rows.note_failures(connection, subjects, now)
+# For others who limit guesses.
+failures_of, note_failures = session_rows.failures, session_rows.note_failures

@@ -1,7 +1,7 @@
-"""Operators: accounts that may see what concerns the whole deployment.
+"""Operators: accounts that may see what concerns the whole deployment. Members of a project: there is always an owner.
 
-Only the command line makes somebody one: whoever can run it has the database's password already. An owner of a project
-cannot, because other projects are not theirs.
+Only the command line makes somebody an operator: whoever can run it has the database's password already. An owner of a
+project cannot, because other projects are not theirs.
 """
 
 from latchkey.database.pool import Connection, Database
@@ -15,16 +15,13 @@ from latchkey.subjects.accounts.usecases.accounts import create_account, find_ac
 from latchkey.subjects.projects.usecases import create_project, load_project
 
 
-async def grant(database: Database, account: Account, now: Ms) -> None:
-    """Earlier links to choose the account's password stop working: an owner of a project may hold one."""
+async def set_operator(database: Database, account: Account, since: Ms | None) -> None:
+    """None: it is no operator any more. When it becomes one, earlier links to choose the account's password stop
+    working: an owner of a project may hold one."""
     async with database.transaction() as connection:
-        await account_rows.set_operator(connection, account.id, now)
-        await account_rows.forget_tokens(connection, account.id, now, "password")
-
-
-async def revoke(database: Database, account: Account) -> None:
-    async with database.acquire() as connection:
-        await account_rows.set_operator(connection, account.id, None)
+        await account_rows.set_operator(connection, account.id, since)
+        if since is not None:
+            await account_rows.forget_tokens(connection, account.id, since, "password")
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
@@ -36,9 +33,6 @@ async def is_operator(database: Database, account_id: str) -> bool:
 async def addresses(database: Database) -> list[str]:
     async with database.acquire() as connection:
         return await account_rows.operator_addresses(connection)
-
-
-# The members of a project and their roles. There is always an owner.
 
 
 async def members(database: Database, project_id: str) -> list[Member]:

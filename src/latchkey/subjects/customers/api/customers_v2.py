@@ -1,4 +1,4 @@
-"""The list of customers, a V2 customer and its two lists."""
+"""V2 customers: the list, one customer and its lists, actions, attributes and the offering assigned to it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -73,9 +73,6 @@ async def list_customers(services: Provided, caller: ReadKey, paging: Paging, se
     found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
     items = [customer_v2.listed_customer(caller.project_id, customer) for customer in found]
     return reply(paging.of(items, filters={"search": search} if search is not None else None))
-
-
-# Actions on a customer, its attributes and the offering assigned to it.
 
 
 router_customer_actions = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])

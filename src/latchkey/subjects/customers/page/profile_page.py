@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from latchkey.dashboard.event_row import KINDS
-from latchkey.dashboard.links import address, customer_id, isolated_customer_address, written_out
+from latchkey.dashboard.links import address, customer_id, isolated, written_out
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
@@ -39,7 +39,7 @@ async def show_events(visit: Visit) -> Response:
         "customer_events.html",
         here="customers",
         id=id,
-        isolated_id=isolated_customer_address(id),
+        isolated_id=isolated(id),
         href=address(visit, id),
         timeline=told,
         kinds=KINDS,
@@ -62,7 +62,7 @@ async def show_movements(visit: Visit) -> Response:
         "customer_movements.html",
         here="customers",
         id=id,
-        isolated_id=isolated_customer_address(id),
+        isolated_id=isolated(id),
         href=address(visit, id),
         movements=found.items,
         older=address(visit, id, "movements", at=last.at, key=last.key, code=last.code) if last else None,
@@ -84,7 +84,7 @@ async def profile_page(visit: Visit, id: str, status: int = 200, error: str = ""
         here="customers",
         error=error,
         id=id,
-        isolated_id=isolated_customer_address(id),
+        isolated_id=isolated(id),
         profile=profile,
         customer=customer,
         subscriptions=list(reversed(customer.subscriptions))[:BOUGHT],

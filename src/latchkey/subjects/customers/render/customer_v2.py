@@ -10,6 +10,7 @@ from latchkey.engine.reads import CustomerView, lifetime_end
 from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.rules import ListedCustomer
 from latchkey.wire import v2
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import DEFAULT_LIMIT, page, path_of
 
 
@@ -77,14 +78,4 @@ def _experiment(view: CustomerView) -> v2.ExperimentEnrollment | UnsetType:
 
 
 def listed_customer(project_id: str, one: ListedCustomer) -> wire.ListedCustomer:
-    seen = one.last_seen
-    return wire.ListedCustomer(
-        id=one.app_user_id,
-        project_id=project_id,
-        first_seen_at=one.first_seen_at,
-        last_seen_at=seen.at,
-        last_seen_app_version=seen.app_version,
-        last_seen_country=seen.country,
-        last_seen_platform=seen.platform,
-        last_seen_platform_version=seen.platform_version,
-    )
+    return from_attributes(wire.ListedCustomer, one, id=one.app_user_id, project_id=project_id)

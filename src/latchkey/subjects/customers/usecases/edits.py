@@ -1,4 +1,4 @@
-"""Setting a customer's attributes."""
+"""What is set for a customer: attributes, and grants by the operator. And a project's customers, page by page."""
 
 from collections.abc import Mapping
 
@@ -54,9 +54,6 @@ def _within_limit(before: Customer, after: Customer) -> Customer:
     return after
 
 
-# Promotional grants given and revoked by the operator.
-
-
 async def grant(
     changes: Changes,
     project_id: str,
@@ -91,9 +88,6 @@ async def revoke(changes: Changes, project_id: str, app_user_id: str, entitlemen
 def _known(situation: Situation, entitlement_id: str) -> None:
     if entitlement_id not in situation.catalog.entitlements:
         raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
-
-
-# A project's customers, page by page.
 
 
 async def list_customers(

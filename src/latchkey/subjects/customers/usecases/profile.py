@@ -1,7 +1,8 @@
-"""Notes about a customer, for the team. They are erased with the customer; a merge keeps those of both."""
+"""What the customer page shows: the customer, entitlements with reasons, possible actions, the timeline, and the team's
+notes. Notes are erased with the customer; a merge keeps those of both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -12,7 +13,6 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.customers.subscription_timeline import FailedPayment, Past
-from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
@@ -25,7 +25,7 @@ from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules import Spend, spend_of
-from latchkey.subjects.customers.storage import CustomerProblem, Movement, MovementCursor, Note
+from latchkey.subjects.customers.storage import CustomerProblem, Movement, MovementCursor, Note, TimelineEvent
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
@@ -76,10 +76,6 @@ def checked(text: str) -> str:
     if any((char < " " and char not in "\n\t") or char == "\x7f" for char in text):
         raise Invalid("A note is plain text, without control characters.", param="text")
     return text
-
-
-# Everything the customer page shows: the customer, their entitlements with reasons, the possible actions, and the
-# timeline.
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,19 +194,8 @@ async def view_of(services: ProfileServices, project_id: str, customer_id: str) 
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    id: str
-    type: str
-    environment: str
-    occurred_at: Ms
-    # The event exactly as delivered, as JSON.
-    body: bytes
-    deliveries: tuple[EventDelivery, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
-    happenings: list[Happening]
+    events: list[TimelineEvent]
     # The next page begins after the event with this id.
     before: str | None
 
@@ -237,11 +222,8 @@ async def timeline(
         sent = await event_feed.deliveries(
             connection, project_id, [(event.customer_key, event.sequence) for event in shown]
         )
-    happenings = [
-        Happening(one.id, one.type, one.environment, one.occurred_at, one.body, tuple(sent.get(one.id, ())))
-        for one in shown
-    ]
-    return Timeline(happenings, happenings[-1].id if len(events) > limit else None)
+    shown = [replace(event, deliveries=sent.get(event.id, ())) for event in shown]
+    return Timeline(shown, shown[-1].id if len(events) > limit else None)
 
 
 async def movements(

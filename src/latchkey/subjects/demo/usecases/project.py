@@ -105,7 +105,7 @@ async def ensure_owner(database: Database, now: Ms, password: str | None) -> str
         password = secrets.token_urlsafe(12)
         account = await create_account(database, OWNER, now, name="Owner", password=password)
         # Whoever runs `latchkey up` runs the whole deployment.
-        await team.grant(database, account, now)
+        await team.set_operator(database, account, now)
     elif password is None or not await has_password(database, OWNER, password):
         password = None
     if not await places(database, account.id):

@@ -1,4 +1,5 @@
-"""Continuing after the last export at a destination: its manifest says where the next increment begins."""
+"""Runs the exports that are due, in the clock role: any number of processes may, and each export is run by one. Small
+exports as one file to download, and where the next increment at a destination begins."""
 
 import asyncio
 import tempfile
@@ -48,9 +49,6 @@ async def last_cursor(destination: Destination, order: ExportOrder) -> ExportCur
     return None
 
 
-# A small export as one file, to be downloaded at once. Larger ones are for a schedule or the command line.
-
-
 MOST_CUSTOMERS = 5_000
 MOST_EVENTS = 20_000
 
@@ -73,9 +71,6 @@ async def download(
         path = Path(folder) / project_id / manifest.id / file.name
         content = await asyncio.to_thread(path.read_bytes)
     return f"{wanted}-{manifest.id}.{format}", content
-
-
-# Runs the exports that are due. In the clock role; any number of processes may, and each export is run by one.
 
 
 LEASE: Ms = 2 * MINUTE

@@ -94,9 +94,6 @@ def grants_of(catalog: Catalog) -> str:
     return sha256(json.encode((granted, former))).hexdigest()[:32]
 
 
-# The files of one export. Rows go into parts of a bounded size; a part goes to the destination when it is full.
-
-
 @dataclass(frozen=True, slots=True)
 class PartLimits:
     rows: int = 1_000_000
@@ -112,6 +109,8 @@ class _Part:
 
 @dataclass(slots=True)
 class Files:
+    """The files of one export. Rows go into parts of a bounded size; a part goes to the destination when it is full."""
+
     upload: Upload
     format: Format
     limits: PartLimits
@@ -175,9 +174,6 @@ class Files:
                 digest = file_digest(file, "sha256").hexdigest()
             size = path.stat().st_size
         return ExportFile(name=part.name, what=what, rows=part.rows, bytes=size, sha256=digest)
-
-
-# Runs one export: reads customers and events in batches, and writes their rows to a destination.
 
 
 WHAT = ("events", "transactions", "customers", "entitlements")

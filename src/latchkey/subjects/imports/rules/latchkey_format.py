@@ -1,4 +1,8 @@
-"""Latchkey's own import format: the columns of its export, for transactions and for customers."""
+"""Latchkey's own import format: the columns of its export, for transactions and for customers.
+
+Also the vendor's Customer List export: customers who may never have bought anything. Purchases come from the
+transaction export; what this one says of them is ignored.
+"""
 
 import re
 from collections.abc import Mapping
@@ -180,10 +184,6 @@ def _balances(cells: Mapping[str, Any]) -> dict[str, int]:
     if not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 2**53 for one in found.values()):
         raise RowError("balances is not a JSON object of whole numbers.")
     return {code: amount for code, amount in found.items() if amount}
-
-
-# The vendor's Customer List export: customers who may never have bought anything. Purchases come from the transaction
-# export; what this one says of them is ignored.
 
 
 NEEDED = frozenset({"app_user_id", "first_seen_at", "last_seen_at"})

@@ -145,9 +145,6 @@ def _cause(row: TransactionRow, before: TransactionRow | None) -> Cause:
     return Cause.RENEWAL if recovered or resumed else first
 
 
-# Everything that the rows of a file tell of one customer, and what it makes of the customer here.
-
-
 # A purchase's store and its id there.
 PurchaseKey = tuple[str, str]
 

@@ -123,9 +123,6 @@ class CustomerRow(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
         return tuple(dict.fromkeys((*first, *self.aliases, self.app_user_id)))
 
 
-# Subscriptions of Stripe that a file knows only by their item (`si_…`), beside what Stripe has told already.
-
-
 def is_known_by_another_id(customer: Customer, seen: Subscription | Purchase) -> bool:
     """Whether Stripe has told of this subscription by its own id: one of its periods begins when a known one begins.
     Stripe's invoices tell more than the file, so nothing is lost."""

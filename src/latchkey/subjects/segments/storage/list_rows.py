@@ -1,4 +1,4 @@
-"""A page of a customer list, and how many customers it has."""
+"""A page of a customer list, how many customers it has, and saved filters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,9 +113,6 @@ def _entry(row: Record) -> ListEntry:
 
 def facets_in(row: Record) -> Facets:
     return convert(dict(row), Facets)
-
-
-# Saved filters of customer lists.
 
 
 _LIST_SEGMENTS = query("list_segments")

@@ -1,4 +1,4 @@
-"""A customer of a batch, and how far a roller has counted the customers of a project by their keys."""
+"""The facets of customers: how far they have followed the feeds and keys of projects, the next batch, and writing."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -57,9 +57,6 @@ class CountRange(NamedTuple):
     project_id: str
     counted: int
     until: int
-
-
-# How far the facets of projects have processed their feeds, the next batch, and writing the facets.
 
 
 _START = query("start_facets")

@@ -1,4 +1,4 @@
-"""A page of the customers that a filter matches, and how many there are."""
+"""The customers that a filter matches: a page, the count, columns, the whole list as CSV, and the filter in words."""
 
 import asyncio
 import csv
@@ -133,9 +133,6 @@ def _place(cursor: str | None) -> ListCursor | None:
     return ListCursor(*values)
 
 
-# The filter of a list in words, for pages and for the preview of a grant.
-
-
 STATUSES: dict[CustomerStatus, str] = {
     CustomerStatus.ACTIVE: "Active",
     CustomerStatus.TRIAL: "Trial",
@@ -191,9 +188,6 @@ def _seen(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
         if until is not None:
             said = f"before {until}" if until.days is None else f"more than {counted(until.days, 'day')} ago"
             yield f"{title} {said}", before
-
-
-# What a list of customers can show of each: pages, CSV and the API choose from these columns.
 
 
 class ValueKind(StrEnum):
@@ -265,9 +259,6 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
 
 def needs_customer(names: Iterable[str]) -> bool:
     return any(COLUMNS[name].whole for name in names)
-
-
-# A whole list of customers as CSV, a piece at a time: memory stays the same however long the list is.
 
 
 # Customers per piece: other requests are served between two.

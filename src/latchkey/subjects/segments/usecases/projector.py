@@ -99,9 +99,6 @@ def _marked(counted: int, seen: VisibleTransactions, now: Ms) -> CountProgress:
     )
 
 
-# The facets behind a project's feed: what a batch writes for lists.
-
-
 log = structlog.get_logger()
 
 
@@ -192,9 +189,6 @@ async def _facets(customers: Iterable[StoredCustomer]) -> defaultdict[str, dict[
     return facets
 
 
-# Rebuilds a project's customer lists from the stored customers.
-
-
 # Between two looks. The last customers are safe to read some seconds after they came.
 _WAIT: Ms = SECOND // 2
 
@@ -216,9 +210,6 @@ async def rebuild_now(
         if counted >= last[0].key:
             return
         await asyncio.sleep(_WAIT / SECOND)
-
-
-# The roller: follows each project's feed and keeps its customer lists up to date.
 
 
 # Projects per transaction.
@@ -258,7 +249,7 @@ def pause_after(took: float) -> float:
 
 
 class Roller:
-    """Decides when to roll."""
+    """Follows each project's feed and keeps its customer lists up to date: decides when to roll."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
