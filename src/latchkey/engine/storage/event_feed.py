@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.events.customer_event import EventDelivery
@@ -108,6 +109,5 @@ async def deliveries(
     rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
     by_event: dict[str, list[EventDelivery]] = defaultdict(list)
     for row in rows:
-        about = dict(row)
-        by_event[about.pop("event_id")].append(EventDelivery(**about))
+        by_event[row["event_id"]].append(item_of(EventDelivery, row))
     return by_event

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection
+from latchkey.database.rows import fetch_all, fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
@@ -84,42 +85,41 @@ async def page(
     connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
     """Oldest first, including revoked ones; optionally of one kind or app."""
-    found = [_key(row) for row in await connection.fetch(_PAGE, project_id, after, limit, kind, app_id, None)]
+    found = await fetch_all(connection, ApiKey, _PAGE, project_id, after, limit, kind, app_id, None)
     uses = await uses_of(connection, [key.id for key in found])
     return [replace(key, last_used_at=uses.get(key.id)) for key in found]
 
 
 async def load(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
-    return _found(await connection.fetchrow(_PAGE, project_id, None, 1, None, None, key_id))
+    return await fetch_one(connection, ApiKey, _PAGE, project_id, None, 1, None, None, key_id)
 
 
 async def find(connection: Connection, hash: bytes) -> ApiKey | None:
     """The key with this hash, unless it was revoked."""
-    return _found(await connection.fetchrow(_FIND, hash))
+    return await fetch_one(connection, ApiKey, _FIND, hash)
 
 
 async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
     """Revoking twice keeps the first time. None: there is no such key."""
-    return await _with_use(connection, _found(await connection.fetchrow(_REVOKE, project_id, key_id, now)))
+    return await _with_use(connection, await fetch_one(connection, ApiKey, _REVOKE, project_id, key_id, now))
 
 
 async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
     """The key, which nobody else can change until the transaction ends."""
-    return _found(await connection.fetchrow(_LOCK, project_id, key_id))
+    return await fetch_one(connection, ApiKey, _LOCK, project_id, key_id)
 
 
 async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
     """Writes the key's name, rate limit, expiry and networks."""
     networks = list(key.allowed_networks) or None
-    row = await connection.fetchrow(
-        _SET_RULES, key.project_id, key.id, key.name, key.rate_limit, key.expires_at, networks
-    )
-    return await _with_use(connection, _found(row))
+    rules = key.name, key.rate_limit, key.expires_at, networks
+    changed = await fetch_one(connection, ApiKey, _SET_RULES, key.project_id, key.id, *rules)
+    return await _with_use(connection, changed)
 
 
 async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
     """Keys of all projects, the first to expire first."""
-    return [_key(row) for row in await connection.fetch(_ABOUT_TO_EXPIRE, now, until, limit)]
+    return await fetch_all(connection, ApiKey, _ABOUT_TO_EXPIRE, now, until, limit)
 
 
 class RuledKey(NamedTuple):
@@ -146,12 +146,3 @@ async def former_store(connection: Connection, key_hash: bytes) -> str | None:
 
 async def _with_use(connection: Connection, key: ApiKey | None) -> ApiKey | None:
     return replace(key, last_used_at=(await uses_of(connection, [key.id])).get(key.id)) if key is not None else None
-
-
-def _found(row: Record | None) -> ApiKey | None:
-    return None if row is None else _key(row)
-
-
-def _key(row: Record) -> ApiKey:
-    lists = {"scopes": tuple(row["scopes"]), "allowed_networks": tuple(row["allowed_networks"] or ())}
-    return ApiKey(**{**row, **lists})

@@ -24,7 +24,7 @@ select store from former_public_keys where hash = $1;
 
 -- part: key_columns
 id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoked_at, plaintext,
-    expires_at, allowed_networks, shape
+    expires_at, coalesce(allowed_networks, '{}') as allowed_networks, shape
 
 -- name: create_key
 -- a new API key: its hash and a hint; of a public one the key itself, too

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from msgspec import convert
-
 from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -117,4 +116,4 @@ def _hash(handle: str) -> bytes:
 
 
 def _handle(row: Record) -> Handle:
-    return convert(dict(row), Handle)
+    return item_of(Handle, row)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.audit.rules import AuditEntry, Outcome
@@ -81,15 +82,4 @@ async def load(connection: Connection, project_id: str, position: int) -> AuditE
 
 
 def _entry(row: Record) -> AuditEntry:
-    return AuditEntry(
-        position=row["position"],
-        project_id=row["project_id"],
-        at=row["at"],
-        account_id=row["account_id"],
-        actor=row["actor"],
-        action=row["action"],
-        subject=row["subject"],
-        outcome=row["outcome"],
-        detail=msgspec.json.decode(row["detail"]),
-        address=row["address"],
-    )
+    return item_of(AuditEntry, row, detail=msgspec.json.decode(row["detail"]))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec import json
 
 from latchkey.database.pool import Connection
+from latchkey.database.rows import fetch_all
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, Rates
@@ -92,9 +93,8 @@ async def save_reading(connection: Connection, now: Ms, source: str, problem: st
 
 
 async def reading(connection: Connection) -> RatesReading:
-    row = await connection.fetchrow(_READING)
-    assert row is not None, "the migration writes the only row"
-    return RatesReading(row["read_at"], row["source"], row["problem"])
+    [found] = await fetch_all(connection, RatesReading, _READING)
+    return found
 
 
 async def list_rates(connection: Connection, currency: str | None, until: int, limit: int) -> list[StoredRate]:
@@ -106,8 +106,7 @@ async def list_rates(connection: Connection, currency: str | None, until: int, l
 
 
 async def coverage(connection: Connection) -> list[Coverage]:
-    rows = await connection.fetch(_CURRENCIES)
-    return [Coverage(row["currency"], row["rates"], row["first"], row["last"]) for row in rows]
+    return await fetch_all(connection, Coverage, _CURRENCIES)
 
 
 class KnownRates:
@@ -150,8 +149,7 @@ async def note(connection: Connection, missing: Collection[RateKey], now: Ms) ->
 
 async def list_missing(connection: Connection, project_id: str | None, since: int) -> list[MissingRates]:
     """By currency, for payments since a day; of all projects if None is given."""
-    rows = await connection.fetch(_LIST_MISSING, project_id, since)
-    return [MissingRates(row["currency"], row["days"], row["last"]) for row in rows]
+    return await fetch_all(connection, MissingRates, _LIST_MISSING, project_id, since)
 
 
 _SAVE = query("save_fees")
