@@ -31,10 +31,11 @@ from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.storage import lanes as parts
 from latchkey.subjects.webhooks.storage import lanes as recording
-from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.usecases.registry import Registry
 
 FEW = 50_000
 ROUNDS = 15
@@ -220,8 +221,8 @@ class _Opening:
         self._database = database = Database(url, min_size=1, max_size=1, statement_timeout_ms=0)
         await database.open()
         await ensure_demo(database, real_now(), secret_key=None, public_key=None)
-        hooks = Webhooks(database, Sealer(self._ground.secret))
-        hook = await hooks.create(PROJECT_ID, Setup(url="https://93.184.216.34/", name="big"), real_now())
+        hooks = Registry(database, Sealer(self._ground.secret))
+        hook = await hooks.add(PROJECT_ID, Setup(url="https://93.184.216.34/", name="big"), real_now())
         numbers = [block * PARTS_OF_EVENTS + n for block in range(partitions) for n in range(parts_each)]
         for number in numbers[1:]:
             await parts.open_part(database, number, real_now())

@@ -22,10 +22,11 @@ from latchkey.engine.changes import Changes
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery import metrics
+from latchkey.subjects.webhooks.delivery.queue import results
 from latchkey.subjects.webhooks.delivery.role import run_delivery
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.subjects.webhooks.rules import Setup, Webhook
 from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.usecases.registry import Registry
 
 DELIVERIES = 20_000
 ROUNDS = 9
@@ -57,17 +58,17 @@ async def throughput(ground: Ground) -> list[Row]:
 async def _ours(ground: Ground, webhook: Webhook) -> float:
     """The worker is started and has its client before the time begins, like the ceiling."""
     pool = ground.database.pool
-    webhooks = Webhooks(ground.database, Sealer(KEY))
+    webhooks = Registry(ground.database, Sealer(KEY))
     await pool.execute("truncate lanes, deliveries, attempts")
     before = _recorded(webhook)
     await fill(ground, webhook, 1)
     stop = asyncio.Event()
     running = asyncio.create_task(run_delivery(ground.database, settings(ground), stop))
     await _until_recorded(webhook, before + 1)
-    await webhooks.pause(ground.project_id, webhook.id, real_now())
+    await webhooks.change(ground.project_id, webhook.id, real_now(), enabled=False)
     await fill(ground, webhook, DELIVERIES, first=2)
     began = time.perf_counter()
-    await webhooks.resume(ground.project_id, webhook.id)
+    await webhooks.change(ground.project_id, webhook.id, real_now(), enabled=True)
     await _until_recorded(webhook, before + 1 + DELIVERIES)
     took = time.perf_counter() - began
     stop.set()
@@ -86,7 +87,7 @@ async def _until_recorded(webhook: Webhook, wanted: float) -> None:
 def _recorded(webhook: Webhook) -> float:
     """How many deliveries of the webhook this process has recorded so far."""
     wanted = {"webhook": webhook.id, "outcome": "delivered"}
-    samples = [sample for family in metrics.ATTEMPTS.collect() for sample in family.samples]
+    samples = [sample for family in results.ATTEMPTS.collect() for sample in family.samples]
     return sum(one.value for one in samples if one.labels == wanted and one.name.endswith("_total"))
 
 
@@ -190,7 +191,7 @@ async def hook(ground: Ground, url: str, **more: int) -> Webhook:
     setup = Setup(
         name="bench", url=url, authorization="Bearer secret", in_flight_limit=more.get("in_flight_limit", 100)
     )
-    return await Webhooks(ground.database, Sealer(KEY)).create(ground.project_id, setup, real_now())
+    return await Registry(ground.database, Sealer(KEY)).add(ground.project_id, setup, real_now())
 
 
 async def fill(ground: Ground, webhook: Webhook, count: int, first: int = 1) -> None:

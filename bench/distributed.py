@@ -30,9 +30,10 @@ from latchkey.now import real_now
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.citus.cluster import HOW_TO_RUN, cluster, is_named
 
 ROUNDS = 25
@@ -168,7 +169,7 @@ async def _side(ground: Ground, name: str, url: str, *, spread: bool = False) ->
         await ensure_demo(database, now, secret_key=None, public_key=None)
         key = await create_secret_key(database, PROJECT_ID, "bench", now, rate_limit=NO_LIMIT)
         setup = Setup(name="bench", url="https://localhost:1/", authorization="Bearer x", in_flight_limit=400)
-        webhook = await Webhooks(database, Sealer(ground.secret)).create(PROJECT_ID, setup, now)
+        webhook = await Registry(database, Sealer(ground.secret)).add(PROJECT_ID, setup, now)
         batches: list[int] = []
         changes = Changes(database, real_now, measure=batches.append)
         reader = Reader(database, Catalogs())

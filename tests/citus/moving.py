@@ -27,8 +27,9 @@ from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.role import run_delivery
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.patience import until
 
 SECRET = bytes(range(32))
@@ -146,7 +147,7 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
             await create_project(database, project, real_now(), project_id=project)
             await add_catalog(database, project, real_now())
             setup = Setup(name="receiver", url=f"https://127.0.0.1:{port}/{project}", authorization="Bearer x")
-            await Webhooks(database, Sealer(SECRET)).create(project, setup, real_now())
+            await Registry(database, Sealer(SECRET)).add(project, setup, real_now())
         settings = Settings(
             database_url=url,
             secret_key=SECRET,

@@ -17,7 +17,7 @@ from latchkey.database.pool import Database, connect
 from latchkey.process.migration import run as run_migrations
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from latchkey.subjects.segments.usecases import projector as lists
-from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.citus.moving import SHARDS
 from tests.citus.test_distributing import feed, live
 from tests.http.client import NOW

@@ -11,7 +11,7 @@ from latchkey.database.errors import DatabaseBusyError
 from latchkey.database.migrate import Migration, migrations
 from latchkey.database.pool import Database, connect
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME
 from tests.http.client import NOW

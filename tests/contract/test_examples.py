@@ -23,11 +23,11 @@ from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.subjects.purchase_intake.rules import NewEntry
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from latchkey.subjects.request_log import storage as request_log
-from latchkey.subjects.webhooks.delivery import webhook
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
 from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import sample
 from latchkey.wire.event import Envelope
 from latchkey.wire.headers import TEST_EVENT
@@ -80,7 +80,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     urls = itertools.count(1)
     monkeypatch.setattr("secrets.token_urlsafe", lambda size: f"ExampleOfAUrlThatNobodyGuesses{next(urls):02}")
     monkeypatch.setattr("secrets.choice", lambda choices: choices[next(letters) * 7 // 5 % len(choices)])
-    for module in ("test_store.api", "currencies.api", "webhooks.usecases.trial_send"):
+    for module in ("test_store.api", "currencies.api", "webhooks.usecases.samples"):
         monkeypatch.setattr(f"latchkey.subjects.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
     monkeypatch.setattr("latchkey.subjects.segments.usecases.segments.uuid4", lambda: UUID(int=7 << 96))
@@ -88,7 +88,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)
     monkeypatch.setattr("latchkey.engine.unit_of_work.uuid4", lambda: UUID(int=next(records)))
-    monkeypatch.setattr(webhook, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
+    monkeypatch.setattr(registry, "new_secret", lambda: "whsec_ZXhhbXBsZSBzZWNyZXQgb2YgMjQgYg==")
     async with opened(database) as shop:
         await settle_uses(shop)
         # Request ids would use the counter too; a fixed one keeps the other ids stable.

@@ -37,7 +37,8 @@ from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.api_keys.usecases import create_public_key, create_secret_key
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_app, create_project
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
@@ -134,7 +135,7 @@ async def converge(
             authorization=f"Bearer {SECRET}",
             retry_seconds=(1,) * 60,
         )
-        webhook = await Webhooks(database, Sealer(SECRET_KEY)).create(PROJECT, setup, real_now())
+        webhook = await Registry(database, Sealer(SECRET_KEY)).add(PROJECT, setup, real_now())
 
         service = {
             "LATCHKEY_DATABASE_URL": database_url,

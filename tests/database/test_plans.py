@@ -8,7 +8,7 @@ import pytest
 
 from latchkey.database.pool import Database
 from latchkey.database.sql import query
-from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.database.plans import conditions, plan_of
 
 pytestmark = pytest.mark.one_server("it reads plans, which are those of the functions on the nodes there")

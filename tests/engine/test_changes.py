@@ -20,7 +20,7 @@ from latchkey.engine.unit_of_work import newcomer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store.usecases import act
-from latchkey.subjects.webhooks.storage import partition_rows as parts
+from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.engine.fixtures import Core
 
 

@@ -15,7 +15,8 @@ from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.demo.usecases.project import PROJECT_ID
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.crash.books import audit
 from tests.databases import drained
 from tests.failover.cluster import Pair
@@ -129,7 +130,7 @@ async def staged(
         async with Database(pair.primary.url()) as database:
             demo = await open_shop(database)
             setup = Setup(name="shop", url=receiver.url("/"), retry_seconds=(1,) * 30)
-            await Webhooks(database, Sealer(SECRET_KEY)).create(PROJECT_ID, setup, 0)
+            await Registry(database, Sealer(SECRET_KEY)).add(PROJECT_ID, setup, 0)
         await pair.synchronise()
         service = await asyncio.to_thread(Service, folder, pair.url, certs.authority)
         scene = Scene(folder, certs, pair, receiver, service)

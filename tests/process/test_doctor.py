@@ -19,7 +19,8 @@ from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.demo.usecases.project import ensure_demo
 from latchkey.subjects.deployment import storage as looking
 from latchkey.subjects.deployment.rules import ListsReport, PartitionReport, Table
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.cli.running import latchkey, typed
 from tests.subjects.deployment.test_rules import QUIET
 
@@ -149,7 +150,7 @@ async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_r
     async with Database(database_url, max_size=2) as database:
         await ensure_demo(database, real_now(), secret_key=None, public_key=None)
         setup = Setup(name="Billing", url="https://example.com/hook")
-        await Webhooks(database, Sealer(b"a" * 32)).create("proj_demo", setup, real_now())
+        await Registry(database, Sealer(b"a" * 32)).add("proj_demo", setup, real_now())
     right, wrong = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
     environment = {"LATCHKEY_DATABASE_URL": database_url, "LATCHKEY_PORT": "0", "LATCHKEY_BEHIND_PROXY": "true"}
     told = await asyncio.to_thread(typed, "doctor", "--data", tmp_path, LATCHKEY_SECRET_KEY=right, **environment)

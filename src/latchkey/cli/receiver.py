@@ -26,7 +26,7 @@ from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.runtime.bridge_script import is_this_machine
-from latchkey.subjects.webhooks.delivery.sending import failure
+from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listen, tls
 
 # A little less than the 60 seconds that the service waits, so that it gets our 502 with the reason.
@@ -105,7 +105,7 @@ class Forwarder:
         return ReceiverReply(response.status, back, response.body, _since(began))
 
     def _unanswered(self, error: Exception, took_ms: int) -> ReceiverReply:
-        reason = failure.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")
+        reason = resolver.in_words(error, took_ms, self._patience_ms).replace("the receiver", "the app")
         words = f"{self._url}: {reason}"
         return ReceiverReply(
             502, (("content-type", "text/plain; charset=utf-8"),), f"{words}\n".encode(), took_ms, words

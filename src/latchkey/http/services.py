@@ -37,7 +37,6 @@ from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Re
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
 from latchkey.subjects.request_log.usecases import Idempotency
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.delivery.webhook import Webhooks
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 
@@ -167,7 +166,7 @@ def assemble(
         presence=Presence(database, dropped=metrics.visit_dropped),
         second_factors=SecondFactors(database, Sealer(settings.secret_key)),
         mail=mail_of(database, settings),
-        webhooks=Registry(database, Webhooks(database, Sealer(settings.secret_key)), allowed),
+        webhooks=Registry(database, Sealer(settings.secret_key), allowed),
         sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
         stores=stores,
         inbox=NotificationInbox(stores),

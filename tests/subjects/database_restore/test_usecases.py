@@ -18,7 +18,8 @@ from latchkey.settings import Settings
 from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, RestoreOptions, after_restore
 from latchkey.subjects.deployment.storage import events_since, largest_feeds
 from latchkey.subjects.webhooks.delivery.role import run_delivery
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.subjects.webhooks.rules import Setup, Webhook
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.engine.fixtures import NOON, Core
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY
 
@@ -28,7 +29,7 @@ ELSEWHERE = DatabaseIdentity("1", 2, 3)
 @pytest.fixture
 async def webhook(core: Core) -> Webhook:
     setup = Setup(name="receiver", url="https://receiver.example/")
-    return await Webhooks(core.database, Sealer(SECRET_KEY)).create(core.project_id, setup, NOON)
+    return await Registry(core.database, Sealer(SECRET_KEY)).add(core.project_id, setup, NOON)
 
 
 async def restored(database: Database) -> None:

@@ -27,8 +27,9 @@ from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.convergence.processes import Killable
 from tests.databases import drained
 from tests.patience import PATIENCE
@@ -96,14 +97,14 @@ class World:
             await create_project(database, "Shop", real_now(), project_id=PROJECT)
             await add_catalog(database, PROJECT, real_now())
             key = await create_secret_key(database, PROJECT, "shop", real_now(), rate_limit=NO_LIMIT)
-            webhooks = Webhooks(database, Sealer(SECRET_KEY))
+            webhooks = Registry(database, Sealer(SECRET_KEY))
             to_consumer = Setup(
                 name="consumer", url=f"{consumer}/webhooks/billing", authorization=f"Bearer {SECRET}",
                 retry_seconds=(1,) * 60,
             )  # fmt: skip
-            signing = (await webhooks.create(PROJECT, to_consumer, real_now())).secret
+            signing = (await webhooks.add(PROJECT, to_consumer, real_now())).secret
             to_receiver = Setup(name="receiver", url=f"https://localhost:{port}/")
-            self.webhook = await webhooks.create(PROJECT, to_receiver, real_now())
+            self.webhook = await webhooks.add(PROJECT, to_receiver, real_now())
         self.consumer = {
             "LATCHKEY_CONSUMER_SERVICE_URL": self.api,
             "LATCHKEY_CONSUMER_SERVICE_CA": str(self.certs.authority),

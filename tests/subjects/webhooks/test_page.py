@@ -191,7 +191,7 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
     now = site.clock.now
     async with site.database.transaction() as connection:
         keys = {row["id"]: row["key"] for row in await connection.fetch("select id, key from webhooks")}
-        await health.save(
+        await health.save_health(
             connection,
             {
                 keys[given_up]: WebhookHealth(99, None, now - 6 * DAY, now - 5 * DAY, now),

@@ -4,7 +4,8 @@ from typing import Any
 
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
-from latchkey.subjects.webhooks.delivery.webhook import Webhook, Webhooks
+from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.http.client import DAY, NOW
 from tests.http.doings import did
 from tests.http.management import refused, walk
@@ -97,9 +98,7 @@ async def test_a_replay_goes_on_where_it_was_when_its_process_died(post: Post, m
 
 
 async def webhook_of(post: Post, id: str) -> Webhook:
-    found = await Webhooks(post.database, Sealer(SECRET_KEY)).load(post.project_id, id)
-    assert found is not None
-    return found
+    return (await Registry(post.database, Sealer(SECRET_KEY)).load(post.project_id, id)).webhook
 
 
 async def test_what_has_failed_and_waits_for_a_retry_counts_as_failed_and_is_replayed_at_once(post: Post) -> None:

@@ -25,7 +25,6 @@ from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key, find_key
-from latchkey.subjects.webhooks.delivery.webhook import Webhooks
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 MODULE = "latchkey.process.up.consumer_server"
@@ -75,7 +74,7 @@ class DemoConsumer:
         if known is None or known.project_id != project_id:
             issued = await create_secret_key(database, project_id, NAME, now, scopes={"read"})
             kept.api_key = issued.plaintext
-        registry = Registry(database, Webhooks(database, Sealer(settings.secret_key)), settings.webhook_allow_networks)
+        registry = Registry(database, Sealer(settings.secret_key), settings.webhook_allow_networks)
         setup = {
             "name": NAME,
             "url": self.base_url + WEBHOOK_PATH,

@@ -21,9 +21,15 @@ from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.catalog import rates
 from latchkey.engine.storage.catalog.rates import Coverage, RatesReading, StoredRate
 from latchkey.http_client import HttpClient, HttpError
-from latchkey.subjects.webhooks.delivery.sending import failure
-from latchkey.subjects.webhooks.delivery.sending.failure import parsed
-from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
+from latchkey.subjects.webhooks.delivery.sending.resolver import (
+    Lookup,
+    NameNotFound,
+    Resolver,
+    in_words,
+    of_status,
+    parsed,
+    system_lookup,
+)
 
 MOST = 500
 # The stores, with their names for people.
@@ -166,12 +172,12 @@ class RateSource:
         except (NotAllowed, NameNotFound) as error:
             raise SourceUnreadable(f"{shown(url)}: {str(error).replace(url, 'it')}") from None
         except (HttpError, TimeoutError, OSError) as error:
-            words = failure.in_words(error, 0, round(self._timeout * 1000))
+            words = in_words(error, 0, round(self._timeout * 1000))
             raise SourceUnreadable(f"{shown(url)}: {words}.") from None
         finally:
             resolver.close()
         if response.status != 200:
-            words = failure.of_status(response.status, response.header("location"))
+            words = of_status(response.status, response.header("location"))
             raise SourceUnreadable(f"{shown(url)}: {words}.")
         if len(response.body) > LARGEST:
             raise SourceUnreadable(f"{shown(url)} has more than {LARGEST // 1024**2} MB.")

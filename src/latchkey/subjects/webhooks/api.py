@@ -20,7 +20,7 @@ from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
-from latchkey.subjects.webhooks.usecases.trial_send import send_test
+from latchkey.subjects.webhooks.usecases.samples import send_test
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
@@ -273,12 +273,8 @@ class NewReplay(Body):
 @audited("delivery.resent")
 async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
     """Send it again, at once, whatever its status. Event id and body stay the same."""
-    # Raises the error that says whether the webhook or the delivery is missing.
-    await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
-    if not await requeue_runs.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now()):
-        raise delivery_log.missing_delivery(webhook_id, delivery_id)
-    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
-    return reply(render.detail(webhook_id, found), 202)
+    sent = await delivery_log.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now())
+    return reply(render.detail(webhook_id, sent), 202)
 
 
 @router_deliveries.post("/replay", responses=shows(wire.Replay, 202), status_code=202)
@@ -297,8 +293,6 @@ async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, ne
         event_types=tuple(dict.fromkeys(new.event_types)),
         now=services.now(),
     )
-    if started is None:
-        raise delivery_log.missing_webhook(webhook_id)
     return reply(render.replay(started), 202)
 
 

@@ -21,11 +21,9 @@ from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.delivery.webhook import Webhooks
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.registry import Registry
-from latchkey.subjects.webhooks.usecases.samples import TYPES
-from latchkey.subjects.webhooks.usecases.trial_send import send_test
+from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
 app = typer.Typer(no_args_is_help=True, help="Create, change, pause and test webhooks; list and resend deliveries.")
 
@@ -61,7 +59,7 @@ async def webhook_desk(
             allowed = (*LOOPBACK, *allowed)
             authority = DataFolder(data).tls / "authority.pem"
             extra_ca = extra_ca or (authority if authority.exists() else None)
-        webhooks = Registry(at.database, Webhooks(at.database, Sealer(key)), allowed)
+        webhooks = Registry(at.database, Sealer(key), allowed)
         try:
             yield extended(WebhookDesk, at, webhooks=webhooks, extra_ca=extra_ca)
         except UnsealableError:
@@ -277,16 +275,10 @@ async def resend(
             started = await requeue_runs.start_replay(
                 at.database, at.project_id, webhook, since_ms=since, until_ms=None, status="failed", now=now
             )
-            if started is None:
-                raise delivery_log.missing_webhook(webhook)
         at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
-        # Raises the error that says whether the webhook or the delivery is missing.
-        await delivery_log.load_delivery(at.database, at.project_id, webhook, delivery)
-        if not await requeue_runs.resend(at.database, at.project_id, webhook, delivery, now):
-            raise delivery_log.missing_delivery(webhook, delivery)
-    sent = await delivery_log.load_delivery(at.database, at.project_id, webhook, delivery)
+        sent = await delivery_log.resend(at.database, at.project_id, webhook, delivery, now)
     at.done(render.detail(webhook, sent), f"The delivery {output.plain(delivery)} is queued again.")
 
 

@@ -8,11 +8,11 @@ from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay
 from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
-from latchkey.subjects.webhooks.usecases.trial_send import Tried
+from latchkey.subjects.webhooks.usecases.samples import Tried
 
 
 def webhook(shown: WebhookSummary, *, with_secret: bool = False) -> wire.Webhook:
-    one, setup, health = shown.webhook, shown.webhook.setup, shown.webhook.health
+    one, setup, health = shown.webhook, shown.webhook, shown.webhook.health
     paused = health.paused_at is not None or not setup.enabled
     state: Literal["ok", "failing", "paused"] = "ok"
     if paused:
@@ -81,7 +81,7 @@ def replay(one: Replay) -> wire.Replay:
     return wire.Replay(
         id=one.id,
         webhook_id=one.webhook_id,
-        state="stopped" if one.stopped_at is not None else "running" if one.finished_at is None else "finished",
+        state=one.state,
         since_ms=one.since_ms,
         until_ms=one.until_ms,
         status=one.status,

@@ -1,10 +1,17 @@
-"""Webhooks: health, circuit breaker and pause, leases, operational events, and the rows of the delivery log."""
+"""Webhooks: settings, health, circuit breaker and pause, leases, operational events, rows of the delivery log."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import NotFound
+from latchkey.domain.retry import SCHEDULE
+
+SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
+# Default of `in_flight_limit`: deliveries under way at once, over all workers.
+IN_FLIGHT = 100
 
 # This many failures in a row open the circuit.
 FAILURES_TO_OPEN = 10
@@ -33,9 +40,62 @@ class WebhookHealth:
 HEALTHY = WebhookHealth()
 
 
+def missing_webhook(id: str) -> NotFound:
+    return NotFound(f"There is no webhook {id!r} in this project.", param="webhook_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The settings of a webhook."""
+
+    name: str
+    url: str
+    # None: production and sandbox.
+    environment: str | None = None
+    # Empty: all types.
+    event_types: tuple[str, ...] = ()
+    app_id: str | None = None
+    retry_seconds: tuple[int, ...] = SCHEDULE
+    in_flight_limit: int = IN_FLIGHT
+    enabled: bool = True
+    dialect: str = Dialect.LATCHKEY
+    # The whole value of the header, such as "Bearer ..."; None: no such header is sent.
+    authorization: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(Setup):
+    id: str
+    key: int = 0
+    project_id: str = ""
+    # Incremented by every change; a worker with an older version loads the webhook again.
+    version: int = 1
+    health: WebhookHealth = HEALTHY
+    secret: str = field(repr=False)
+    previous_secret: str | None = field(default=None, repr=False)
+    previous_secret_until: Ms | None = None
+    created_at: Ms = 0
+    updated_at: Ms = 0
+
+    def secrets_at(self, now: Ms) -> tuple[str, ...]:
+        """The secrets that sign now: the current one, and for a while after a rotation the previous one too."""
+        if self.previous_secret is None or self.previous_secret_until is None or self.previous_secret_until <= now:
+            return (self.secret,)
+        return self.secret, self.previous_secret
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCounts:
+    """Counts of a webhook's deliveries."""
+
+    waiting: int = 0
+    failed: int = 0
+    last_success_at: Ms | None = None
+
+
 def after_success(health: WebhookHealth) -> tuple[WebhookHealth, Announcement | None]:
-    told = Announcement.RECOVERED if health.announced_at is not None else None
-    return WebhookHealth(paused_at=health.paused_at), told
+    recovered = Announcement.RECOVERED if health.announced_at is not None else None
+    return WebhookHealth(paused_at=health.paused_at), recovered
 
 
 def after_failures(health: WebhookHealth, count: int, now: Ms) -> tuple[WebhookHealth, Announcement | None]:
@@ -134,7 +194,7 @@ Which = Literal["failed", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartedReplay:
+class Replay:
     id: str
     webhook_id: str
     since_ms: Ms
@@ -151,37 +211,30 @@ class StartedReplay:
     hurried: int
     finished_at: Ms | None
     stopped_at: Ms | None
+    # The outcomes of what it has queued. A list of replays leaves them at 0.
+    delivered: int = 0
+    failed: int = 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay(StartedReplay):
-    # The outcomes of what it has queued.
-    delivered: int
-    failed: int
+    @property
+    def state(self) -> Literal["running", "finished", "stopped"]:
+        return "stopped" if self.stopped_at is not None else "running" if self.finished_at is None else "finished"
 
 
 @dataclass(frozen=True, slots=True)
 class OperationalEvent:
-    id: str
     project_id: str
-    type: str
+    id: str
+    # Empty for an event about an export.
     webhook_id: str
+    type: str
     at: Ms
     # JSON.
     body: bytes
-    delivered_at: Ms | None
-    error: str | None
+    # How often it was sent to the operations URL, and with which outcome.
+    attempts: int = 0
+    delivered_at: Ms | None = None
+    error: str | None = None
 
 
 # `failing` is what has failed for good, or has failed and waits for a retry.
 Chosen = Literal["waiting", "delivered", "failed", "failing"]
-
-
-@dataclass(frozen=True, slots=True)
-class NewOperationalEvent:
-    id: str
-    project_id: str
-    webhook_id: str
-    type: str
-    at: Ms
-    body: bytes

@@ -28,7 +28,8 @@ from latchkey.database.pool import Database, connect
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.databases import drained
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
@@ -87,7 +88,7 @@ async def _run(
         await add_catalog(database, "proj_shop", 0)
         for path in PATHS:
             setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
-            await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+            await Registry(database, Sealer(SECRET_KEY)).add("proj_shop", setup, 0)
 
     makers: list[Callable[[], Process]] = [
         lambda: Worker(folder, url, certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="1000"),

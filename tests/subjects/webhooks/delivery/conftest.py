@@ -16,7 +16,8 @@ from latchkey.engine.changes import Changes
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, Webhooks
+from latchkey.subjects.webhooks.rules import Setup, Webhook
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.wire.event import Event
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker
@@ -31,7 +32,7 @@ class Yard:
         self.folder = folder
         self.certs = certs
         self.database = database
-        self.webhooks = Webhooks(database, Sealer(SECRET_KEY))
+        self.webhooks = Registry(database, Sealer(SECRET_KEY))
         self.changes = Changes(database, now_ms)
         self._numbers = itertools.count(1)
         self._processes = contextlib.ExitStack()
@@ -56,7 +57,7 @@ class Yard:
 
     async def hook(self, url: str, **setup: Any) -> Webhook:
         made = {"name": url, "retry_seconds": QUICK, "authorization": "Bearer open sesame", **setup}
-        return await self.webhooks.create(PROJECT, Setup(url=url, **made), now_ms())
+        return await self.webhooks.add(PROJECT, Setup(url=url, **made), now_ms())
 
     async def buy(self, user: str, times: int = 1) -> list[Event]:
         """One purchase is two events: what was bought, and the coins."""

@@ -14,7 +14,8 @@ from latchkey.database.pool import Database, connect
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhooks
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.databases import drained
 from tests.patience import PATIENCE, until
 from tests.subjects.webhooks.delivery import certificates
@@ -199,7 +200,7 @@ async def test_a_database_restarted_under_load_loses_nothing(
                 await add_catalog(database, "proj_shop", 0)
                 for path in PATHS:
                     setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
-                    await Webhooks(database, Sealer(SECRET_KEY)).create("proj_shop", setup, 0)
+                    await Registry(database, Sealer(SECRET_KEY)).add("proj_shop", setup, 0)
             with Worker(folder, server.url(), certs.authority, LATCHKEY_WEBHOOK_TIMEOUT_MS="5000") as worker:
                 with Writer(folder, server.url(), 100, seed=5) as writer:
                     before = await _until_arrived(receiver, 30)

@@ -11,9 +11,9 @@ from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
-from latchkey.subjects.webhooks.delivery.queue.retention import prune
+from latchkey.subjects.webhooks.delivery.role import prune
 from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
-from latchkey.subjects.webhooks.delivery.webhook import Webhook
+from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
 from latchkey.subjects.webhooks.storage.lanes import Claim, DeliveryOutcome
@@ -143,7 +143,7 @@ async def test_an_event_committed_while_the_one_before_is_recorded_is_not_strand
 
 
 async def test_the_limit_of_a_webhook_holds_over_all_workers(line: Line) -> None:
-    await line.yard.webhooks.update(PROJECT, line.webhook.id, line.now, in_flight_limit=3)
+    await line.yard.webhooks.change(PROJECT, line.webhook.id, line.now, in_flight_limit=3)
     for number in range(8):
         await line.yard.buy(f"user{number}")
     taken = await asyncio.gather(*(line.claim(2) for _ in range(6)))
@@ -163,8 +163,7 @@ async def test_a_correction_of_a_failing_webhook_is_probed_at_once(
     await line.record(await line.claim(10), 500)
     line.now += 1_000
     assert await line.claim() == []
-    updated = await line.yard.webhooks.update(PROJECT, line.webhook.id, line.now, **change)
-    assert updated is not None
+    updated = await line.yard.webhooks.change(PROJECT, line.webhook.id, line.now, **change)
     assert updated.health.failures == 10
     assert len(await line.claim()) == probes
     assert await line.claim() == []
@@ -239,4 +238,4 @@ async def test_a_webhook_gets_the_event_of_a_merge_unless_it_was_left_out(line: 
         "select webhook_key from deliveries where event_type = 'SUBSCRIBER_ALIAS'"
     )
     assert [row["webhook_key"] for row in rows] == [line.webhook.key]
-    assert without.setup.event_types == chosen
+    assert without.event_types == chosen

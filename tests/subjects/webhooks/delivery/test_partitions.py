@@ -11,9 +11,9 @@ from latchkey.database.pool import Database, connect
 from latchkey.domain import partitions as rules
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import resend, start_replay, work_off
-from latchkey.subjects.webhooks.delivery.queue.retention import prune, turn_over
-from latchkey.subjects.webhooks.storage import partition_rows as parts
-from latchkey.subjects.webhooks.storage import requeue_rows as requeue
+from latchkey.subjects.webhooks.delivery.role import prune, turn_over
+from latchkey.subjects.webhooks.storage import delivery_rows as requeue
+from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.patience import until
 from tests.subjects.webhooks.delivery.conftest import PROJECT, Yard
 from tests.subjects.webhooks.delivery.test_order import Line
@@ -174,9 +174,7 @@ async def test_two_who_resend_the_same_old_delivery_at_once_both_succeed(past: P
     line, event_id = past.line, past.told[0].id
     pool = past.database.pool
     async with past.database.transaction() as connection:
-        place = await requeue.find(connection, PROJECT, line.webhook.id, event_id)
-        assert place is not None
-        await requeue.resend(connection, place, line.now)
+        await requeue.resend(connection, PROJECT, line.webhook.id, event_id, line.now)
         other = asyncio.create_task(resend(past.database, PROJECT, line.webhook.id, event_id, line.now))
         blocked = "select count(*) from pg_locks where not granted"
         await until(lambda: pool.fetchval(blocked))
@@ -212,8 +210,8 @@ async def test_a_table_in_use_is_dropped_later_and_nobody_waits_long(
     past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts, "LOCK_TIMEOUT_MS", 20)
-    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.queue.retention._TRIES", 2)
-    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.queue.retention._PAUSE_SECONDS_PARTS", 0)
+    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.role._TRIES", 2)
+    monkeypatch.setattr("latchkey.subjects.webhooks.delivery.role._BUSY_SECONDS", 0)
     async with past.database.transaction() as reader:
         await reader.execute("select from deliveries where partition = 1")
         await turn_over(past.database, past.now, MONTH)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.webhooks.delivery.queue import worker as queue_worker
-from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
+from latchkey.subjects.webhooks.delivery.queue.dispatcher import Agenda, Capacity
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from tests.patience import PATIENCE, until

@@ -21,9 +21,9 @@ from latchkey.settings import Settings
 from latchkey.subjects.webhooks.delivery.sending.reply import Reply
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook, new_secret
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
-from latchkey.subjects.webhooks.rules import HEALTHY
+from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.usecases.registry import new_secret
 from latchkey.wire.headers import TEST_EVENT
 from tests.patience import PATIENCE
 from tests.subjects.webhooks.delivery.certificates import Certificates
@@ -53,9 +53,15 @@ class Here:
         )
 
     def webhook(self, url: str = "", previous: str | None = None) -> Webhook:
-        setup = Setup(name="x", url=url or f"https://localhost:{self.port}/", authorization="Bearer open sesame")
-        until = now_ms() + 60_000 if previous else None
-        return Webhook(1, "p", "wh_1", 1, setup, HEALTHY, new_secret(), previous, until, 0, 0)
+        return Webhook(
+            id="wh_1",
+            name="x",
+            url=url or f"https://localhost:{self.port}/",
+            authorization="Bearer open sesame",
+            secret=new_secret(),
+            previous_secret=previous,
+            previous_secret_until=now_ms() + 60_000 if previous else None,
+        )
 
 
 @pytest.fixture
@@ -83,8 +89,7 @@ async def test_every_authority_of_a_bundle_is_trusted(here: Here, tmp_path: Path
 @pytest.mark.parametrize("authorization", [None, "Bearer open sesame"])
 @pytest.mark.parametrize("is_test", [False, True])
 async def test_the_log_shows_the_headers_that_were_sent(here: Here, authorization: str | None, is_test: bool) -> None:
-    webhook = here.webhook()
-    webhook = replace(webhook, setup=replace(webhook.setup, authorization=authorization))
+    webhook = replace(here.webhook(), authorization=authorization)
     id = 'ev_"1"'
     answer = await here.sender().send(webhook, id, BODY, is_test=is_test)
     shown = {name.lower(): value for name, value in json.decode(answer.request_headers).items()}
@@ -252,8 +257,7 @@ async def test_http2_is_spoken_where_it_is_offered(certs: Certificates) -> None:
         server = Listener(application, listening, Settings(tls_cert=certs.good[0], tls_key=certs.good[1]))
         serving = asyncio.create_task(server.serve())
         sender = Sender(now_ms, timeout_ms=60_000, allowed=LOOPBACK, extra_ca=certs.authority)
-        setup = Setup(name="x", url=f"https://localhost:{port}/")
-        webhook = Webhook(1, "p", "wh_1", 1, setup, HEALTHY, new_secret(), None, None, 0, 0)
+        webhook = Webhook(id="wh_1", name="x", url=f"https://localhost:{port}/", secret=new_secret())
         answers = [await sender.send(webhook, "ev_1", b"{}") for _ in range(3)]
         await sender.close()
         server.stop()

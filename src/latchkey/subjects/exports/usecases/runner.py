@@ -24,7 +24,7 @@ from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
 from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, Manifest
-from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
+from latchkey.subjects.webhooks.rules import OperationalEvent
 from latchkey.subjects.webhooks.usecases.delivery_log import announce
 
 _DECODER = json.Decoder(Manifest)
@@ -222,4 +222,4 @@ def _event(export: Export, type: str, now: Ms, error: str | None) -> Operational
         "destination": export.destination,
         "error": error,
     }
-    return OperationalEvent(id, export.project_id, "", type, now, json.encode(body))
+    return OperationalEvent(export.project_id, id, "", type, now, json.encode(body))

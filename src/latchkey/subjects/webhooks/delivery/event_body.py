@@ -90,7 +90,7 @@ def _purchase(event: Event) -> dict[str, Any]:
         "country_code": _or_null(event.country_code),
         "offer_code": _or_null(event.offer_code),
         "presented_offering_id": _or_null(event.presented_offering_id),
-        # Counted from 1 there, from 0 in our own form.
+        # ReplayCount from 1 there, from 0 in our own form.
         "renewal_number": None if number is UNSET else number + 1,
     }
 

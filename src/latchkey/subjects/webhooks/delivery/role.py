@@ -1,31 +1,34 @@
-"""The delivery role of a process: the worker, its LISTEN connection, and periodic tasks beside it."""
+"""The delivery role of a process: the worker, its LISTEN connection, and periodic tasks beside it: replays, operational
+events, new and old partitions."""
 
 import asyncio
 import base64
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from latchkey.database import database_identity
-from latchkey.database.errors import RestoredError
+from latchkey.database.errors import DatabaseBusyError, RestoredError, StatementRefusedError
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.database.transient_errors import translated_errors
+from latchkey.domain.instants import Ms
+from latchkey.domain.partitions import deleted_before, newest, next_part, to_drop
 from latchkey.engine.storage import event_feed
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.subjects.webhooks.delivery import webhook_health
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.queue.retention import prune, turn_over
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.delivery.webhook import SECRET_PREFIX, Webhook
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
-from latchkey.subjects.webhooks.storage import partition_rows
+from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
+from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 
 log = structlog.get_logger()
 
@@ -103,7 +106,7 @@ def operations_secret(secret_key: bytes) -> str:
 
 async def _replay(database: Database, new: asyncio.Event) -> None:
     async def work_off_all() -> None:
-        if await requeue_runs.some_unfinished(database):
+        if await delivery_rows.some_unfinished(database):
             # New events come first: a pause after each batch of a replay.
             while await requeue_runs.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
                 await asyncio.sleep(0.02)
@@ -120,7 +123,7 @@ async def _replay(database: Database, new: asyncio.Event) -> None:
 
 async def _prune(database: Database, settings: Settings) -> None:
     # A clock that runs ahead must not delete what is still to be kept.
-    now = min(real_now(), await partition_rows.database_time(database))
+    now = min(real_now(), await lanes.database_time(database))
     kept_ms = settings.attempts_kept_days * _DAY_MS
     await turn_over(database, now, kept_ms)
     await prune(database, now, kept_ms)
@@ -136,3 +139,77 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         await retry_through_outages(work)
         await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+
+
+log = structlog.get_logger()
+
+# Each try makes others wait for at most a tenth of a second.
+_TRIES = 20
+_BUSY_SECONDS = 0.5
+
+
+async def turn_over(database: Database, now: Ms, kept_ms: int) -> None:
+    """What cannot be done now, because the tables are in use, is done at the next call. If the database's user may not
+    create tables, the current part goes on, and old deliveries are deleted one by one."""
+    known = await lanes.known(database)
+    current = newest(known)
+    number = next_part(current, await lanes.sizes(database, current.number), now, kept_ms)
+    try:
+        if number is not None:
+            await lanes.open_part(database, number, now)
+            log.info("part opened", part=number)
+        for part in to_drop(known, now, kept_ms):
+            if await lanes.settle(database, part, now - kept_ms):
+                await _drop(database, part, now)
+                log.info("part dropped", part=part)
+    except DatabaseBusyError:
+        log.info("parts are busy", again="at the next turn")
+    except StatementRefusedError as error:
+        # The database's user must own the tables (docs/retention.md).
+        log.warning("parts refused", reason=str(error))
+
+
+async def _drop(database: Database, part: int, now: Ms) -> None:
+    for _ in range(_TRIES - 1):
+        try:
+            await lanes.drop(database, part, now)
+        except DatabaseBusyError:
+            await asyncio.sleep(_BUSY_SECONDS)
+        else:
+            return
+    await lanes.drop(database, part, now)
+
+
+# Deletes old deliveries one by one. Failed deliveries, and all events, are kept.
+
+
+# Small batches with a pause between them, so that deliveries are not slowed down.
+_BATCH = 500
+_PAUSE_SECONDS = 0.05
+
+
+async def prune(database: Database, now: Ms, kept_ms: int) -> int:
+    """Delete deliveries that succeeded longer ago than they are kept, and everything of deleted webhooks; returns how
+    many."""
+    removed = 0
+    known = await lanes.known(database)
+    limits = [(one.number, deleted_before(one.number, known, now, kept_ms)) for one in known]
+    for key, deleted in await lanes.prunable_webhooks(database):
+        if deleted:
+            await _in_batches(partial(lanes.remove_lanes, database, key, _BATCH))
+            removed += await _in_batches(partial(lanes.remove_deliveries, database, key, _BATCH))
+            await lanes.forget_webhook(database, key)
+        else:
+            for part, before in limits:
+                removed += await _in_batches(partial(lanes.remove_delivered, database, key, part, before, _BATCH))
+    return removed
+
+
+async def _in_batches(remove: Callable[[], Awaitable[int]]) -> int:
+    removed = 0
+    while True:
+        found = await remove()
+        removed += found
+        if found < _BATCH:
+            return removed
+        await asyncio.sleep(_PAUSE_SECONDS)

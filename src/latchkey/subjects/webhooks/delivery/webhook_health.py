@@ -15,19 +15,18 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE, Retry, after_failure
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.delivery.webhook import Setup, Webhook
 from latchkey.subjects.webhooks.rules import (
-    HEALTHY,
     Announcement,
+    OperationalEvent,
+    Webhook,
     WebhookHealth,
     after_failures,
     after_success,
     lease_ms,
 )
-from latchkey.subjects.webhooks.rules import NewOperationalEvent as OperationalEvent
-from latchkey.subjects.webhooks.storage import lanes, webhook_rows
+from latchkey.subjects.webhooks.storage import webhook_rows
 from latchkey.subjects.webhooks.storage.lanes import Recorded
-from latchkey.subjects.webhooks.storage.webhook_rows import Patient
+from latchkey.subjects.webhooks.storage.webhook_rows import LockedHealth
 
 
 async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, WebhookHealth]:
@@ -53,45 +52,45 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
     changed: dict[int, WebhookHealth] = {}
     circuits: dict[int, WebhookHealth] = {}
     async with transaction(database) as connection:
-        for patient in await webhook_rows.lock_health(connection, concerned):
-            before = patient.health
+        for locked in await webhook_rows.lock_health(connection, concerned):
+            before = locked.health
             # Failures count as consecutive while nothing succeeds: one success in the batch closes the circuit.
-            if patient.key in succeeded:
+            if locked.key in succeeded:
                 after, announcement = after_success(before)
             else:
-                after, announcement = after_failures(before, failed[patient.key], now)
+                after, announcement = after_failures(before, failed[locked.key], now)
             if announcement is not None:
-                await lanes.announce(connection, _event(patient, announcement, after, now))
+                await webhook_rows.announce(connection, _event(locked, announcement, after, now))
             if after != before:
-                changed[patient.key] = after
+                changed[locked.key] = after
                 if after.open_until != before.open_until:
-                    circuits[patient.key] = after
+                    circuits[locked.key] = after
         if changed:
-            await webhook_rows.save(connection, changed)
+            await webhook_rows.save_health(connection, changed)
     return circuits
 
 
-def _event(patient: Patient, announcement: Announcement, after: WebhookHealth, now: Ms) -> OperationalEvent:
-    id, before = f"op_{uuid4().hex}", patient.health
+def _event(locked: LockedHealth, announcement: Announcement, after: WebhookHealth, now: Ms) -> OperationalEvent:
+    id, before = f"op_{uuid4().hex}", locked.health
     body = {
         "object": "operational_event",
         "id": id,
         "type": str(announcement),
         "at": now,
-        "project_id": patient.project_id,
-        "webhook_id": patient.webhook_id,
-        "url": patient.url,
+        "project_id": locked.project_id,
+        "webhook_id": locked.id,
+        "url": locked.url,
         "failing_since": after.failing_since if after.failing_since is not None else before.failing_since,
         "consecutive_failures": after.failures or before.failures,
     }
-    return OperationalEvent(id, patient.project_id, patient.webhook_id, str(announcement), now, json.encode(body))
+    return OperationalEvent(locked.project_id, id, locked.id, str(announcement), now, json.encode(body))
 
 
 # Sends operational events (a webhook fails, is paused, has recovered) to the operator's own URL.
 
 
 def operations_webhook(url: str, secret: str) -> Webhook:
-    return Webhook(0, "", "operations", 1, Setup(name="operations", url=url), HEALTHY, secret, None, None, 0, 0)
+    return Webhook(id="operations", name="operations", url=url, secret=secret)
 
 
 async def tell(
@@ -99,19 +98,19 @@ async def tell(
 ) -> int:
     """Send the operational events that are due; returns how many there were."""
     # The lease covers all twenty events of a claim, sent one after the other.
-    due = await lanes.claim_announcement(database, now, now + lease_ms(timeout_ms) * 20)
-    for one in due:
-        answer = await sender.send(to, one.id, one.body)
+    due = await webhook_rows.claim_announcements(database, now, now + lease_ms(timeout_ms) * 20)
+    for event in due:
+        answer = await sender.send(to, event.id, event.body)
         ended = answer.at + answer.took_ms
         next_at = None
         if not answer.delivered:
             decision = after_failure(
-                SCHEDULE, tries=one.attempts + 1, first_at=one.at, now=ended, chance=chance(),
+                SCHEDULE, tries=event.attempts + 1, first_at=event.at, now=ended, chance=chance(),
                 retry_after_ms=answer.retry_after_ms,
             )  # fmt: skip
             next_at = decision.at if isinstance(decision, Retry) else None
         delivered_at = ended if answer.delivered else None
-        await lanes.record_announcement(database, one, next_at=next_at, delivered_at=delivered_at, error=answer.error)
+        await webhook_rows.record_announcement(database, event, next_at, delivered_at, answer.error)
     return len(due)
 
 

@@ -93,8 +93,7 @@ async def show_delivery(visit: Visit) -> Response:
 @pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
 async def resend(visit: Visit) -> Response:
     webhook, event_id = await load_webhook(visit), visit.param("event_id")
-    if not await requeue_runs.resend(visit.database, visit.project_id, webhook.id, event_id, visit.now):
-        raise delivery_log.missing_delivery(webhook.id, event_id)
+    await delivery_log.resend(visit.database, visit.project_id, webhook.id, event_id, visit.now)
     words = "It is being sent again." if webhook.enabled else "It will be sent as soon as the webhook is resumed."
     return await visit.to(visit.path("webhooks", webhook.id, "deliveries", event_id), words)
 
@@ -194,8 +193,6 @@ async def start(visit: Visit) -> Response:
         event_types=tuple(dict.fromkeys(types)),
         now=visit.now,
     )
-    if started is None:
-        raise delivery_log.missing_webhook(webhook.id)
     visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since, until_ms=started.until_ms)
     return await visit.to(visit.path("webhooks", webhook.id, "replays", started.id))
 

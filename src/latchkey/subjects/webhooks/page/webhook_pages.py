@@ -20,13 +20,12 @@ from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.webhook import IN_FLIGHT, Setup
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
+from latchkey.subjects.webhooks.rules import IN_FLIGHT, Setup
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
-from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, recent_replays, troubles_of
+from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, troubles_of
 from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
-from latchkey.subjects.webhooks.usecases.samples import TYPES
-from latchkey.subjects.webhooks.usecases.trial_send import Tried, send_test
+from latchkey.subjects.webhooks.usecases.samples import TYPES, Tried, send_test
 
 pages = Pages()
 
@@ -46,15 +45,14 @@ async def show_new(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     visit.audit("a new webhook")
     made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
-    setup = made.webhook.setup
-    visit.audit(made.webhook.id, name=setup.name, url=setup.url)
+    visit.audit(made.webhook.id, name=made.webhook.name, url=made.webhook.url)
     return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.webhook.secret, rotated=False)
 
 
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit) -> Response:
     shown = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
-    return await _form(visit, _values(shown.webhook.setup), shown)
+    return await _form(visit, _values(shown.webhook), shown)
 
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
@@ -235,7 +233,7 @@ async def send_waiting(visit: Visit) -> Response:
     webhook = (await _load(visit)).webhook
     customers = await requeue_runs.send_waiting(visit.database, visit.project_id, webhook.key, visit.now)
     visit.audit(customers=customers)
-    words = "Everything that waits is sent now." if webhook.setup.enabled else "It is sent when the webhook is resumed."
+    words = "Everything that waits is sent now." if webhook.enabled else "It is sent when the webhook is resumed."
     return await visit.to(_here(visit), words if customers else "Nothing waits for a retry.")
 
 
@@ -255,7 +253,7 @@ async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     shown = await _load(visit)
     await visit.services.webhooks.delete(visit.project_id, shown.webhook.id, visit.now)
-    visit.audit(name=shown.webhook.setup.name, url=shown.webhook.setup.url)
+    visit.audit(name=shown.webhook.name, url=shown.webhook.url)
     return await visit.to(visit.path("webhooks"), "The webhook is deleted. Nothing more is sent to it.")
 
 
@@ -293,7 +291,7 @@ async def _page(visit: Visit, shown: WebhookSummary, tried: Tried | None = None)
         deliveries=log.deliveries[:LISTED],
         customer_at=partial(address, visit),
         announced=announced,
-        replays=await recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
+        replays=await requeue_runs.recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
         # The format of a datetime-local field.
         since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
         purchase="" if log.deliveries else await first_purchase(visit),

@@ -137,7 +137,7 @@ select exists (select from replays where finished_at is null);
 -- name: take_replay
 -- the oldest unfinished replay that no worker has locked
 select r.id, r.project_id, r.webhook_key, r.since_ms, r.until_ms, r.status, r.event_types, r.position, r.last_position,
-    w.environment, w.event_types as wanted_types, w.app_id, w.dialect, w.deleted_at
+    w.environment, w.event_types as webhook_event_types, w.app_id, w.dialect, w.deleted_at is not null as webhook_deleted
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.finished_at is null

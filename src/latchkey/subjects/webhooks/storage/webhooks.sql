@@ -94,7 +94,7 @@ set next_at = $2
 where ctid = any(array(
     select e.ctid from operational_events e where e.next_at <= $1 order by e.next_at limit 20 for update skip locked
 ))
-returning project_id, id, at, attempts, body;
+returning *;
 
 -- name: record_announcement
 -- record the outcome of sending an operational event
@@ -163,7 +163,7 @@ furthest as (
     order by created_at, customer_id, sequence
     limit case when (select count(*) from examined) = $9 then 1 else 0 end
 )
-select false as is_mark, d.*, e.body ->> 'app_user_id' as app_user_id
+select false as is_mark, d.*, coalesce(e.body ->> 'app_user_id', '') as app_user_id
 from chosen d
 {event_of_delivery}
 union all
@@ -172,7 +172,7 @@ order by is_mark, created_at desc, customer_id desc, sequence desc;
 
 -- name: deliveries_of_customer
 -- one customer's deliveries to a webhook, newest first, including those of merged customers
-select d.*, e.body ->> 'app_user_id' as app_user_id
+select d.*, coalesce(e.body ->> 'app_user_id', '') as app_user_id
 from deliveries d
 {event_of_delivery}
 where d.project_id = $1 and d.customer_id = any({customer_and_absorbed}) and d.webhook_key = $9
@@ -184,7 +184,7 @@ limit $8;
 
 -- name: load_delivery
 -- one delivery with its event, and when it is tried next if it is the first in its lane
-select d.*, e.body ->> 'app_user_id' as app_user_id, e.body,
+select d.*, coalesce(e.body ->> 'app_user_id', '') as app_user_id, e.body,
     case when d.status = 'waiting' then (
         select l.next_at from lanes l
         where l.project_id = d.project_id and l.customer_id = d.customer_id and l.webhook_key = d.webhook_key
@@ -249,8 +249,7 @@ limit 1;
 
 -- name: page_of_operational_events
 -- operational events about webhooks, newest first
-select id, project_id, type, webhook_id, at, body, delivered_at, error
-from operational_events
+select * from operational_events
 where project_id = $1 and (at, id) < ($2::bigint, $3::text) and ($4::text is null or webhook_id = $4)
 order by at desc, id desc
 limit $5;

@@ -7,18 +7,18 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import state
+from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import (
     Chosen,
     Delivery,
     Detail,
-    NewOperationalEvent,
     OperationalEvent,
-    StartedReplay,
     StatusRange,
+    missing_webhook,
     paused_by_itself,
 )
-from latchkey.subjects.webhooks.storage import lanes, log_rows, requeue_rows, webhook_rows
-from latchkey.subjects.webhooks.storage.log_rows import DeliveryCursor, FailedAttempt
+from latchkey.subjects.webhooks.storage import delivery_rows, webhook_rows
+from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
@@ -57,7 +57,7 @@ async def page_of_deliveries(
             before = min(before, DeliveryCursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
-            found = await log_rows.page(
+            found = await delivery_rows.page(
                 connection,
                 key,
                 before,
@@ -72,7 +72,7 @@ async def page_of_deliveries(
             customer = await state.key_of(connection, project_id, chosen.customer_id)
             if customer is None:
                 raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
-            found = await log_rows.page_of_customer(
+            found = await delivery_rows.page_of_customer(
                 connection,
                 project_id,
                 customer,
@@ -92,28 +92,33 @@ async def page_of_deliveries(
 async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
-        detail = await log_rows.load(connection, project_id, key, event_id)
+        detail = await delivery_rows.load(connection, project_id, key, event_id)
     if detail is None:
-        raise missing_delivery(webhook_id, event_id)
+        raise _missing(webhook_id, event_id)
     return detail
+
+
+async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> Detail:
+    """Send it again, at once."""
+    # Raises the error that says whether the webhook or the delivery is missing.
+    await load_delivery(database, project_id, webhook_id, event_id)
+    if not await requeue_runs.resend(database, project_id, webhook_id, event_id, now):
+        raise _missing(webhook_id, event_id)
+    return await load_delivery(database, project_id, webhook_id, event_id)
 
 
 async def last_failed_attempt(database: Database, project_id: str, webhook_id: str) -> FailedAttempt | None:
     """Why a webhook fails: its newest failed attempt."""
     async with database.acquire() as connection:
-        return await log_rows.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
+        return await delivery_rows.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
 
 
-def missing_delivery(webhook_id: str, event_id: str) -> NotFound:
+def _missing(webhook_id: str, event_id: str) -> NotFound:
     return NotFound(f"Webhook {webhook_id!r} has no delivery {event_id!r}.", param="delivery_id")
 
 
-def missing_webhook(webhook_id: str) -> NotFound:
-    return NotFound(f"There is no webhook {webhook_id!r} in this project.", param="webhook_id")
-
-
 async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
-    key = await log_rows.webhook_key(connection, project_id, webhook_id)
+    key = await delivery_rows.webhook_key(connection, project_id, webhook_id)
     if key is None:
         raise missing_webhook(webhook_id)
     return key
@@ -121,8 +126,8 @@ async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> 
 
 async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> DeliveryCursor:
     if after is None:
-        return log_rows.END
-    place = await log_rows.place_of(connection, project_id, key, after)
+        return delivery_rows.END
+    place = await delivery_rows.place_of(connection, project_id, key, after)
     if place is None:
         raise NotFound(f"There is no delivery {after!r} to start after.", param="starting_after")
     return place
@@ -142,12 +147,6 @@ async def page_of_operational_events(
         return await webhook_rows.operational_events(connection, project_id, before, webhook_id, limit)
 
 
-async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
-    """Newest first."""
-    async with database.acquire() as connection:
-        return await requeue_rows.recent(connection, project_id, webhook_id, limit)
-
-
 # The most that a page shows; the list of webhooks shows all.
 MOST = 20
 
@@ -163,21 +162,12 @@ class FailingWebhook:
 
 async def troubles_of(database: Database, project_id: str) -> list[FailingWebhook]:
     """Excludes webhooks paused by hand."""
-    async with database.acquire() as connection:
-        troubled = await webhook_rows.troubled(connection, project_id, MOST)
     return [
-        FailingWebhook(one.id, one.name, since, one.health.paused_at)
-        for one in troubled
-        if (since := one.health.failing_since) is not None
-        and (one.health.paused_at is None or paused_by_itself(one.health))
-    ]
+        FailingWebhook(id, name, health.failing_since, health.paused_at)
+        for id, name, health in await webhook_rows.healths(database, project_id)
+        if health.failing_since is not None and (health.paused_at is None or paused_by_itself(health))
+    ][:MOST]
 
 
-async def announce(connection: Connection, event: NewOperationalEvent) -> None:
-    """To the webhooks that want operational events."""
-    await lanes.announce(connection, event)
-
-
-async def has_delivered(connection: Connection, project_id: str) -> bool:
-    """Whether a webhook of the project has received one of its newest events."""
-    return await webhook_rows.has_delivered(connection, project_id)
+announce = webhook_rows.announce
+has_delivered = webhook_rows.has_delivered

@@ -1,20 +1,36 @@
-"""Creating and changing webhooks: checked before anything is stored, shown with counts of their deliveries."""
+"""Creating and changing webhooks: checked before anything is stored, shown with counts of their deliveries. Secrets are
+encrypted before they are stored, and shown only when they are created."""
 
+import base64
+import os
+import secrets
+import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any
 
 from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
+from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import load_app
-from latchkey.subjects.webhooks.delivery.webhook import IN_FLIGHT, Setup, Webhook, Webhooks
-from latchkey.subjects.webhooks.storage import webhook_rows
-from latchkey.subjects.webhooks.storage.webhook_rows import DeliveryCounts
+from latchkey.subjects.webhooks.rules import (
+    IN_FLIGHT,
+    SECRET_PREFIX,
+    DeliveryCounts,
+    Setup,
+    Webhook,
+    WebhookHealth,
+    corrected,
+    missing_webhook,
+    resumed,
+)
+from latchkey.subjects.webhooks.storage import lanes, webhook_rows
 
 LONGEST_URL = 2048
 LONGEST_HEADER = 4096
@@ -24,6 +40,7 @@ LONGEST_WAIT_SECONDS = 7 * 24 * 3600
 LARGEST_IN_FLIGHT = 1000
 OVERLAP_SECONDS = 24 * 3600
 LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
+_LETTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,58 +54,79 @@ class Registry:
     """A project's webhooks, and the rules for them."""
 
     database: Database
-    webhooks: Webhooks
+    sealer: Sealer
     # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
         """A new webhook. The caller shows its secret once, from this result."""
         setup = Setup(**await self._checked(project_id, given))
-        if setup.enabled:
-            return WebhookSummary(await self.webhooks.create(project_id, setup, now), DeliveryCounts())
-        # Created disabled and paused before it is enabled: it collects events and sends none.
-        made = await self.webhooks.create(project_id, setup, now)
-        await self.webhooks.pause(project_id, made.id, now)
-        collecting = await self.webhooks.update(project_id, made.id, now, enabled=True)
-        return WebhookSummary(_found(collecting, made.id), DeliveryCounts())
+        return WebhookSummary(await self.add(project_id, setup, now), DeliveryCounts())
+
+    async def add(self, project_id: str, setup: Setup, now: Ms) -> Webhook:
+        """One that is not enabled is paused: it collects events and sends none."""
+        id = "wh_" + "".join(secrets.choice(_LETTERS) for _ in range(16))
+        added = project_id, id, replace(setup, enabled=True), new_secret(), now
+        async with transaction(self.database) as connection:
+            webhook = await webhook_rows.create(connection, self.sealer, *added)
+            if not setup.enabled:
+                webhook = replace(webhook, health=WebhookHealth(paused_at=now))
+                await webhook_rows.save_health(connection, {webhook.key: webhook.health})
+        return webhook
 
     async def load(self, project_id: str, id: str) -> WebhookSummary:
-        webhook = _found(await self.webhooks.load(project_id, id), id)
-        return WebhookSummary(webhook, (await self._vitals([webhook]))[webhook.key])
+        return await self._counted(_found(await webhook_rows.load(self.database, self.sealer, project_id, id), id))
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[WebhookSummary]:
         """Oldest first."""
+        if after is not None and not await webhook_rows.was_made(self.database, project_id, after):
+            raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
+        found = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
         async with self.database.acquire() as connection:
-            if after is not None and not await webhook_rows.was_made(connection, project_id, after):
-                raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
-        found = await self.webhooks.page(project_id, after, limit)
-        delivery_counts = await self._vitals(found)
-        return [WebhookSummary(one, delivery_counts[one.key]) for one in found]
+            counts = await webhook_rows.delivery_counts(connection, [webhook.key for webhook in found])
+        return [WebhookSummary(webhook, counts[webhook.key]) for webhook in found]
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
-        """Changes what is given. Pausing comes before every other change and resuming after it, so that nothing is sent
-        while only a part is changed."""
-        before = _found(await self.webhooks.load(project_id, id), id)
-        changes = await self._checked(project_id, given)
+        """Changes what is given."""
+        _found(await webhook_rows.load(self.database, self.sealer, project_id, id), id)
+        return await self._counted(await self.change(project_id, id, now, **await self._checked(project_id, given)))
+
+    async def change(self, project_id: str, id: str, now: Ms, **changes: Any) -> Webhook:
+        """Changes these settings. `enabled` pauses and resumes: a paused webhook collects events."""
         enabled = changes.pop("enabled", None)
-        if enabled is False:
-            await self.webhooks.pause(project_id, id, now)
-        elif enabled:
-            changes["enabled"] = True
-        await self.webhooks.update(project_id, id, now, **changes)
-        # Resuming resets the failure count. A client that sends every field each time must not do that by accident.
-        if enabled and before.health.paused_at is not None:
-            await self.webhooks.resume(project_id, id)
-        return await self.load(project_id, id)
+        async with transaction(self.database) as connection:
+            before = _found(await webhook_rows.lock(connection, self.sealer, project_id, id), id)
+            after = await webhook_rows.update(connection, self.sealer, replace(before, **changes), now)
+            health = before.health
+            if (after.url, after.authorization) != (before.url, before.authorization):
+                health = corrected(health, now)
+            if enabled is False:
+                health = replace(health, paused_at=health.paused_at or now)
+            # Resuming resets the failure count. A client that sends every field each time must not do that by accident.
+            elif enabled and before.health.paused_at is not None:
+                health = resumed(health)
+            if health != before.health:
+                await webhook_rows.save_health(connection, {before.key: health})
+            await lanes.wake(connection, before.key)
+        return replace(after, health=health)
 
     async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> WebhookSummary:
         """A new secret, shown once from this result. The old secret signs too until the overlap ends."""
-        rotated = _found(await self.webhooks.rotate_secret(project_id, id, overlap_seconds * 1000, now), id)
-        return WebhookSummary(rotated, (await self._vitals([rotated]))[rotated.key])
+        until = now + overlap_seconds * 1000
+        async with transaction(self.database) as connection:
+            _found(await webhook_rows.lock(connection, self.sealer, project_id, id), id)
+            rotated = await webhook_rows.rotate_secret(
+                connection, self.sealer, project_id, id, new_secret(), until, now
+            )
+        return await self._counted(rotated)
 
     async def delete(self, project_id: str, id: str, now: Ms) -> None:
-        if not await self.webhooks.delete(project_id, id, now):
-            raise _missing(id)
+        if not await webhook_rows.delete(self.database, project_id, id, now):
+            raise missing_webhook(id)
+
+    async def _counted(self, webhook: Webhook) -> WebhookSummary:
+        async with self.database.acquire() as connection:
+            return WebhookSummary(webhook, (await webhook_rows.delivery_counts(connection, [webhook.key]))[webhook.key])
 
     async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of `Setup` from the fields of the API."""
@@ -109,12 +147,6 @@ class Registry:
         if fields.get("app_id") is not None:
             await load_app(self.database, project_id, fields["app_id"])
         return fields
-
-    async def _vitals(self, webhooks: Sequence[Webhook]) -> dict[int, DeliveryCounts]:
-        if not webhooks:
-            return {}
-        async with self.database.acquire() as connection:
-            return await webhook_rows.delivery_counts(connection, [one.key for one in webhooks])
 
 
 def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
@@ -165,11 +197,11 @@ def checked_authorization(value: str | None) -> str | None:
     return value
 
 
+def new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(os.urandom(24)).decode()
+
+
 def _found(webhook: Webhook | None, id: str) -> Webhook:
     if webhook is None:
-        raise _missing(id)
+        raise missing_webhook(id)
     return webhook
-
-
-def _missing(id: str) -> NotFound:
-    return NotFound(f"There is no webhook {id!r} in this project.", param="webhook_id")

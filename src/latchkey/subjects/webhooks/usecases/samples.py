@@ -1,14 +1,13 @@
-"""One realistic event of every type, produced by the real rules from short scenarios in the test store.
-
-Pure. Used for test events and for the examples in the documentation.
-"""
+"""One realistic event of every type, produced by the real rules from short scenarios in the test store; and testing a
+webhook with one. Also used for the examples in the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from uuid import uuid4
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, json, structs
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
@@ -28,6 +27,10 @@ from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine import render as engine_render
 from latchkey.engine.due_transitions import steps
+from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.wire.event import Event
 
 PROJECT_ID = "proj_sample"
@@ -289,3 +292,32 @@ _LIVES: Mapping[EventType, Callable[[SampleCustomer, Ms], None]] = {
     EventType.EXPERIMENT_ENROLLMENT: _enrolled,
     EventType.SUBSCRIBER_ALIAS: _joined,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    webhook: Webhook
+    event_id: str
+    event_type: str
+    body: bytes
+    answer: AttemptResult
+
+    @property
+    def request_headers(self) -> dict[str, str]:
+        """As they may be shown."""
+        return json.decode(self.answer.request_headers, type=dict[str, str])
+
+
+async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
+    """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
+    Environment and app of the event match the webhook's filters."""
+    production = webhook.environment == "production"
+    event = event_for_test(
+        type,
+        now,
+        str(uuid4()),
+        environment=Environment.PRODUCTION if production else Environment.SANDBOX,
+        app_id=webhook.app_id,
+    )
+    body = body_of(json.encode(event), webhook.dialect)
+    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body, is_test=True))

@@ -7,10 +7,9 @@ from latchkey.database.errors import MovedError
 from latchkey.database.pool import Connection, Database
 from latchkey.database.transient_errors import transaction
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.delivery.webhook import Webhook
-from latchkey.subjects.webhooks.rules import Replay, Which
-from latchkey.subjects.webhooks.storage import lanes, requeue_rows
-from latchkey.subjects.webhooks.storage.requeue_rows import ReplayOrder, TakenReplay
+from latchkey.subjects.webhooks.rules import Replay, Webhook, Which, missing_webhook
+from latchkey.subjects.webhooks.storage import delivery_rows, lanes
+from latchkey.subjects.webhooks.storage.delivery_rows import TakenReplay
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
@@ -37,12 +36,10 @@ async def resend(database: Database, project_id: str, webhook_id: str, event_id:
 
 async def _resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
     async with transaction(database) as connection:
-        place = await requeue_rows.find(connection, project_id, webhook_id, event_id)
-        if place is None:
-            return False
-        await requeue_rows.resend(connection, place, now)
-        await lanes.wake(connection, place.webhook_key)
-    return True
+        key = await delivery_rows.resend(connection, project_id, webhook_id, event_id, now)
+        if key is not None:
+            await lanes.wake(connection, key)
+    return key is not None
 
 
 async def send_waiting(database: Database, project_id: str, webhook_key: int, now: Ms) -> int:
@@ -50,7 +47,7 @@ async def send_waiting(database: Database, project_id: str, webhook_key: int, no
     total = 0
     while True:
         async with transaction(database) as connection:
-            hurried = await requeue_rows.hurry_all(connection, project_id, webhook_key, now, _HURRIED)
+            hurried = await delivery_rows.hurry_all(connection, project_id, webhook_key, now, _HURRIED)
             await lanes.wake(connection, webhook_key)
         total += hurried
         if hurried < _HURRIED:
@@ -67,20 +64,19 @@ async def start_replay(
     status: Which,
     event_types: tuple[str, ...] = (),
     now: Ms,
-) -> Replay | None:
+) -> Replay:
     """Queue what was committed in the range: failed deliveries, or everything that matches the webhook's filters,
-    including events from before the webhook existed. The delivery role does it. None: there is no such webhook."""
-    until = now + 1 if until_ms is None else until_ms
-    id = f"rep_{uuid4().hex[:20]}"
+    including events from before the webhook existed. The delivery role does it."""
+    id, until = f"rep_{uuid4().hex[:20]}", now + 1 if until_ms is None else until_ms
     async with transaction(database) as connection:
-        end = await requeue_rows.feed_end(connection, project_id)
-        first = await _position_before(connection, project_id, since_ms - _SKEW_MS, end)
-        last = await _position_before(connection, project_id, until + _SKEW_MS, end)
-        replay = ReplayOrder(id, since_ms, until, status, event_types, first, max(first, last))
-        if not await requeue_rows.start(connection, project_id, webhook_id, replay, now):
-            return None
+        positions = await _positions(connection, project_id, since_ms, until)
+        chosen = (since_ms, until), status, event_types, positions
+        if not await delivery_rows.start(connection, project_id, webhook_id, id, *chosen, now):
+            raise missing_webhook(webhook_id)
         await lanes.wake(connection, None)
-    return await load_replay(database, project_id, webhook_id, id)
+    started = await load_replay(database, project_id, webhook_id, id)
+    assert started is not None, "replays are never deleted"
+    return started
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +96,7 @@ async def count_replay(
     """What `start_replay` would send, by the same rules. Examines a bounded number of events."""
     until = now + 1 if until_ms is None else until_ms
     async with transaction(database) as connection:
-        end = await requeue_rows.feed_end(connection, webhook.project_id)
-        first = await _position_before(connection, webhook.project_id, since_ms - _SKEW_MS, end)
-        last = await _position_before(connection, webhook.project_id, until + _SKEW_MS, end)
+        first, last = await _positions(connection, webhook.project_id, since_ms, until)
         replay = TakenReplay(
             id="",
             project_id=webhook.project_id,
@@ -112,59 +106,60 @@ async def count_replay(
             status=status,
             event_types=(),
             position=first,
-            last_position=max(first, last),
-            environment=webhook.setup.environment,
-            webhook_event_types=webhook.setup.event_types,
-            app_id=webhook.setup.app_id,
-            dialect=webhook.setup.dialect,
-            webhook_deleted=False,
+            last_position=last,
+            environment=webhook.environment,
+            webhook_event_types=webhook.event_types,
+            app_id=webhook.app_id,
+            dialect=webhook.dialect,
         )
-        events = await requeue_rows.next_events(connection, replay, _COUNTED)
-    wanted = [one for one in events if one.wanted]
-    return ReplayCount(len(wanted), sum(one.retrying for one in wanted), len(events) < _COUNTED)
+        events = await delivery_rows.next_events(connection, replay, _COUNTED)
+    wanted = [event for event in events if event.wanted]
+    return ReplayCount(len(wanted), sum(event.retrying for event in wanted), len(events) < _COUNTED)
 
 
 async def stop_replay(database: Database, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
     """Queue nothing more, and take back what is queued and not under way. Returns how many deliveries that were. None:
     there is no such replay, or it was stopped before."""
     async with transaction(database) as connection:
-        key = await requeue_rows.stop(connection, project_id, webhook_id, id, now)
+        key = await delivery_rows.stop(connection, project_id, webhook_id, id, now)
     if key is None:
         return None
     total = 0
     while True:
         async with transaction(database) as connection:
-            back = await requeue_rows.unqueue(connection, project_id, key, id, now, _HURRIED)
+            back = await delivery_rows.unqueue(connection, project_id, key, id, now, _HURRIED)
         total += back
         if not back:
             return total
 
 
-async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
-    return await requeue_rows.load(database, project_id, webhook_id, id)
-
-
-async def some_unfinished(database: Database) -> bool:
-    """Whether there is a replay to work on, perhaps one that another worker has locked."""
-    return await requeue_rows.some_unfinished(database)
+load_replay = delivery_rows.load_replay
+recent_replays = delivery_rows.recent_replays
 
 
 async def work_off(database: Database, now: Ms) -> bool:
     """Queue the next batch of the oldest replay. False: there is nothing to do."""
     async with transaction(database) as connection:
-        replay = await requeue_rows.take(connection)
+        replay = await delivery_rows.take(connection)
         if replay is None:
             return False
-        events = [] if replay.webhook_deleted else await requeue_rows.next_events(connection, replay, _BATCH)
-        wanted = [one for one in events if one.wanted]
+        events = [] if replay.webhook_deleted else await delivery_rows.next_events(connection, replay, _BATCH)
+        wanted = [event for event in events if event.wanted]
         scheduled = hurried = 0
         if wanted:
-            scheduled, hurried = await requeue_rows.requeue(connection, replay, wanted, now)
+            scheduled, hurried = await delivery_rows.requeue(connection, replay, wanted, now)
             await lanes.wake(connection, replay.webhook_key)
         done = len(events) < _BATCH
         position = replay.last_position if done else events[-1].position
-        await requeue_rows.advance(connection, replay.id, position, scheduled, hurried, now if done else None)
+        await delivery_rows.advance(connection, replay.id, position, scheduled, hurried, now if done else None)
     return True
+
+
+async def _positions(connection: Connection, project_id: str, since: Ms, until: Ms) -> tuple[int, int]:
+    """What was committed in this time is after the first and up to the second position."""
+    end = await delivery_rows.feed_end(connection, project_id)
+    first = await _position_before(connection, project_id, since - _SKEW_MS, end)
+    return first, max(first, await _position_before(connection, project_id, until + _SKEW_MS, end))
 
 
 async def _position_before(connection: Connection, project_id: str, moment: Ms, end: int) -> int:
@@ -173,7 +168,7 @@ async def _position_before(connection: Connection, project_id: str, moment: Ms, 
     low, high = 0, end
     while low < high:
         middle = (low + high + 1) // 2
-        at = await requeue_rows.committed_at(connection, project_id, middle)
+        at = await delivery_rows.committed_at(connection, project_id, middle)
         if at is not None and at < moment:
             low = middle
         else:

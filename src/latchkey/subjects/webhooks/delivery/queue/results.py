@@ -1,25 +1,90 @@
-"""Records the outcomes of attempts in batches, and adds the next steps to the agenda."""
+"""Records the outcomes of attempts in batches, counts them, and adds the next steps to the agenda."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from math import inf
 
 import structlog
+from prometheus_client import REGISTRY, Counter, Gauge
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from latchkey.database.errors import StatementRefusedError
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import Retry, after_failure
-from latchkey.subjects.webhooks.delivery import metrics, webhook_health
-from latchkey.subjects.webhooks.delivery.queue.agenda import Agenda, Capacity
-from latchkey.subjects.webhooks.delivery.queue.claims import KnownWebhooks
-from latchkey.subjects.webhooks.delivery.queue.dispatcher import Dispatcher, ReceivedReply, UnrecordedReplies
+from latchkey.observability.histogram import SIZES, Tally
+from latchkey.subjects.webhooks.delivery import webhook_health
+from latchkey.subjects.webhooks.delivery.queue.dispatcher import (
+    Agenda,
+    Capacity,
+    Dispatcher,
+    ReceivedReply,
+    UnrecordedReplies,
+)
 from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
+from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage.lanes import DeliveryOutcome, LoggedAttempt, Recorded
+
+ATTEMPTS = Counter("latchkey_delivery_attempts", "Attempts to deliver, by outcome", ["webhook", "outcome"])
+IN_FLIGHT = Gauge("latchkey_deliveries_in_flight", "Deliveries under way in this process")
+LOST_LEASES = Counter("latchkey_delivery_leases_lost", "Outcomes that came too late to be recorded; they are repeated")
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class _Histograms(Collector):
+    """For each delivery and for each batch: see `Tally` for why they are not the library's own."""
+
+    def __init__(self) -> None:
+        self.sizes = {"claim": Tally(SIZES), "record": Tally(SIZES)}
+        self.seconds: defaultdict[str, Tally] = defaultdict(lambda: Tally(_BOUNDS))
+
+    def collect(self) -> Iterator[Metric]:
+        batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))
+        for kind, tally in self.sizes.items():
+            if any(tally.counts):
+                batches.add_metric((kind,), tally.buckets(), tally.sum)
+        if batches.samples:
+            yield batches
+        seconds = HistogramMetricFamily(
+            "latchkey_delivery_seconds", "From sending to the receiver's answer", labels=("webhook",)
+        )
+        # A copy: Prometheus asks in a thread of its own.
+        for webhook_id, tally in list(self.seconds.items()):
+            seconds.add_metric((webhook_id,), tally.buckets(), tally.sum)
+        yield seconds
+
+
+_histograms = _Histograms()
+REGISTRY.register(_histograms)
+claimed_batch = _histograms.sizes["claim"].add
+recorded_batch = _histograms.sizes["record"].add
+
+
+def _count(webhook_id: str, attempts: Sequence[LoggedAttempt]) -> None:
+    """Count attempts to deliver to this webhook."""
+    delivered, failed = _of(webhook_id)
+    seconds = _histograms.seconds[webhook_id]
+    failures = 0
+    for one in attempts:
+        seconds.add(one.took_ms / 1000)
+        if one.error is not None:
+            failures += 1
+    if failures < len(attempts):
+        delivered.inc(len(attempts) - failures)
+    if failures:
+        failed.inc(failures)
+
+
+@lru_cache(maxsize=4096)
+def _of(webhook_id: str) -> tuple[Counter, Counter]:
+    """Looking them up by their labels for each batch would take longer than counting."""
+    return ATTEMPTS.labels(webhook_id, "delivered"), ATTEMPTS.labels(webhook_id, "failed")
+
 
 log = structlog.get_logger()
 
@@ -40,7 +105,7 @@ class Recorder:
         database: Database,
         agenda: Agenda,
         capacity: Capacity,
-        webhooks: KnownWebhooks,
+        webhook_of: Callable[[int], Webhook | None],
         dispatcher: Dispatcher,
         inbox: UnrecordedReplies,
         *,
@@ -50,7 +115,7 @@ class Recorder:
         self._database = database
         self._agenda = agenda
         self._capacity = capacity
-        self._webhooks = webhooks
+        self._webhook_of = webhook_of
         self._dispatcher = dispatcher
         self._inbox = inbox
         self._now = now
@@ -75,7 +140,7 @@ class Recorder:
             await self._record(outcomes)
         self._inbox.recorded()
         self._recorded_at = asyncio.get_running_loop().time()
-        metrics.IN_FLIGHT.set(len(self._dispatcher))
+        IN_FLIGHT.set(len(self._dispatcher))
 
     async def _gather(self) -> None:
         """Wait for more responses, where that delays no other delivery."""
@@ -103,7 +168,7 @@ class Recorder:
         claim, decision = answered.claim, None
         if not answer.delivered:
             decision = after_failure(
-                answered.webhook.setup.retry_seconds,
+                answered.webhook.retry_seconds,
                 tries=claim.tries + 1,
                 first_at=claim.tried_at if claim.tried_at is not None else answer.at,
                 now=answer.at + answer.took_ms,
@@ -139,10 +204,10 @@ class Recorder:
         """Returns those that cannot be recorded now."""
         now = self._now()
         recorded, postponed = await lanes.record_attempts(self._database, batch, now)
-        metrics.recorded(len(batch) - len(postponed))
+        recorded_batch(len(batch) - len(postponed))
         self._count(recorded)
         if len(recorded) + len(postponed) < len(batch):
-            metrics.LOST_LEASES.inc(len(batch) - len(recorded) - len(postponed))
+            LOST_LEASES.inc(len(batch) - len(recorded) - len(postponed))
         if not any(one.more or one.troubled or one.outcome.decision is not None for one in recorded):
             # As nearly always: all were delivered, nothing else waits, and their webhooks have no failures.
             return postponed
@@ -170,6 +235,6 @@ class Recorder:
         for one in recorded:
             by_webhook[one.outcome.claim.webhook_key].append(one.outcome.attempt)
         for key, attempts in by_webhook.items():
-            webhook = self._webhooks.get(key)
+            webhook = self._webhook_of(key)
             if webhook is not None:
-                metrics.count(webhook.id, attempts)
+                _count(webhook.id, attempts)

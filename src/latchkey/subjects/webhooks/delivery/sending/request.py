@@ -12,7 +12,7 @@ from msgspec import Struct, json
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
-from latchkey.subjects.webhooks.delivery.webhook import SECRET_PREFIX, Webhook
+from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.wire.headers import TEST_EVENT
 
 HIDDEN = "••••"
@@ -24,7 +24,7 @@ Secrets = Sequence[tuple[str, bytes]]
 
 
 def secrets_of(webhook: Webhook) -> Secrets:
-    return _secrets(webhook.secret, webhook.previous_secret, webhook.setup.authorization)
+    return _secrets(webhook.secret, webhook.previous_secret, webhook.authorization)
 
 
 def hidden_in(text: str, secrets: Secrets) -> str:
@@ -121,7 +121,7 @@ class Letterhead:
         self._log_begins = _encode(FIXED)[:-1] + b',"webhook-id":'
         self._log_ends = b'"}'
         self._own: list[tuple[str, str]] = []
-        authorization = webhook.setup.authorization
+        authorization = webhook.authorization
         if authorization is not None:
             self._own.append(("Authorization", authorization))
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]

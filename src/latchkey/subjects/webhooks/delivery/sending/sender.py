@@ -11,13 +11,11 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
-from latchkey.subjects.webhooks.delivery.sending import failure
-from latchkey.subjects.webhooks.delivery.sending.failure import parsed
-from latchkey.subjects.webhooks.delivery.sending.post import Addressee, Letter, Post
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
+from latchkey.subjects.webhooks.delivery.sending import resolver
+from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, AttemptResult, Letter, Post, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterheads
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
-from latchkey.subjects.webhooks.delivery.webhook import Webhook
+from latchkey.subjects.webhooks.rules import Webhook
 
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = 4.0
@@ -74,16 +72,16 @@ class Sender:
         is_test: bool = False,
         traceparent: str | None = None,
     ) -> Reply | AttemptResult:
-        """Send `body` once, and wait only for the status. Returns an Answer with the reason if no status arrives."""
+        """Send `body` once, and wait only for the status. Returns the reason if no status arrives."""
         began = time.monotonic()
         letterhead = self._letterheads.get(webhook)
         headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
-        return await self._post(Letter(letterhead, webhook.setup.url, headers, shown, body, at, began))
+        return await self._post(Letter(letterhead, webhook.url, headers, shown, body, at, began))
 
     def begin(self, webhook: Webhook, message_id: str, body: bytes, at: Ms, to: Addressee) -> Post | None:
         """Like `post`, without a task: the result is given to `to`. None: the address must be looked up, use `post`."""
         began = time.monotonic()
-        url = webhook.setup.url
+        url = webhook.url
         route = self._routes.get(url)
         if route is None or route.addresses is None or self._resolver.known(route.where) is not route.addresses:
             return None
@@ -111,7 +109,7 @@ class Sender:
                 try:
                     return letter.reply(request, await request.__aenter__())
                 except HttpError as error:
-                    if place == len(clients) or not failure.never_connected(error):
+                    if place == len(clients) or not resolver.never_connected(error):
                         raise
                     late = True
             raise AssertionError("unreachable: a name without addresses is not found")
@@ -125,16 +123,16 @@ class Sender:
         route = self._routes.get(post.letter.url)
         if not isinstance(error, _NO_RESPONSE):
             post.to.failed(error)
-        elif route is not None and len(route.clients) > 1 and failure.never_connected(error):
+        elif route is not None and len(route.clients) > 1 and resolver.never_connected(error):
             post.go_on(self._post(post.letter, tried=1))
         else:
             post.to.answered(self._unanswered(post.letter, error))
 
     def _unanswered(self, letter: Letter, error: Exception) -> AttemptResult:
         route = self._routes.get(letter.url)
-        if route is not None and failure.never_connected(error):
+        if route is not None and resolver.never_connected(error):
             self._resolver.forget(route.where)
-        return letter.unanswered(failure.in_words(error, letter.took_ms, self._timeout_ms))
+        return letter.unanswered(resolver.in_words(error, letter.took_ms, self._timeout_ms))
 
     async def close(self) -> None:
         self._resolver.close()
@@ -143,7 +141,7 @@ class Sender:
             await client.close()
 
     def _route(self, url: str) -> _Route:
-        known, client_sees = parsed(url)
+        known, client_sees = resolver.parsed(url)
         if len(self._routes) > _KEPT:
             self._routes.clear()
         route = self._routes[url] = _Route(known, client_sees)

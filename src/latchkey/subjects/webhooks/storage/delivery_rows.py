@@ -1,19 +1,26 @@
-"""Sending again: one delivery, or (a replay) a range of a project's feed."""
+"""The log of deliveries: what was sent to a webhook, when, and what the receiver answered; and sending again: one
+delivery, or (a replay) a range of a project's feed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.rows import fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.events.customer_event import Dialect, selected
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Replay, StartedReplay, Which
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, Delivery, Detail, Replay, StatusRange, Which
 
 _WEBHOOK = query("list_webhooks")
-_FIND = query("load_delivery")
+_PAGE = query("page_of_deliveries")
+_PAGE_OF_CUSTOMER = query("deliveries_of_customer")
+_LOAD = query("load_delivery")
+_ATTEMPTS = query("attempts_of_delivery")
+_LAST_FAILED = query("last_failed_attempt")
 _LOCK = query("lock_lanes")
 _HURRY_ALL = query("hurry_lanes")
 _HURRY = query("hurry_deliveries")
@@ -21,7 +28,7 @@ _CLOSE_CIRCUIT = query("close_circuit")
 _FEED_HEAD = query("feed_head")
 _EVENTS = query("events_of_project")
 _START = query("start_replay")
-_LIST = query("list_replays")
+_REPLAYS = query("list_replays")
 _OUTCOMES = query("outcomes_of_replay")
 _TAKE = query("take_replay")
 _UNFINISHED = query("unfinished_replays")
@@ -32,28 +39,101 @@ _STOP = query("stop_replay")
 _UNQUEUE = query("unqueue_replayed")
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryKey:
-    """Identifies a delivery."""
+class DeliveryCursor(NamedTuple):
+    """The position of a delivery in a webhook's log. Higher is newer."""
 
-    project_id: str
-    webhook_key: int
+    created_at: Ms
     customer_id: int
     sequence: int
-    # Of the webhook.
-    dialect: str
+
+
+_MAX = 2**63 - 1
+# After every delivery.
+END = DeliveryCursor(_MAX, _MAX, _MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayOrder:
-    id: str
-    since_ms: Ms
-    until_ms: Ms
-    status: Which
-    event_types: tuple[str, ...]
-    # Positions in the project's feed: after `first_position`, up to `last_position`.
-    first_position: int
-    last_position: int
+class FailedAttempt:
+    event_id: str
+    event_type: str
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The deliveries that match."""
+
+    deliveries: list[Delivery]
+    # The event of the oldest examined delivery, if the limit ended the search before the end of the log.
+    last_examined: str | None = None
+
+
+async def webhook_key(connection: Connection, project_id: str, webhook_id: str) -> int | None:
+    """The key that a webhook's deliveries are stored under. None: there is no such webhook."""
+    row = await connection.fetchrow(_WEBHOOK, project_id, None, 1, webhook_id)
+    return None if row is None else row["key"]
+
+
+async def place_of(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> DeliveryCursor | None:
+    row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
+    return None if row is None else DeliveryCursor(row["created_at"], row["customer_id"], row["sequence"])
+
+
+async def page(
+    connection: Connection,
+    webhook_key: int,
+    before: DeliveryCursor,
+    since: Ms,
+    status: Chosen | None,
+    event_type: str | None,
+    answered: StatusRange | None,
+    *,
+    limit: int,
+    examined: int,
+) -> Examined:
+    """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log."""
+    rows = await connection.fetch(
+        _PAGE, webhook_key, *before, since, status, event_type, limit, examined, *(answered or (None, None))
+    )
+    mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
+    return Examined([item_of(Delivery, row) for row in rows], mark)
+
+
+async def page_of_customer(
+    connection: Connection,
+    project_id: str,
+    customer_key: int,
+    webhook_key: int,
+    before: DeliveryCursor,
+    since: Ms,
+    status: Chosen | None,
+    event_type: str | None,
+    answered: StatusRange | None,
+    *,
+    limit: int,
+) -> Examined:
+    """Newest first, with the deliveries of customers that were merged into this one."""
+    chosen = status, event_type, limit, webhook_key, *(answered or (None, None)), since
+    found = await fetch_all(connection, Delivery, _PAGE_OF_CUSTOMER, project_id, customer_key, *before, *chosen)
+    return Examined(found)
+
+
+async def load(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Detail | None:
+    row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
+    if row is None:
+        return None
+    place = project_id, row["customer_id"], webhook_key, row["sequence"]
+    attempts = await fetch_all(connection, Attempt, _ATTEMPTS, *place)
+    return Detail(item_of(Delivery, row), row["body"], row["next_at"], attempts, row["dialect"])
+
+
+async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:
+    """The newest failed attempt that can be found without reading the whole log."""
+    row = await connection.fetchrow(_LAST_FAILED, webhook_key)
+    return None if row is None else item_of(FailedAttempt, row, attempt=dict(row))
+
+
+# Sending again.
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +153,7 @@ class TakenReplay:
     webhook_event_types: tuple[str, ...]
     app_id: str | None
     dialect: str
-    webhook_deleted: bool
+    webhook_deleted: bool = False
 
 
 class ReplayedEvent(Struct, frozen=True):
@@ -89,22 +169,20 @@ class ReplayedEvent(Struct, frozen=True):
     retrying: bool
 
 
-async def find(connection: Connection, project_id: str, webhook_id: str, event_id: str) -> DeliveryKey | None:
+async def resend(connection: Connection, project_id: str, webhook_id: str, event_id: str, now: Ms) -> int | None:
+    """Send it at once: outside its customer's order if it is finished, and without waiting for its next retry. Returns
+    the webhook's key. None: there is no such delivery."""
     webhook = await connection.fetchrow(_WEBHOOK, project_id, None, 1, webhook_id)
-    row = await connection.fetchrow(_FIND, project_id, event_id, webhook["key"]) if webhook is not None else None
-    if webhook is None or row is None:
+    found = await connection.fetchrow(_LOAD, project_id, event_id, webhook["key"]) if webhook is not None else None
+    if webhook is None or found is None:
         return None
-    return DeliveryKey(project_id, webhook["key"], row["customer_id"], row["sequence"], webhook["dialect"])
-
-
-async def resend(connection: Connection, place: DeliveryKey, now: Ms) -> None:
-    """Send it at once: outside its customer's order if it is finished, and without waiting for its next retry."""
-    project_id, customer, key, sequence = place.project_id, place.customer_id, place.webhook_key, place.sequence
+    key, customer, sequence = webhook["key"], found["customer_id"], found["sequence"]
     # Lock the lane first and then the delivery, as recording does, to avoid a deadlock.
     await connection.fetch(_LOCK, project_id, key, [customer], [0, sequence])
     await connection.fetchval(_HURRY, project_id, key, now, [customer], [sequence])
     queued = [customer], [sequence], [None], [None], [None]
-    await connection.fetchval(_REQUEUE, project_id, key, None, now, *queued, place.dialect)
+    await connection.fetchval(_REQUEUE, project_id, key, None, now, *queued, webhook["dialect"])
+    return int(key)
 
 
 async def hurry_all(connection: Connection, project_id: str, webhook_key: int, now: Ms, limit: int) -> int:
@@ -124,38 +202,35 @@ async def committed_at(connection: Connection, project_id: str, position: int) -
     return None if row is None else row["committed_at"]
 
 
-async def start(connection: Connection, project_id: str, webhook_id: str, replay: ReplayOrder, now: Ms) -> bool:
-    """False when there is no such webhook."""
-    started = await connection.fetchval(
-        _START,
-        project_id,
-        webhook_id,
-        replay.id,
-        replay.since_ms,
-        replay.until_ms,
-        replay.status,
-        replay.event_types,
-        now,
-        replay.first_position,
-        replay.last_position,
-    )
-    return started is not None
+async def start(
+    connection: Connection,
+    project_id: str,
+    webhook_id: str,
+    id: str,
+    times: tuple[Ms, Ms],
+    status: Which,
+    event_types: tuple[str, ...],
+    positions: tuple[int, int],
+    now: Ms,
+) -> bool:
+    """A replay of the events after the first position, up to the last. False when there is no such webhook."""
+    chosen = id, *times, status, event_types
+    return await connection.fetchval(_START, project_id, webhook_id, *chosen, now, *positions) is not None
 
 
 @translates_errors
-async def load(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
-    row = await database.pool.fetchrow(_LIST, project_id, webhook_id, id, 1)
+async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay | None:
+    row = await database.pool.fetchrow(_REPLAYS, project_id, webhook_id, id, 1)
     if row is None:
         return None
     outcomes = await database.pool.fetchrow(_OUTCOMES, project_id, id)
     assert outcomes is not None, "an aggregate always has a row"
-    return Replay(**{**dict(row), **dict(outcomes), "event_types": tuple(row["event_types"])})
+    return item_of(Replay, row, **outcomes)
 
 
-async def recent(connection: Connection, project_id: str, webhook_id: str, limit: int) -> list[StartedReplay]:
+async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[Replay]:
     """Newest first."""
-    rows = await connection.fetch(_LIST, project_id, webhook_id, None, limit)
-    return [StartedReplay(**{**dict(row), "event_types": tuple(row["event_types"])}) for row in rows]
+    return [item_of(Replay, row) for row in await database.pool.fetch(_REPLAYS, project_id, webhook_id, None, limit)]
 
 
 @translates_errors
@@ -167,25 +242,7 @@ async def some_unfinished(database: Database) -> bool:
 
 async def take(connection: Connection) -> TakenReplay | None:
     """The oldest unfinished replay that no other worker is working on, locked for this transaction."""
-    row = await connection.fetchrow(_TAKE)
-    if row is None:
-        return None
-    return TakenReplay(
-        id=row["id"],
-        project_id=row["project_id"],
-        webhook_key=row["webhook_key"],
-        since_ms=row["since_ms"],
-        until_ms=row["until_ms"],
-        status=row["status"],
-        event_types=tuple(row["event_types"]),
-        position=row["position"],
-        last_position=row["last_position"],
-        environment=row["environment"],
-        webhook_event_types=tuple(row["wanted_types"]),
-        app_id=row["app_id"],
-        dialect=row["dialect"],
-        webhook_deleted=row["deleted_at"] is not None,
-    )
+    return await fetch_one(connection, TakenReplay, _TAKE)
 
 
 async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
@@ -235,31 +292,18 @@ async def requeue(
 ) -> tuple[int, int]:
     """Queue these events in their customers' order. Returns how many were not queued already, and how many of those
     that were had waited for a retry: they are sent now."""
-    customers = sorted({one.customer_id for one in events})
-    retrying = [one for one in events if one.retrying]
-    sequences = [one.sequence for one in retrying]
-    await connection.fetch(_LOCK, replay.project_id, replay.webhook_key, customers, [0, *sequences])
+    customers = sorted({event.customer_id for event in events})
+    retrying = [event for event in events if event.retrying]
+    sequences = [event.sequence for event in retrying]
+    webhook = replay.project_id, replay.webhook_key
+    await connection.fetch(_LOCK, *webhook, customers, [0, *sequences])
     hurried: int = await connection.fetchval(
-        _HURRY,
-        replay.project_id,
-        replay.webhook_key,
-        now,
-        [one.customer_id for one in retrying],
-        sequences,
+        _HURRY, *webhook, now, [event.customer_id for event in retrying], sequences
     )
-    scheduled: int = await connection.fetchval(
-        _REQUEUE,
-        replay.project_id,
-        replay.webhook_key,
-        replay.id,
-        now,
-        [one.customer_id for one in events],
-        [one.sequence for one in events],
-        [one.id for one in events],
-        [one.type for one in events],
-        [one.committed_at for one in events],
-        replay.dialect,
-    )
+    columns = [
+        [getattr(event, name) for event in events] for name in ("customer_id", "sequence", "id", "type", "committed_at")
+    ]
+    scheduled: int = await connection.fetchval(_REQUEUE, *webhook, replay.id, now, *columns, replay.dialect)
     return scheduled, hurried
 
 
