@@ -100,10 +100,10 @@ async def test_a_worker_shows_what_waits_what_was_tried_and_how_long_it_took(yar
 
     await until(lambda: len(receiver.arrivals("/")) == len(told))
     expected = [
-        f'latchkey_delivery_attempts_total{{process="delivery",webhook="{good.id}",outcome="delivered"}} {len(told)}.0',
-        f'latchkey_delivery_attempts_total{{process="delivery",webhook="{bad.id}",outcome="failed"}} 1.0',
+        f'latchkey_delivery_attempts_total{{outcome="delivered",process="delivery",webhook="{good.id}"}} {len(told)}.0',
+        f'latchkey_delivery_attempts_total{{outcome="failed",process="delivery",webhook="{bad.id}"}} 1.0',
         f'latchkey_delivery_seconds_count{{process="delivery",webhook="{good.id}"}} {len(told)}.0',
-        'latchkey_batch_size_count{process="delivery",kind="claim"}',
+        'latchkey_batch_size_count{kind="claim",process="delivery"}',
         f'latchkey_deliveries_waiting{{webhook="{bad.id}"}}',
         f'latchkey_oldest_delivery_seconds{{webhook="{bad.id}"}}',
     ]
