@@ -15,6 +15,7 @@ A batch for which that is not enough, or that came too late, is done again under
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -34,10 +35,10 @@ from latchkey.domain.purchases.lifecycle import Ending
 from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
 from latchkey.domain.stores.test_store.billing import latest_moment
 from latchkey.engine import missing_rates
-from latchkey.engine.batch import Batch, Steps
+from latchkey.engine.batch import Batch
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.reads import CustomerView
-from latchkey.engine.storage import records
+from latchkey.engine.storage import event_feed, records
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
 from latchkey.engine.storage.records import PurchaseKey, Stored
@@ -163,54 +164,53 @@ class Changes:
         """None: nothing was written, and the batch needs locks."""
         wall, project_id = self.now(), batch[0].project_id
         async with self.database.at_hand() as connection:
-            steps = Steps(batch) if spans.tracer is not None else None
+            steps = _Steps(batch)
             seen = await look(connection, self.catalogs, project_id, _questions(batch))
-            if steps is not None:
-                steps.done("look")
+            steps.done("look")
             if seen is None or _needs_locks(seen, wall):
                 return None
             found = {(project_id, id): stored for id, stored in seen.found.items()}
             owners = {(project_id, *key): owner for key, owner in seen.owners.items()}
-            ground = _Ground(wall, sorted({change.customer_ref for change in batch}), seen.catalog, {}, found, owners)
+            ground = _Ground(wall, seen.catalog, {}, found, owners)
             rehearsals = _rehearsals(batch, ground)
-            created = _newcomers(found, rehearsals.values())
+            created = _created(rehearsals)
+            for number, (ref, customer) in enumerate(created.items(), 1):
+                found[ref] = Stored(-number, customer, LastSeen(customer.first_seen_at))
             unit = UnitOfWork(wall)
-            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, set(created))
             plan = unit.plan()
             if not plan.is_one_statement:
                 return None
             made: Sequence[int] = ()
-            if steps is not None:
-                await steps.keep(connection, plan.told, wall)
+            await steps.keep(connection, plan.told, wall)
             try:
                 for writes in plan.writes:
                     made = await write_at_once(connection, writes, wall)
             except OutdatedError:
                 return None
-            if steps is not None:
-                steps.done("write")
+            steps.done("write")
         missing_rates.count(plan.missing)
-        return _answers(unit, outcomes, plan.told, made)
+        return _answers(unit, ground, outcomes, plan.told, made)
 
     async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         async with transient_errors.hot_transaction(self.database) as connection:
-            steps = Steps(batch) if spans.tracer is not None else None
+            steps = _Steps(batch)
             ground = await self._lock(connection, batch)
-            wall = ground.wall
-            if steps is not None:
-                steps.done("lock")
+            steps.done("lock")
             rehearsals = _rehearsals(batch, ground)
-            created = await _create(connection, ground.found, rehearsals.values())
-            await _share_late_clocks(connection, ground)
+            created = _created(rehearsals)
+            if created:
+                ground.found.update(await records.create(connection, list(created.values())))
+            if created.keys() - ground.found.keys():
+                raise CollisionError("a customer was created by another transaction")
             credited = await lock_credited(connection, ground.found.values(), ground.owners, ground.catalog)
-            silent = await unheard(connection, (one.customer for one in ground.found.values()), wall)
-            unit = UnitOfWork(wall, credited=credited, unheard=silent)
-            outcomes = _outcomes(unit, ground, batch, rehearsals, created)
+            silent = await unheard(connection, (stored.customer for stored in ground.found.values()), ground.wall)
+            unit = UnitOfWork(ground.wall, credited=credited, unheard=silent)
+            outcomes = _outcomes(unit, ground, batch, rehearsals, set(created))
             told = await unit.commit(connection)
-            if steps is not None:
-                await steps.keep(connection, told, wall)
-                steps.done("write")
-        return _answers(unit, outcomes, told)
+            await steps.keep(connection, told, ground.wall)
+            steps.done("write")
+        return _answers(unit, ground, outcomes, told)
 
     async def _lock(self, connection: Connection, batch: Sequence[Change]) -> _Ground:
         """Everything the batch is about, locked until the transaction ends. Always in this order: two transactions that
@@ -227,7 +227,7 @@ class Changes:
         if len(endings) < len(erased):
             raise CollisionError("a purchase without an owner was claimed by another transaction")
         # After the locks: to wait for them may have taken a while.
-        return _Ground(self.now(), asked, projects[project_id].catalog, clocks, found, owners, endings)
+        return _Ground(self.now(), projects[project_id].catalog, clocks, found, owners, endings)
 
 
 @dataclass(slots=True)
@@ -235,7 +235,6 @@ class _Ground:
     """What a batch of changes starts from."""
 
     wall: Ms
-    asked: Sequence[CustomerRef]
     catalog: Catalog
     # The time of each test clock that one of the customers lives on, by project and clock.
     clocks: dict[tuple[str, str], Ms]
@@ -246,17 +245,31 @@ class _Ground:
     # What has ended the transactions of those that were erased.
     endings: Mapping[PurchaseKey, tuple[Ending, ...]] = field(default_factory=dict)
 
-    def situation(self, change: Change, customer: Customer, now: Ms) -> Situation:
-        endings = tuple(one for key in change.claims for one in self.endings.get(key, ()))
-        return Situation(customer, self.catalog, now, endings)
+    def applied(self, change: Change, customer: Customer, now: Ms) -> Customer:
+        endings = tuple(ending for key in change.claims for ending in self.endings.get(key, ()))
+        return change.apply(Situation(customer, self.catalog, now, endings))
 
     def now_of(self, stored: Stored) -> Ms:
         """Not before what the test store has done for this customer: another process whose clock is ahead, or which was
         quicker, may have written a later instant than ours."""
         customer = stored.customer
         if customer.test_clock_id is not None:
-            return own_now(customer, self.clocks[customer.project_id, customer.test_clock_id])
+            clock_now = self.clocks.get((customer.project_id, customer.test_clock_id))
+            if clock_now is None:
+                raise CollisionError("a customer on a test clock was created by another transaction")
+            return own_now(customer, clock_now)
         return max(self.wall, latest_moment(customer.subscriptions))
+
+    def erased(self, change: Change, me: int) -> frozenset[PurchaseKey]:
+        """Those of the claimed purchases whose owner was erased. One that another customer owns refuses the change."""
+        erased = set()
+        for key in change.claims:
+            owner = self.owners.get((change.project_id, *key), me)
+            if owner is None:
+                erased.add(key)
+            elif owner != me:
+                raise OwnedByAnother("The purchase belongs to another customer.")
+        return frozenset(erased)
 
 
 def _questions(batch: Iterable[Change]) -> Iterator[tuple[str, PurchaseKey | None]]:
@@ -270,9 +283,9 @@ def _questions(batch: Iterable[Change]) -> Iterator[tuple[str, PurchaseKey | Non
 def _needs_locks(seen: Look, wall: Ms) -> bool:
     """Whether a change needs more than a look: a test clock that must not move, the owner of virtual currency, a store
     that is to be asked first, or a purchase whose owner was erased."""
-    found = [one.customer for one in seen.found.values()]
+    found = [stored.customer for stored in seen.found.values()]
     return (
-        any(one.test_clock_id is not None for one in found)
+        any(customer.test_clock_id is not None for customer in found)
         or None in seen.owners.values()
         or may_wait(found, wall)
         or bool(credits_of(found, seen.catalog))
@@ -290,78 +303,36 @@ class _Applied(NamedTuple):
     """A change that the unit of work will write."""
 
     stored: Stored
-    catalog: Catalog
     now: Ms
     created: bool
-
-    def committed(self, unit: UnitOfWork, events: Sequence[Event], keys: Sequence[int]) -> Committed:
-        """`keys`: of the customers that were created without a row."""
-        stored = self.stored if self.stored.key >= 0 else replace(self.stored, key=keys[-self.stored.key - 1])
-        customer, due_at = unit.current(self.stored), unit.next_due_at(self.stored)
-        return Committed(
-            customer, self.catalog, self.now, tuple(events), self.created, stored, _NEVER if due_at is None else due_at
-        )
 
 
 def _rehearsals(batch: Sequence[Change], ground: _Ground) -> dict[int, _Rehearsal | Refusal]:
     """By index: the changes to customers who do not exist, tried before any of these customers is created, so that a
     request that is refused creates nobody."""
-    newcomers = {ref: newcomer(*ref, ground.wall) for ref in ground.asked if ref not in ground.found}
-    return {
-        index: _rehearse(change, newcomers[change.customer_ref], ground)
-        for index, change in enumerate(batch)
-        if change.customer_ref in newcomers
-    }
+    newcomers: dict[CustomerRef, Customer] = {}
+    rehearsals: dict[int, _Rehearsal | Refusal] = {}
+    for index, change in enumerate(batch):
+        ref = change.customer_ref
+        if ref in ground.found:
+            continue
+        if not change.create:
+            rehearsals[index] = NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
+            continue
+        if ref not in newcomers:
+            newcomers[ref] = newcomer(*ref, ground.wall)
+        try:
+            ground.erased(change, me=0)
+            rehearsals[index] = _Rehearsal(newcomers[ref], ground.applied(change, newcomers[ref], ground.wall))
+        except Refusal as refusal:
+            rehearsals[index] = refusal
+    return rehearsals
 
 
-def _rehearse(change: Change, fresh: Customer, ground: _Ground) -> _Rehearsal | Refusal:
-    if not change.create:
-        return NotFound(f"There is no customer {change.app_user_id!r}.", param="app_user_id")
-    try:
-        _erased(change, ground.owners, me=0)
-        return _Rehearsal(fresh, change.apply(ground.situation(change, fresh, ground.wall)))
-    except Refusal as refusal:
-        return refusal
-
-
-def _newcomers(found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]) -> set[CustomerRef]:
-    """Adds the customers whose change was not refused to `found`, without a row, and says which these are."""
-    created: set[CustomerRef] = set()
-    for one in rehearsals:
-        if isinstance(one, _Rehearsal):
-            ref = one.before.project_id, one.before.app_user_id
-            if ref not in created:
-                created.add(ref)
-                found[ref] = Stored(-len(created), one.before, LastSeen(one.before.first_seen_at))
-    return created
-
-
-async def _create(
-    connection: Connection, found: dict[CustomerRef, Stored], rehearsals: Iterable[_Rehearsal | Refusal]
-) -> set[CustomerRef]:
-    """Creates the customers whose change was not refused, adds them to `found`, and says which were created."""
-    wanted = {
-        (one.before.project_id, one.before.app_user_id): one.before for one in rehearsals if isinstance(one, _Rehearsal)
-    }
-    created: set[CustomerRef] = set()
-    for _ in range(_TRIES):
-        missing = sorted(wanted.keys() - found.keys())
-        if not missing:
-            break
-        fresh = await records.create(connection, [wanted[ref] for ref in missing])
-        found.update(fresh)
-        created.update(fresh)
-        # Another process has created the rest meanwhile: lock those.
-        if late := wanted.keys() - found.keys():
-            found.update(await records.lock(connection, late))
-    return created
-
-
-async def _share_late_clocks(connection: Connection, ground: _Ground) -> None:
-    """Locks the test clocks of customers whom another process created after the clocks were looked up."""
-    on_clocks = (one.customer for one in ground.found.values() if one.customer.test_clock_id is not None)
-    if any((one.project_id, one.test_clock_id) not in ground.clocks for one in on_clocks):
-        ground.clocks = await records.share_clocks(connection, ground.asked)
+def _created(rehearsals: Mapping[int, _Rehearsal | Refusal]) -> dict[CustomerRef, Customer]:
+    """The customers to create: those with a change that was not refused."""
+    tried = (rehearsal.before for rehearsal in rehearsals.values() if isinstance(rehearsal, _Rehearsal))
+    return {(customer.project_id, customer.app_user_id): customer for customer in tried}
 
 
 def _outcomes(
@@ -371,42 +342,24 @@ def _outcomes(
     rehearsals: Mapping[int, _Rehearsal | Refusal],
     created: set[CustomerRef],
 ) -> list[_Applied | Refusal]:
-    return [_outcome(unit, ground, change, index, rehearsals.get(index), created) for index, change in enumerate(batch)]
-
-
-def _answers(
-    unit: UnitOfWork,
-    outcomes: Sequence[_Applied | Refusal],
-    told: Mapping[int, Sequence[Event]],
-    keys: Sequence[int] = (),
-) -> list[Committed | Refusal]:
-    return [
-        one if isinstance(one, Refusal) else one.committed(unit, told.get(index, ()), keys)
-        for index, one in enumerate(outcomes)
-    ]
-
-
-def _outcome(
-    unit: UnitOfWork,
-    ground: _Ground,
-    change: Change,
-    index: int,
-    rehearsal: _Rehearsal | Refusal | None,
-    created: set[CustomerRef],
-) -> _Applied | Refusal:
-    """Applies one change. Of several changes to a customer who was created here, the first one created it."""
-    stored = ground.found.get(change.customer_ref)
-    if stored is None:
-        missing = NotFound(f"There is no customer {change.app_user_id!r}.")
-        return rehearsal if isinstance(rehearsal, Refusal) else missing
-    catalog, now = ground.catalog, ground.now_of(stored)
-    try:
-        _apply(unit, ground, change, stored, now, index, rehearsal)
-    except Refusal as refusal:
-        return refusal
-    new = change.customer_ref in created
-    created.discard(change.customer_ref)
-    return _Applied(stored, catalog, now, new)
+    """Applies the changes. Of several changes to a customer who was created here, the first one created it."""
+    outcomes: list[_Applied | Refusal] = []
+    for index, change in enumerate(batch):
+        ref, rehearsal = change.customer_ref, rehearsals.get(index)
+        if ref not in ground.found:
+            assert isinstance(rehearsal, Refusal), "only who was refused is not created"
+            outcomes.append(rehearsal)
+            continue
+        stored = ground.found[ref]
+        now = ground.now_of(stored)
+        try:
+            _apply(unit, ground, change, stored, now, index, rehearsal)
+        except Refusal as refusal:
+            outcomes.append(refusal)
+        else:
+            outcomes.append(_Applied(stored, now, ref in created))
+            created.discard(ref)
+    return outcomes
 
 
 def _apply(
@@ -420,12 +373,12 @@ def _apply(
 ) -> None:
     catalog = ground.catalog
     customer = unit.catch_up(stored, catalog, now, tag=-1, spoken_of=change.claims)
-    erased = _erased(change, ground.owners, stored.key)
+    erased = ground.erased(change, stored.key)
     if isinstance(rehearsal, _Rehearsal) and rehearsal.before is customer:
         # No other change has touched the new customer, so the rehearsal is what happens.
         after = rehearsal.after
     else:
-        after = change.apply(ground.situation(change, customer, now))
+        after = ground.applied(change, customer, now)
     if erased:
         after = reclaimed(with_endings(after, ground.endings), now)
     unit.change(stored, after, catalog, now, tag=index)
@@ -433,16 +386,56 @@ def _apply(
         unit.take_over(stored, unit.current(stored), erased)
 
 
-def _erased(change: Change, owners: Mapping[tuple[str, str, str], int | None], me: int) -> frozenset[PurchaseKey]:
-    """Those of the claimed purchases whose owner was erased. One that another customer owns refuses the change."""
-    erased = set()
-    for key in change.claims:
-        owner = owners.get((change.project_id, *key), me)
-        if owner is None:
-            erased.add(key)
-        elif owner != me:
-            raise OwnedByAnother("The purchase belongs to another customer.")
-    return frozenset(erased)
+def _answers(
+    unit: UnitOfWork,
+    ground: _Ground,
+    outcomes: Sequence[_Applied | Refusal],
+    told: Mapping[int, Sequence[Event]],
+    keys: Sequence[int] = (),
+) -> list[Committed | Refusal]:
+    """`keys`: of the customers that were created without a row."""
+    answers: list[Committed | Refusal] = []
+    for index, outcome in enumerate(outcomes):
+        if isinstance(outcome, Refusal):
+            answers.append(outcome)
+            continue
+        stored, now, created = outcome
+        customer, due_at = unit.current(stored), unit.next_due_at(stored)
+        if stored.key < 0:
+            stored = replace(stored, key=keys[-stored.key - 1])
+        quiet_until = _NEVER if due_at is None else due_at
+        events = tuple(told.get(index, ()))
+        answers.append(Committed(customer, ground.catalog, now, events, created, stored, quiet_until))
+    return answers
+
+
+class _Steps:
+    """The spans of a batch of changes, while traces are on. Each request of the batch whose trace is kept gets its own,
+    linked with the requests of the others."""
+
+    def __init__(self, batch: Sequence[Change]) -> None:
+        self._batch = batch
+        self._spans = [change.trace for change in batch if change.trace is not None]
+        self._since = time.time_ns()
+
+    def done(self, name: str) -> None:
+        """What was done since the step before."""
+        began, self._since = self._since, time.time_ns()
+        if self._spans and spans.tracer is not None:
+            about = {"latchkey.batch.size": len(self._batch)}
+            spans.tracer.shared(f"changes {name}", self._spans, began, self._since, about)
+
+    async def keep(self, connection: Connection, told: Mapping[int, Sequence[Event]], now: Ms) -> None:
+        """Remember the trace of each new event, for the process that delivers it. To be called before the change is
+        committed: the event may be delivered at once. `told` has the events by place in the batch."""
+        found = {
+            event.id: change.trace.traceparent
+            for place, change in enumerate(self._batch)
+            if change.trace is not None
+            for event in told.get(place, ())
+        }
+        if found:
+            await event_feed.keep(connection, self._batch[0].project_id, found, now)
 
 
 def unchanged(situation: Situation) -> Customer:
