@@ -20,7 +20,7 @@ from bench.table import Row, say
 from latchkey.database.pool import Database
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine import changes as engine
-from latchkey.engine.storage.writes import Create, Writes, write, write_at_once
+from latchkey.engine.storage.writes import Writes, write, write_at_once
 from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
@@ -91,8 +91,8 @@ def _copies(example: Writes, project_id: str, count: int) -> Writes:
     writes = Writes(project_id)
     for who in range(-1, -count - 1, -1):
         name = f"feed{next(_numbers)}"
-        customer = replace(made.customer, project_id=project_id, app_user_id=name, original_app_user_id=name)
-        writes.created.append(Create(customer, made.due_at))
+        customer = replace(made.after, project_id=project_id, app_user_id=name, original_app_user_id=name)
+        writes.created.append(made._replace(after=customer))
         writes.owned.append(structs.replace(owned, who=who, id=name))
         writes.events.append((who, structs.replace(told[1], id=name)))
     return writes

@@ -15,7 +15,8 @@ from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.feed import page_of_events
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.read_rows import look
-from latchkey.engine.storage.writes import Create, Owned, Save, Writes, write_at_once
+from latchkey.engine.storage.records import Stored
+from latchkey.engine.storage.writes import Owned, Save, Writes, write_at_once
 from latchkey.engine.unit_of_work import newcomer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
@@ -61,7 +62,8 @@ async def test_an_id_that_was_taken_since_the_look_creates_nobody(core: Core) ->
     await core.act("purchase", user="bob", product="pro_monthly")
     before = await _rows(core)
     async with core.database.acquire() as connection:
-        writes = Writes(core.project_id, created=[Create(free, None), Create(taken, None)])
+        created = [Save(Stored(key, one), one, None) for key, one in ((-1, free), (-2, taken))]
+        writes = Writes(core.project_id, created=created)
         with pytest.raises(OutdatedError):
             await write_at_once(connection, writes, core.time)
     assert await _rows(core) == before

@@ -1,6 +1,5 @@
-"""The clock, which applies what falls due; and scans of all customers of a project.
-
-Scanning all customers of a project, a little at a time, for questions that no index can answer.
+"""The clock role, which applies what falls due for customers who are not on a test clock; and scans of all customers of
+a project, a little at a time, for questions that no index can answer.
 
 A walk has a time limit. It returns how far it came, and the next walk continues there: a page shows a growing number
 instead of waiting for a hundred thousand customers.
@@ -68,9 +67,6 @@ async def walk(
             place = ScanProgress(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
             if ended or time.monotonic() >= until:
                 return place
-
-
-# The clock role: applies what falls due for customers who are not on a test clock.
 
 
 # Customers per transaction: enough to be worth the round trips, few enough that nobody waits long for a lock.

@@ -18,6 +18,10 @@ from latchkey.engine.storage.scans import Outlook, look_out
 
 # Seconds between two looks. With its batch, charts are then at most a second late.
 EVERY = 0.9
+# Customers in one turn: about two milliseconds.
+AT_ONCE = 8
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -97,15 +101,6 @@ class Lookout:
         if at < self._next:
             self._next = at
             self._sooner.set()
-
-
-# Long work in short turns.
-
-
-T = TypeVar("T")
-
-# Customers in one turn: about two milliseconds.
-AT_ONCE = 8
 
 
 async def in_turns(items: Iterable[T], at_once: int = AT_ONCE) -> AsyncIterator[T]:

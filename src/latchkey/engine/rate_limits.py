@@ -22,6 +22,7 @@ log = structlog.get_logger()
 
 # Keys that are remembered; beyond that, those without a lease are forgotten.
 _MOST = 10_000
+MOST_REMEMBERED = 50_000
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -121,14 +122,9 @@ class Leases:
             log.info("lease not handed back", error=str(error))
 
 
-# Limits that need not be exact: counts in the current minute or day, in memory of this process.
-
-
-MOST_REMEMBERED = 50_000
-
-
 class RecentCounts:
-    """Forgets whoever was not counted for longest, so that it cannot grow without end."""
+    """Limits that need not be exact: counts in the current minute or day, in memory of this process.
+    Forgets whoever was not counted for longest, so that it cannot grow without end."""
 
     def __init__(self, most: int = MOST_REMEMBERED, *, span: Ms = MINUTE) -> None:
         self._most = most

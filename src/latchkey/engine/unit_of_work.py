@@ -31,7 +31,6 @@ from latchkey.engine.storage import records, scans
 from latchkey.engine.storage.event_feed import known as known_events
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.writes import (
-    Create,
     Names,
     Owned,
     Save,
@@ -259,7 +258,7 @@ class UnitOfWork:
             above = told.catalog.sequence_floor
             sequences[key] = max((above, sequences[key], *(number for _, number in merged))) + 1
             event = render(told.event, told.customer, told.catalog, told.at, sequences[key], merged)
-            writes = _of(by_project, project_id)
+            writes = by_project.setdefault(project_id, Writes(project_id))
             writes.events.append((key[1], event))
             if (failed := failure(told.event)) is not None:
                 writes.failures.append(failed)
@@ -272,15 +271,12 @@ class UnitOfWork:
                 continue
             before = entry.stored
             after = replace(entry.current, sequence=sequences[key], currency_transactions=(), joined=())
-            writes = _of(by_project, key[0])
+            writes = by_project.setdefault(key[0], Writes(key[0]))
             writes.coins += coins(before.key, before.customer.balances, entry.current)
             if before.key >= 0 and after == before.customer:
                 continue
-            saved.append(one := Save(before, after, entry.next_due_at()))
-            if before.key < 0:
-                writes.created.append(Create(after, one.due_at))
-            else:
-                writes.saved.append(one)
+            saved.append(Save(before, after, entry.next_due_at()))
+            (writes.created if before.key < 0 else writes.saved).append(saved[-1])
             if after.subscriptions is not before.customer.subscriptions or after.purchases != before.customer.purchases:
                 _add_purchases(writes, before, after, moved)
                 writes.periods += changed_rows(before.key, before.customer, after, self._catalogs[key[0]])
@@ -311,13 +307,6 @@ class UnitOfWork:
 
 def _bought(customer: Customer) -> tuple[object, object]:
     return customer.subscriptions, customer.purchases
-
-
-def _of(by_project: dict[str, Writes], project_id: str) -> Writes:
-    writes = by_project.get(project_id)
-    if writes is None:
-        writes = by_project[project_id] = Writes(project_id)
-    return writes
 
 
 def _add_purchases(writes: Writes, before: Stored, after: Customer, moved: AbstractSet[tuple[str, str, str]]) -> None:

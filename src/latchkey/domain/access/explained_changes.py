@@ -1,4 +1,5 @@
-"""The facts from which an answer about access is built."""
+"""An answer about access: the facts it is built from, its sentence, and what would change it. Tests do what each of
+these lines says and check that it comes true."""
 
 from dataclasses import dataclass
 
@@ -71,9 +72,6 @@ class Case:
         if period is None or following is None or following.product_id == period.product_id:
             return False
         return following.starts_at <= period.access_ends_at
-
-
-# The sentence that says why a customer has, or lacks, an entitlement.
 
 
 _BEGUN = {
@@ -156,9 +154,6 @@ def _then(case: Case) -> str:
         return ", and it does not renew"
     renews = f", and it renews as {next_product_id}" if next_product_id else ", and it renews"
     return renews if case.renews else f"{renews}, which does not grant {case.access.entitlement_id}"
-
-
-# What would change an answer about access. Tests do what each line says and check that it comes true.
 
 
 # Attaching alone gives nothing to a customer who has not bought the product.

@@ -1,4 +1,5 @@
-"""Whether a customer may have an introductory offer, as far as the customer's history says."""
+"""Whether a customer may have an introductory offer, as far as the customer's history says; and what a web page may
+sell to a customer: not what the customer has already, and a free trial only once."""
 
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
@@ -24,9 +25,6 @@ def intro_eligible(customer: Customer | None, catalog: Catalog, store: str | Non
     if product_id in used:
         return False
     return None if used else True
-
-
-# What a web page may sell to a customer: not what the customer has already, and a free trial only once.
 
 
 def on_sale(catalog: Catalog, app_id: str, store: str, product_id: str) -> Product | None:

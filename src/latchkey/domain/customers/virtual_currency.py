@@ -1,4 +1,5 @@
-"""Virtual currency: balances that never go below zero."""
+"""Virtual currency: balances that never go below zero. That of a purchase is credited when paid, and debited when
+refunded, as far as it is unspent."""
 
 from collections.abc import Iterator
 
@@ -29,9 +30,6 @@ def move(customer: Customer, movement: CurrencyTransaction) -> Customer:
         balances={**customer.balances, movement.code: balance},
         currency_transactions=(*customer.currency_transactions, movement),
     )
-
-
-# Virtual currency of purchases: credited when paid, debited when refunded, as far as it is unspent.
 
 
 def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[tuple[Purchase, Credit]]:

@@ -74,10 +74,7 @@ class Rates:
 
 NO_RATES = Rates()
 
-
-# Files of exchange rates, in one of two forms.
-
-
+# Of a file of rates.
 MOST_RATES = 1_000_000
 _COLUMNS = ("date", "currency", "usd")
 _CURRENCY = re.compile(r"[A-Z]{3}")

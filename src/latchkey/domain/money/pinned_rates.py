@@ -36,11 +36,10 @@ def is_estimate(price: Price, rate: Rate | None) -> bool:
     return rate is None or (reference is not None and rate == Rate(reference.usd, date_of(reference.day)))
 
 
-# Gives every new payment its terms: the exchange rate, the tax and the commission, as they are known now.
-
-
 @dataclass(frozen=True, slots=True)
 class Tariff:
+    """What gives every new payment its terms: the exchange rate, the tax and the commission, as they are known now."""
+
     fees: Fees = NO_FEES
     rates: Rates = NO_RATES
 

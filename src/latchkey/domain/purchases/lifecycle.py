@@ -120,9 +120,6 @@ def _invoice_order(invoice: Invoice) -> tuple[Ms, str]:
     return invoice.issued_at, invoice.id
 
 
-# What is left of a purchase whose customer was erased: which of its transactions were ended, and by what.
-
-
 B = TypeVar("B", Subscription, Purchase)
 # Nothing was taken back from whoever got to the end of what they paid for.
 _BY_ITSELF = frozenset({None, Reason.UNSUBSCRIBE, Reason.BILLING_ERROR, Reason.PRICE_INCREASE})
@@ -136,6 +133,8 @@ class EndedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
+    """What is left of a purchase whose customer was erased: which of its transactions were ended, and by what."""
+
     transaction_id: str
     ended_by: EndedBy
     at: Ms

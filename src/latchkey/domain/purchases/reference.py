@@ -91,9 +91,6 @@ def has_transaction(bought: Subscription | Purchase, transaction_id: str) -> boo
     return isinstance(bought, Subscription) and any(period.id == transaction_id for period in bought.periods)
 
 
-# The invoices that stores have issued to a customer, each with the period that it is for.
-
-
 @dataclass(frozen=True, slots=True)
 class Issued:
     invoice: Invoice
@@ -103,7 +100,7 @@ class Issued:
 
 
 def issued(subscriptions: Iterable[Subscription]) -> list[Issued]:
-    """By id."""
+    """The invoices of a customer, by id."""
     found = [Issued(invoice, one.store, _period_of(one, invoice)) for one in subscriptions for invoice in one.invoices]
     return sorted(found, key=lambda one: one.invoice.id)
 

@@ -66,9 +66,6 @@ def standing_of(subscription: Subscription, now: Ms) -> SubscriptionState:
     return SubscriptionState.PAUSED if status.pause is not None else SubscriptionState.OVERDUE
 
 
-# What V2 says of a subscription or a purchase at a moment: its status, whether it renews, its dates, what it grants.
-
-
 class SubscriptionStatus(StrEnum):
     TRIALING = "trialing"
     ACTIVE = "active"
@@ -106,7 +103,7 @@ _NOTHING_FOLLOWS = frozenset({SubscriptionState.ENDS, SubscriptionState.REFUNDED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Of a subscription."""
+    """What V2 says of a subscription at a moment: its status, whether it renews, its dates, what it grants."""
 
     status: SubscriptionStatus
     auto_renewal: AutoRenewal

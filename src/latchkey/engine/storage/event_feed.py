@@ -16,6 +16,11 @@ _OF_PROJECT = query("events_of_project")
 _AFTER_EVENT = query("events_after_event")
 _OF_CUSTOMER = query("events_of_customer")
 _BY_ID = query("event_by_id")
+_KNOWN = query("known_events")
+_KEEP = query("keep_event_traces")
+_LOAD = query("load_event_traces")
+_PRUNE = query("prune_event_traces")
+_DELIVERIES = query("deliveries_of_events")
 
 # The part of each event that a reader may name next, for those that are not in the first partition. Only a hint: an
 # event that is not found there is looked for everywhere.
@@ -63,20 +68,12 @@ async def bodies_of_customer(
     return [row["body"] for row in await connection.fetch(_OF_CUSTOMER, project_id, customer_key, after, limit)]
 
 
-_KNOWN = query("known_events")
-
-
 async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
     """Which of these (project, event id) exist already."""
     if not asked:
         return set()
     rows = await connection.fetch(_KNOWN, [project for project, _ in asked], [id for _, id in asked])
     return {(row["project_id"], row["id"]) for row in rows}
-
-
-_KEEP = query("keep_event_traces")
-_LOAD = query("load_event_traces")
-_PRUNE = query("prune_event_traces")
 
 
 async def keep(connection: Connection, project_id: str, traces: Mapping[str, str], at: Ms) -> None:
@@ -97,9 +94,6 @@ async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None
     async with database.acquire() as connection:
         while affected(await connection.execute(_PRUNE, before, at_once)):
             pass
-
-
-_DELIVERIES = query("deliveries_of_events")
 
 
 async def deliveries(

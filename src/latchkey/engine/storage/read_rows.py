@@ -1,7 +1,6 @@
-"""What a batch of changes needs to know, read in one statement and without locks.
-
-`writing.write_at_once` notices if any of it has changed before the changes are written.
-"""
+"""The two hot reads: customers by their ids, many in one query, with or without authenticating keys; and what a batch
+of changes needs to know, read in one statement and without locks. `writes.write_at_once` notices if any of it has
+changed before the changes are written."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,12 @@ from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.state import decode
 
 _LOOK = query("look_at_customers")
+_LOAD = query("project_settings")
+_READ = query("read_customers")
+_ADMIT = query("admit_reads")
+_ADMIT_WITH_LEASES = query("admit_reads_with_leases")
+_LEASED = query("read_leased")
+_TOUCH = query("touch_customers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +74,6 @@ async def look(
     return Look(catalog, found, owners)
 
 
-_LOAD = query("project_settings")
-
-
 @dataclass(frozen=True, slots=True)
 class ProjectCatalog:
     catalog: Catalog
@@ -88,15 +90,6 @@ async def load_projects(connection: Connection, catalogs: Catalogs, ids: Iterabl
         )
         for row in rows
     }
-
-
-# The two hot reads: customers by their ids, many in one query, with or without authenticating keys.
-
-
-_READ = query("read_customers")
-_ADMIT = query("admit_reads")
-_ADMIT_WITH_LEASES = query("admit_reads_with_leases")
-_LEASED = query("read_leased")
 
 
 class StoredRow(Struct, frozen=True, gc=False):
@@ -238,12 +231,6 @@ async def read_leased(
             seen = LastSeen(at, platform, system, app, country)
             found[place - 1] = StoredRow(key, state, catalog, clock_now, due_at, seen)
     return found
-
-
-# When and from where customers were last seen.
-
-
-_TOUCH = query("touch_customers")
 
 
 async def write(connection: Connection, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:

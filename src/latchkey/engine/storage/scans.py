@@ -1,4 +1,5 @@
-"""Reading all customers of a project, a range at a time, for questions that no index can answer."""
+"""Reading all customers of a project, a range at a time, for questions that no index can answer; and when background
+work of each kind is next due, in all projects together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from latchkey.engine.storage.state import decode
 
 _STRETCH = query("next_stretch_of_customers")
 _MENTIONING = query("customers_mentioning")
+_LOOK_OUT = query("look_out")
+_STILL_TO_ASK = query("still_to_ask")
+_BY_KEY = query("customers_by_key")
+_BY_ID = query("customers_by_whole_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,6 @@ def mention(field: str, value: str) -> str:
     return f'"{field}":"{value}"'
 
 
-# When background work of each kind is next due, in all projects together.
-
-
-_LOOK_OUT = query("look_out")
-
-
 class Outlook(Struct, frozen=True):
     """Instants are those of the first of each kind; None: there is none."""
 
@@ -86,9 +85,6 @@ async def look_out(connection: Connection) -> Outlook:
     return Outlook(**dict(row.items()))
 
 
-_STILL_TO_ASK = query("still_to_ask")
-
-
 async def still_to_ask(
     connection: Connection, project_id: str, ended: Sequence[tuple[str, str, Ms]], patience: Ms
 ) -> set[tuple[str, str]]:
@@ -97,10 +93,6 @@ async def still_to_ask(
     stores, ids, ends = ([one[column] for one in ended] for column in range(3))
     rows = await connection.fetch(_STILL_TO_ASK, project_id, stores, ids, ends, patience)
     return {(row["store"], row["store_id"]) for row in rows}
-
-
-_BY_KEY = query("customers_by_key")
-_BY_ID = query("customers_by_whole_id")
 
 
 @dataclass(frozen=True, slots=True)

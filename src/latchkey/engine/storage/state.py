@@ -63,6 +63,9 @@ def _is_ours(name: str, value: Any) -> bool:
     return isinstance(value, property | FunctionType) and not name.startswith("__")
 
 
+_STATE = query("customer_state")
+_KEY = query("customers_by_whole_id")
+
 State: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[State], State]
 T = TypeVar("T")
@@ -189,14 +192,8 @@ decode_for_reading = _CUSTOMERS.decode_for_reading
 decode_for_v2 = StateFormat(Customer, VERSION, STEPS, UNSEEN_BY_V2).decode_for_reading
 
 
-# One customer by any of its ids, read without a lock.
-
-
-_STATE = query("customer_state")
-_KEY = query("customers_by_whole_id")
-
-
 async def load(connection: Connection, project_id: str, app_user_id: str) -> Customer | None:
+    """A customer by any of its ids, read without a lock."""
     state = await connection.fetchval(_STATE, project_id, app_user_id)
     return None if state is None else decode(state)
 

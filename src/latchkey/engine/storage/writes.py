@@ -31,17 +31,11 @@ _CHANGED = "LK001"
 
 
 class Save(NamedTuple):
-    """A customer that exists, as it was read, and as it is now; and when it next changes by itself."""
+    """A customer as it was read, and as it is now; and when it next changes by itself. Until a new customer is written,
+    -1 stands for the key of the first one, -2 for the second, and so on."""
 
     before: Stored
     after: Customer
-    due_at: Ms | None
-
-
-class Create(NamedTuple):
-    """A new customer. Until it is written, -1 stands for the key of the first one, -2 for the second, and so on."""
-
-    customer: Customer
     due_at: Ms | None
 
 
@@ -87,7 +81,7 @@ class Writes(Struct):
 
     project_id: str
     saved: list[Save] = []
-    created: list[Create] = []
+    created: list[Save] = []
     owned: list[Owned] = []
     transactions: list[TransactionOwner] = []
     coins: list[Coins] = []
@@ -124,12 +118,12 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
         ],
         "created": [
             {
-                "app_user_id": customer.app_user_id,
-                "state": place(encode(customer)),
+                "app_user_id": after.app_user_id,
+                "state": place(encode(after)),
                 "due_at": due_at,
-                "first_seen_at": customer.first_seen_at,
+                "first_seen_at": after.first_seen_at,
             }
-            for customer, due_at in writes.created
+            for _, after, due_at in writes.created
         ],
         "owned": sorted(writes.owned, key=lambda owned: (owned.store, owned.id)),
         "transactions": sorted(writes.transactions, key=lambda one: (one.store, one.id)),

@@ -112,9 +112,7 @@ def _tell(
         live(life, person, till, EXPERIMENT, began)
     (writes,) = unit.plan().writes
     for person, made in zip(people, writes.created, strict=True):
-        history.newcomers.append(
-            Newcomer(made.customer, made.due_at, person.last_seen(_seen(person, made.due_at, now)))
-        )
+        history.newcomers.append(Newcomer(made.after, made.due_at, person.last_seen(_seen(person, made.due_at, now))))
     history.events += ((who - before, event) for who, event in writes.events)
     writes.owned = [structs.replace(one, who=one.who - before) for one in writes.owned]
     writes.coins = [structs.replace(one, who=one.who - before) for one in writes.coins]
