@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import LATEST
-from latchkey.subjects.offerings.usecases.offerings import LARGEST_METADATA
+from latchkey.subjects.offerings.usecases import LARGEST_METADATA
 from tests.http.client import NOW, Shop
 from tests.http.doings import count_rows, make_clock
 from tests.http.management import PRODUCT, delete, get, holds, patch, post, refused, walk

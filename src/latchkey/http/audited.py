@@ -30,7 +30,7 @@ from latchkey.engine.admission import Caller
 from latchkey.http.authentication import caller_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import Conflicting, InvalidParameter, UnderWay, Unprocessable
-from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.exchange import SCOPE_KEY, Exchange, HeldReply
 from latchkey.http.services import Services
 from latchkey.subjects.accounts.rules import client_address
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
@@ -177,7 +177,7 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
     begun = await services.idempotency.begin(caller.project_id, caller.key_id, keys[0], request)
     if isinstance(begun, BegunRequest):
         exchange.operation_id = begun.operation_id
-        exchange.wrap_send(lambda send: _Keeping(send, services.idempotency, begun))
+        exchange.wrap_send(lambda send: _kept(send, services.idempotency, begun))
         return False
     if isinstance(begun, Replayed):
         exchange.route = "replayed"
@@ -196,24 +196,16 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
     )
 
 
-class _Keeping:
-    """An ASGI `send` that keeps the complete reply, and then sends it."""
+def _kept(send: Send, idempotency: Idempotency, begun: BegunRequest) -> Send:
+    """Keeps the complete reply, and then sends it."""
 
-    def __init__(self, send: Send, idempotency: Idempotency, begun: BegunRequest) -> None:
-        self._send = send
-        self._idempotency = idempotency
-        self._begun = begun
-        self._held: list[Message] = []
-
-    async def __call__(self, message: Message) -> None:
-        self._held.append(message)
-        if message["type"] == "http.response.start" or message.get("more_body", False):
-            return
-        body = b"".join(one.get("body", b"") for one in self._held)
+    async def finish(start: Message, body: bytes) -> None:
         try:
-            await self._idempotency.finish(self._begun, self._held[0]["status"], body)
+            await idempotency.finish(begun, start["status"], body)
         except Exception as error:
             # It was carried out, so the reply is sent. Repeated requests are told that the outcome is not known.
             log.warning("reply of an idempotent request not kept", error=str(error))
-        for one in self._held:
-            await self._send(one)
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+    return HeldReply(send, finish, lambda _: True)

@@ -4,7 +4,7 @@ path. Every segment of a path is percent-decoded exactly once, here and nowhere 
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from time import perf_counter
 from typing import TypeAlias
@@ -216,3 +216,25 @@ class Exchange:
             if self.is_head:
                 message = {**message, "body": b""}
         await self._send(message)
+
+
+class HeldReply:
+    """An ASGI `send` that holds a reply back until it is complete, and gives it to `finish`. Replies whose start
+    `holds` does not want are passed on."""
+
+    def __init__(
+        self, send: Send, finish: Callable[[Message, bytes], Awaitable[None]], holds: Callable[[Message], bool]
+    ) -> None:
+        self._send, self._finish, self._holds = send, finish, holds
+        self._start: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and self._holds(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        else:
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._finish(self._start, self._body)

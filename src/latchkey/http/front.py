@@ -27,7 +27,7 @@ from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, Failure, Unavailable, from_refusal
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
-from latchkey.http.hot_reads import Reads, TaggedSend, is_tagged
+from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
 from latchkey.spans import Span, Value
@@ -249,9 +249,9 @@ class Front:
             "path": "/" + "/".join(segments),
             SCOPE_KEY: exchange,
         }
-        send = TaggedSend(exchange) if is_tagged(exchange) else exchange.send
+        send = tagged_send(exchange) if is_tagged(exchange) else exchange.send
         if segments[0] == "v2":
-            send = vendor_shape.ShapedSend(exchange)
+            send = vendor_shape.shaped_send(exchange)
         inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
         try:
             await inside(inner, body, send)

@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import Request
 from msgspec import json, structs
 from starlette.responses import Response
-from starlette.types import Message
+from starlette.types import Message, Send
 
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
@@ -33,7 +33,7 @@ from latchkey.http.authentication import (
     require_secret,
 )
 from latchkey.http.errors import InvalidAppUserId, Missing
-from latchkey.http.exchange import ETAG, SCOPE_KEY, Exchange
+from latchkey.http.exchange import ETAG, SCOPE_KEY, Exchange, HeldReply
 from latchkey.http.routing import reply
 from latchkey.http.services import Services
 from latchkey.http.vendor_shape import is_vendors
@@ -63,33 +63,18 @@ def is_tagged(exchange: Exchange) -> bool:
     )
 
 
-class TaggedSend:
-    """An ASGI `send` that adds the tag to a complete reply with status 200, or replaces the reply by 304."""
+def tagged_send(exchange: Exchange) -> Send:
+    """Adds the tag to a complete reply with status 200, or replaces the reply by 304."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._start: Message | None = None
+    async def finish(start: Message, body: bytes) -> None:
+        exchange.etag = etag_of(body)
+        if exchange.etag == exchange.headers[ETAG]:
+            await exchange.reply(304, b"")
+            return
+        await exchange.send(start)
+        await exchange.send({"type": "http.response.body", "body": body})
 
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == 200:
-            self._start = message
-            return
-        start, self._start = self._start, None
-        if start is None:
-            await self._exchange.send(message)
-            return
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            # Not complete, so there is nothing to compare.
-            await self._exchange.send(start)
-            await self._exchange.send(message)
-            return
-        self._exchange.etag = etag_of(body)
-        if self._exchange.etag == self._exchange.headers[ETAG]:
-            await self._exchange.reply(304, b"")
-            return
-        await self._exchange.send(start)
-        await self._exchange.send(message)
+    return HeldReply(exchange.send, finish, lambda start: start["status"] == 200)
 
 
 # What a request says about the device it came from.

@@ -7,10 +7,10 @@ the vendor's fields alone. Objects that the vendor does not have stay as they ar
 from typing import Any
 
 from msgspec import json
-from starlette.types import Message
+from starlette.types import Message, Send
 
 from latchkey.http.errors import InvalidParameter
-from latchkey.http.exchange import JSON_TYPE, Exchange
+from latchkey.http.exchange import JSON_TYPE, Exchange, HeldReply
 
 HEADER = b"latchkey-shape"
 VENDOR = b"vendor"
@@ -145,29 +145,19 @@ def _is_cut(start: Message) -> bool:
     return (start["status"] < 300 or start["status"] == 409) and JSON_TYPE in start["headers"]
 
 
-class ShapedSend:
-    """An ASGI `send` that cuts a complete JSON reply where the vendor's shape is wanted. What is still in use is 422
-    for the vendor, where we say 409."""
+def shaped_send(exchange: Exchange) -> Send:
+    """Cuts a complete JSON reply where the vendor's shape is wanted. What is still in use is 422 for the vendor, where
+    we say 409."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._start: Message | None = None
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and is_vendors(self._exchange) and _is_cut(message):
-            self._start = message
-            return
-        start, self._start = self._start, None
-        if start is None:
-            await self._exchange.send(message)
-            return
-        body = message.get("body", b"")
+    async def finish(start: Message, body: bytes) -> None:
         if start["status"] == 409:
             in_use = b'"type":"unprocessable_entity_error"' in body
-            await self._exchange.send({**start, "status": 422 if in_use else 409})
-            await self._exchange.send(message)
-            return
-        body = cut(body)
-        lines = [(name, value) for name, value in start["headers"] if name != b"content-length"]
-        await self._exchange.send({**start, "headers": [*lines, (b"content-length", b"%d" % len(body))]})
-        await self._exchange.send({**message, "body": body})
+            start = {**start, "status": 422 if in_use else 409}
+        else:
+            body = cut(body)
+            lines = [(name, value) for name, value in start["headers"] if name != b"content-length"]
+            start = {**start, "headers": [*lines, (b"content-length", b"%d" % len(body))]}
+        await exchange.send(start)
+        await exchange.send({"type": "http.response.body", "body": body})
+
+    return HeldReply(exchange.send, finish, lambda start: is_vendors(exchange) and _is_cut(start))

@@ -23,7 +23,7 @@ from latchkey.observability.watch import Watch
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import api as api_keys_api
 from latchkey.subjects.bulk_grants import api as bulk_grants_api
-from latchkey.subjects.catalog.api import entitlements_v2, products_v2
+from latchkey.subjects.catalog import api as catalog_api
 from latchkey.subjects.charts import api as charts_api
 from latchkey.subjects.checkout import api as checkout_api
 from latchkey.subjects.currencies import api as currencies_api
@@ -32,8 +32,8 @@ from latchkey.subjects.events import api as events_api
 from latchkey.subjects.experiments import api as experiments_api
 from latchkey.subjects.exports import api as exports_api
 from latchkey.subjects.money import api as money_api
-from latchkey.subjects.offerings.api import offerings_v1, offerings_v2
-from latchkey.subjects.projects.api import apps, projects
+from latchkey.subjects.offerings import api as offerings_api
+from latchkey.subjects.projects import api as projects_api
 from latchkey.subjects.purchase_intake.api import credentials_v2 as store_connections_api
 from latchkey.subjects.purchase_intake.api import phone, receipts, store_notifications
 from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
@@ -54,31 +54,28 @@ ROUTERS = (
     customers_v1.router_attributes,
     customers_v1.router_access,
     transactions_v1.router,
-    offerings_v1.router,
+    offerings_api.v1_router,
     checkout_api.router,
     phone.router,
     customers_v2.router_customers,
     segments_api.router,
     bulk_grants_api.router,
     customers_v2.router_customer_actions,
-    currencies_api.router_currency_movements,
+    currencies_api.router,
     purchases_v2.router_subscriptions,
     purchases_v2.router_purchases,
     events_api.router,
     test_clocks_api.router,
     experiments_api.router,
-    products_v2.router,
-    offerings_v2.router_offerings,
-    offerings_v2.router_packages,
+    catalog_api.products_router,
+    offerings_api.router,
     money_api.router,
-    offerings_v2.router_placements,
-    entitlements_v2.router,
-    currencies_api.router_currencies,
-    apps.router,
+    catalog_api.entitlements_router,
+    projects_api.apps_router,
     store_connections_api.router,
     store_notifications.router_store_notifications,
     api_keys_api.router,
-    projects.router,
+    projects_api.router,
     webhooks_api.router_webhooks,
     webhooks_api.router_deliveries,
     webhooks_api.router_operational_events,

@@ -20,7 +20,7 @@ from latchkey.subjects.demo.usecases.project import (
     ensure_demo,
     ensure_store_app,
 )
-from latchkey.subjects.offerings.usecases.offerings import load_storefront
+from latchkey.subjects.offerings.usecases import load_storefront
 from latchkey.subjects.projects import usecases as projects
 
 NOW = 1_800_000_000_000

@@ -19,7 +19,7 @@ from latchkey.subjects.imports.usecases import apply as applying
 from latchkey.subjects.imports.usecases import runs as running
 from latchkey.subjects.imports.usecases.file_formats import NO_CURRENCY
 from latchkey.subjects.money import usecases as rates
-from latchkey.subjects.offerings.usecases.offerings import create_offering
+from latchkey.subjects.offerings.usecases import create_offering
 from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.test_clocks.usecases import create_clock, create_customer
 from tests.domain.shop import CATALOG

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.subscription import Cause
 from latchkey.engine.due_transitions import at_present
 from latchkey.subjects.imports.rules import latchkey_format as own
 from latchkey.subjects.imports.rules.person import new_customer, person, taken_in
-from latchkey.subjects.offerings.usecases.offerings import create_offering
+from latchkey.subjects.offerings.usecases import create_offering
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 from tests.subjects.imports.conftest import Desk

@@ -82,7 +82,7 @@ async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
 
 
 async def page(
-    connection: Connection, project_id: str, after: str | None, limit: int, kind: Kind | None, app_id: str | None
+    connection: Connection, project_id: str, after: str | None, limit: int | None, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
     """Oldest first, including revoked ones; optionally of one kind or app."""
     found = await fetch_all(connection, ApiKey, _PAGE, project_id, after, limit, kind, app_id, None)

@@ -1,6 +1,7 @@
 """Secret API keys: shown once, then only masked. An app's public keys are in `apps.py`."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -102,9 +103,10 @@ async def list_api_keys(services: Provided, caller: ReadKey, paging: Paging) -> 
 async def change_api_key(services: Provided, caller: WriteKey, key_id: str, changes: KeyChanges) -> Response:
     """Change a key's name, rate limit, expiry or networks. It holds from the next request on."""
 
-    def change(key: keys.ApiKey) -> usecases.KeyChange:
+    def change(key: keys.ApiKey) -> keys.ApiKey:
         networks = changes.allowed_networks
-        wanted = usecases.KeyChange(
+        wanted = replace(
+            key,
             name=changes.name or key.name,
             rate_limit=changes.rate_limit or key.rate_limit,
             expires_at=changes.expires_at if "expires_at" in changes.model_fields_set else key.expires_at,

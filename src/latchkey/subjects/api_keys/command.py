@@ -1,5 +1,6 @@
 """`latchkey key`: API keys. A secret key is shown once, when it is created."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -90,9 +91,7 @@ def _show_once(issued: usecases.IssuedKey, as_json: bool) -> None:
 @command(app, "list", project_context)
 async def show(at: ProjectContext) -> None:
     """List a project's keys. Only the beginning and the end of each key are shown."""
-    listed: list[keys.ApiKey] = []
-    while page := await usecases.list_keys(at.database, at.project_id, after=listed[-1].id if listed else None):
-        listed += page
+    listed = await usecases.list_keys(at.database, at.project_id, limit=None)
     if at.as_json:
         output.write_list(_as_data(one) for one in listed)
         return
@@ -132,8 +131,9 @@ async def edit(
     now = real_now()
     ends = typed_ahead(expires, now) if expires is not None else None
 
-    def change(key: keys.ApiKey) -> usecases.KeyChange:
-        return usecases.KeyChange(
+    def change(key: keys.ApiKey) -> keys.ApiKey:
+        return replace(
+            key,
             name=name or key.name,
             rate_limit=rate_limit or key.rate_limit,
             expires_at=None if never_expires else ends or key.expires_at,

@@ -1,5 +1,6 @@
 """API keys: shown once, then masked; changed, replaced, revoked. An app's public keys are on the app's page."""
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -66,12 +67,13 @@ async def offer_change(visit: Visit) -> Response:
 async def change(visit: Visit) -> Response:
     key, form = await _secret(visit), visit.form
 
-    def wanted(key: keys.ApiKey) -> usecases.KeyChange:
+    def wanted(key: keys.ApiKey) -> keys.ApiKey:
         ends = _end_of(form)
         # The form has only the day: if that was not changed, neither is the time.
         if key.expires_at is not None and form.text("expires_on") == day(key.expires_at - 1):
             ends = key.expires_at
-        return usecases.KeyChange(
+        return replace(
+            key,
             name=form.text("name"),
             rate_limit=form.number("rate_limit", low=1, high=usecases.FASTEST),
             expires_at=ends,

@@ -134,7 +134,7 @@ async def list_keys(
     database: Database,
     project_id: str,
     after: str | None = None,
-    limit: int = 100,
+    limit: int | None = 100,
     *,
     kind: Kind | None = None,
     app_id: str | None = None,
@@ -163,33 +163,19 @@ async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) 
         return _found(await keys.revoke(connection, project_id, key_id, now), key_id)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
-    """A secret key's fields after a change. Scopes and shape stay: other ones are for another key."""
-
-    name: str
-    rate_limit: int
-    expires_at: Ms | None
-    allowed_networks: tuple[str, ...]
-
-
 async def change_key(
-    database: Database, project_id: str, key_id: str, change: Callable[[ApiKey], KeyChange], now: Ms
+    database: Database, project_id: str, key_id: str, change: Callable[[ApiKey], ApiKey], now: Ms
 ) -> ApiKey:
-    """Changes a key's rules, from the next request on. An expired key works again if it is given more time."""
+    """Changes a key's name and rules, from the next request on. An expired key works again if it is given more time.
+    Scopes and shape stay: other ones are for another key."""
     async with database.transaction() as connection:
         key = _in_use(await keys.lock(connection, project_id, key_id), key_id)
         wanted = change(key)
         _check_rate(wanted.rate_limit)
         if wanted.expires_at != key.expires_at:
             checked_expiry(wanted.expires_at, now)
-        changed = replace(
-            key,
-            name=checked_name(wanted.name),
-            rate_limit=wanted.rate_limit,
-            expires_at=wanted.expires_at,
-            allowed_networks=tuple(checked_networks(wanted.allowed_networks)),
-        )
+        networks = tuple(checked_networks(wanted.allowed_networks))
+        changed = replace(wanted, name=checked_name(wanted.name), allowed_networks=networks)
         return _found(await keys.set_rules(connection, changed), key_id)
 
 

@@ -8,7 +8,7 @@ from latchkey.cli import output
 from latchkey.cli.command import command
 from latchkey.cli.output import NameOption, shown, typed_duration
 from latchkey.cli.project_command import ProjectContext, project_context
-from latchkey.domain.catalog import Credit, Product, ProductType
+from latchkey.domain.catalog import Credit, ProductType
 from latchkey.domain.formats import duration, money
 from latchkey.domain.refusal import Invalid
 from latchkey.engine.storage.catalog.product_rows import Entitlement
@@ -39,13 +39,8 @@ CreditsOption = Annotated[
 @command(app_product, "list", project_context)
 async def show_list_product(at: ProjectContext) -> None:
     """List the products on sale."""
-    found: list[Product] = []
-    while page := await product_catalog.list_products(
-        at.database, at.project_id, after=found[-1].id if found else None
-    ):
-        found += page
     at.show_list(
-        found,
+        await product_catalog.list_products(at.database, at.project_id, limit=None),
         lambda one: render.product(at.project_id, one),
         ("id", "name", "type", "price", "lasts", "trial", "entitlements"),
         lambda one: (
@@ -217,11 +212,7 @@ app_entitlement = typer.Typer(
 @command(app_entitlement, "list", project_context)
 async def show_list_entitlement(at: ProjectContext) -> None:
     """List the entitlements, and the products that grant them."""
-    found: list[Entitlement] = []
-    while page := await entitlement_catalog.list_entitlements(
-        at.database, at.project_id, after=found[-1].id if found else None
-    ):
-        found += page
+    found = await entitlement_catalog.list_entitlements(at.database, at.project_id, limit=None)
     granted = await entitlement_catalog.products_of(at.database, at.project_id, [one.id for one in found])
 
     def row(one: Entitlement) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId, Quantity, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
-from latchkey.subjects.currencies import render, usecases, wire
+from latchkey.subjects.currencies import usecases, wire
 from latchkey.subjects.currencies.usecases import ProductGrant, adjust, balances, load_grants
 from latchkey.subjects.currencies.wire import CurrencyBalance
 from latchkey.subjects.customers.wire import Deleted
@@ -26,7 +26,7 @@ from latchkey.wire import v2
 from latchkey.wire.shape import shaped
 from latchkey.wire.v2 import Page
 
-router_currencies = Router(prefix="/v2/projects/{project_id}/virtual_currencies", tags=["V2 virtual currencies"])
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 virtual currencies"])
 
 
 class NewCurrencyGrant(Body):
@@ -57,7 +57,7 @@ class CurrencyChanges(Body):
     ] = None
 
 
-@router_currencies.post("", responses=shows(wire.VirtualCurrency, 201), status_code=201)
+@router.post("/virtual_currencies", responses=shows(wire.VirtualCurrency, 201), status_code=201)
 @audited("currency.created")
 async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
     """Create a currency that products can credit and customers can hold."""
@@ -73,22 +73,22 @@ async def create_virtual_currency(services: Provided, caller: WriteKey, new: New
     return reply((await _rendered(services, caller.project_id, [made]))[0], 201)
 
 
-@router_currencies.get("", responses=shows(Page[wire.VirtualCurrency]))
+@router.get("/virtual_currencies", responses=shows(Page[wire.VirtualCurrency]))
 async def list_virtual_currencies(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's virtual currencies, by code."""
     found = await usecases.list_currencies(services.database, caller.project_id, *paging.window)
     return reply(paging.of(await _rendered(services, caller.project_id, found), lambda item: item.code))
 
 
-@router_currencies.get("/{code}", responses=shows(wire.VirtualCurrency))
+@router.get("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
 async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) -> Response:
     """One virtual currency."""
     found = await usecases.load_currency(services.database, caller.project_id, code)
     return reply((await _rendered(services, caller.project_id, [found]))[0])
 
 
-@router_currencies.patch("/{code}", responses=shows(wire.VirtualCurrency))
-@router_currencies.post("/{code}", responses=shows(wire.VirtualCurrency))
+@router.patch("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
+@router.post("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
 @audited("currency.updated")
 async def update_virtual_currency(
     services: Provided, caller: WriteKey, code: str, changes: CurrencyChanges
@@ -107,7 +107,7 @@ async def update_virtual_currency(
     return reply((await _rendered(services, caller.project_id, [changed]))[0])
 
 
-@router_currencies.delete("/{code}", responses=shows(Deleted))
+@router.delete("/virtual_currencies/{code}", responses=shows(Deleted))
 @audited("currency.deleted")
 async def delete_virtual_currency(services: Provided, caller: WriteKey, code: str) -> Response:
     """Delete a currency that no product credits and no customer ever had."""
@@ -126,15 +126,20 @@ def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
 
 async def _rendered(services: Services, project_id: str, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
     grants = await load_grants(services.database, project_id, [currency.code for currency in found])
-    return [render.currency(project_id, currency, grants[currency.code]) for currency in found]
+    return [
+        shaped(
+            wire.VirtualCurrency,
+            currency,
+            project_id=project_id,
+            description=currency.description or None,
+            product_grants=grants[currency.code],
+        )
+        for currency in found
+    ]
 
 
 # Credits and debits of a customer's virtual currency.
 
-
-router_currency_movements = Router(
-    prefix="/v2/projects/{project_id}/customers/{customer_id}/virtual_currencies", tags=["V2 virtual currencies"]
-)
 
 # JSON numbers stay exact up to here in every client language.
 Amount = Annotated[int, Field(ge=-(2**53 - 1), le=2**53 - 1)]
@@ -150,7 +155,7 @@ class Adjustments(Body):
     reference: Annotated[str | None, Field(max_length=500, description="Kept with the transaction.")] = None
 
 
-@router_currency_movements.get("", responses=shows(v2.Page[CurrencyBalance]))
+@router.get("/customers/{customer_id}/virtual_currencies", responses=shows(v2.Page[CurrencyBalance]))
 async def list_balances(
     services: Provided,
     caller: ReadKey,
@@ -165,8 +170,8 @@ async def list_balances(
     return reply(found)
 
 
-@router_currency_movements.post("/update_balance", responses=shows(v2.Page[CurrencyBalance]))
-@router_currency_movements.post("/transactions", responses=shows(v2.Page[CurrencyBalance]))
+@router.post("/customers/{customer_id}/virtual_currencies/update_balance", responses=shows(v2.Page[CurrencyBalance]))
+@router.post("/customers/{customer_id}/virtual_currencies/transactions", responses=shows(v2.Page[CurrencyBalance]))
 async def adjust_balances(
     request: Request,
     services: Provided,

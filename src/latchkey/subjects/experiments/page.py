@@ -13,7 +13,7 @@ from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import problem_with
 from latchkey.subjects.experiments import usecases
 from latchkey.subjects.experiments.usecases import HEAVIEST, MOST, Enrolled, count_enrolled, enroll_customer
-from latchkey.subjects.offerings.usecases import offerings
+from latchkey.subjects.offerings import usecases as offerings
 
 pages = Pages()
 
@@ -99,7 +99,7 @@ async def set_offerings(visit: Visit) -> Response:
 
 async def _offerings(visit: Visit) -> list[tuple[str, str]]:
     """The choices for a variant."""
-    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST_OFFERINGS)
     return [("", "The current offering"), *((one.id, one.lookup_key) for one in known)]
 
 

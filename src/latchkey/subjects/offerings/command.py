@@ -11,9 +11,7 @@ from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Eligibility, Offering
 from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
-from latchkey.subjects.offerings import render
-from latchkey.subjects.offerings.usecases import offerings
-from latchkey.subjects.offerings.usecases import packages as usecases_packages
+from latchkey.subjects.offerings import render, usecases
 
 app = typer.Typer(no_args_is_help=True, help="List, create and delete offerings: what apps show to their users.")
 
@@ -30,7 +28,9 @@ PackagesOption = Annotated[
 @command(app, "list", project_context)
 async def show_list(at: ProjectContext) -> None:
     """List the offerings with their packages."""
-    await _show(at, await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST), listed=True)
+    await _show(
+        at, await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS), listed=True
+    )
 
 
 @command(app, "create", project_context)
@@ -43,7 +43,7 @@ async def create(
     """Create an offering. The first one of a project is the current one, which apps show."""
     pairs = _pairs(package)
     async with at.audited("offering.created", key):
-        made = await offerings.create_offering(at.database, at.project_id, key, name or key, None, real_now())
+        made = await usecases.create_offering(at.database, at.project_id, key, name or key, None, real_now())
     await _add(at, made.id, pairs)
     await _show(at, [made])
 
@@ -63,7 +63,7 @@ async def make_current(at: ProjectContext, offering: OfferingArgument) -> None:
     """Make this the offering that apps show."""
     found = await _found(at, offering)
     async with at.audited("offering.updated", found.id, is_current="True"):
-        changed = await offerings.update_offering(at.database, at.project_id, found.id, {"is_current": True})
+        changed = await usecases.update_offering(at.database, at.project_id, found.id, {"is_current": True})
     await _show(at, [changed])
 
 
@@ -72,7 +72,7 @@ async def delete(at: ProjectContext, offering: OfferingArgument) -> None:
     """Delete an offering that is not the current one. Its products stay. Asks first."""
     found = await _found(at, offering)
     async with at.audited("offering.deleted", found.id):
-        await offerings.delete_offering(at.database, at.project_id, found.id)
+        await usecases.delete_offering(at.database, at.project_id, found.id)
     at.show_deleted("offering", found.id, f"The offering {output.plain(found.lookup_key)} is deleted.")
 
 
@@ -84,31 +84,29 @@ def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
 
 
 async def _found(at: ProjectContext, key: str) -> Offering:
-    for one in await offerings.list_offerings(at.database, at.project_id, limit=offerings.MOST):
+    for one in await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS):
         if key in (one.lookup_key, one.id):
             return one
     raise NotFound(f"There is no offering {key!r} in this project.", param="offering_id")
 
 
 async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]]) -> None:
-    known = {
-        one.lookup_key: one.id for one in await usecases_packages.list_packages(at.database, at.project_id, offering_id)
-    }
+    known = {one.lookup_key: one.id for one in await usecases.list_packages(at.database, at.project_id, offering_id)}
     for key, product in pairs:
         if key not in known:
             async with at.audited("package.created", key):
-                made = await usecases_packages.create_package(
+                made = await usecases.create_package(
                     at.database, at.project_id, offering_id, key, key, None, real_now()
                 )
             known[key] = made.id
         async with at.audited("package.products_attached", known[key], product=product):
-            await usecases_packages.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
+            await usecases.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
 
 
 async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = False) -> None:
-    inside = await usecases_packages.packages_of(at.database, at.project_id, [one.id for one in found])
+    inside = await usecases.packages_of(at.database, at.project_id, [one.id for one in found])
     every = [package for packages in inside.values() for package in packages]
-    products = await usecases_packages.products_of(at.database, at.project_id, [package.id for package in every])
+    products = await usecases.products_of(at.database, at.project_id, [package.id for package in every])
     if at.as_json:
         whole = {
             package.id: render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))

@@ -13,8 +13,8 @@ from latchkey.domain.catalog import Eligibility, Placement
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
 from latchkey.subjects.catalog.usecases import product_catalog
-from latchkey.subjects.offerings.usecases import offerings, packages, placements
-from latchkey.subjects.offerings.usecases.offerings import Previews, load_previews
+from latchkey.subjects.offerings import usecases
+from latchkey.subjects.offerings.usecases import Previews, load_previews
 
 pages = Pages()
 
@@ -31,8 +31,8 @@ class OfferingCell:
 
 @pages.get("/catalog/offerings")
 async def list_offerings(visit: Visit) -> Response:
-    found = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
-    inside = await packages.packages_of(visit.database, visit.project_id, [one.id for one in found])
+    found = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
+    inside = await usecases.packages_of(visit.database, visit.project_id, [one.id for one in found])
     previews = await load_previews(visit.services.changes, visit.project_id)
     return visit.page(
         "offerings.html",
@@ -57,7 +57,7 @@ async def create_offering(visit: Visit) -> Response:
     visit.subject = key = form.text("lookup_key")
     metadata = _metadata(form.text("metadata"))
     name = form.text("display_name") or key
-    made = await offerings.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
+    made = await usecases.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
         visit.path("catalog", "offerings", made.id), f"{made.lookup_key} was created. Add packages to it."
@@ -67,11 +67,11 @@ async def create_offering(visit: Visit) -> Response:
 @pages.get("/catalog/offerings/{offering_id}")
 async def show_offering(visit: Visit) -> Response:
     id = visit.param("offering_id")
-    offering = await offerings.load_offering(visit.database, visit.project_id, id)
-    inside = await packages.list_packages(visit.database, visit.project_id, id)
+    offering = await usecases.load_offering(visit.database, visit.project_id, id)
+    inside = await usecases.list_packages(visit.database, visit.project_id, id)
     previews = await load_previews(visit.services.changes, visit.project_id)
     on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
-    places = await placements.list_placements(visit.database, visit.project_id, limit=placements.MOST)
+    places = await usecases.list_placements(visit.database, visit.project_id, limit=usecases.MOST_PLACEMENTS)
     filled = {
         "display_name": offering.display_name,
         "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
@@ -82,7 +82,7 @@ async def show_offering(visit: Visit) -> Response:
         here="catalog",
         offering=offering,
         packages=inside,
-        products=await packages.products_of(visit.database, visit.project_id, [one.id for one in inside]),
+        products=await usecases.products_of(visit.database, visit.project_id, [one.id for one in inside]),
         cells={one.id: cells_of(previews, offering.lookup_key, one.lookup_key) for one in inside},
         apps=[app for app, _ in previews.apps],
         on_sale=[("", "None yet"), *((one.id, one.id) for one in on_sale)],
@@ -96,7 +96,7 @@ async def show_offering(visit: Visit) -> Response:
 async def update_offering(visit: Visit) -> Response:
     id, form = visit.param("offering_id"), visit.form
     changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
-    await offerings.update_offering(visit.database, visit.project_id, id, changes)
+    await usecases.update_offering(visit.database, visit.project_id, id, changes)
     return await visit.to(visit.path("catalog", "offerings", id), "Saved.")
 
 
@@ -105,7 +105,7 @@ async def make_current(visit: Visit) -> Response:
     id = visit.param("offering_id")
     chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
     visit.audit(is_current=chosen)
-    changed = await offerings.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
+    changed = await usecases.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
     said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
     return await visit.to(visit.path("catalog", "offerings", id), f"{changed.lookup_key} {said}")
 
@@ -113,7 +113,7 @@ async def make_current(visit: Visit) -> Response:
 @pages.post("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted", show_offering)
 async def delete_offering(visit: Visit) -> Response:
     visit.form.confirmed()
-    await offerings.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
+    await usecases.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
     return await visit.to(visit.path("catalog", "offerings"), "The offering and its packages are deleted.")
 
 
@@ -121,13 +121,13 @@ async def delete_offering(visit: Visit) -> Response:
 async def add_package(visit: Visit) -> Response:
     id, form = visit.param("offering_id"), visit.form
     key, product_id = form.text("lookup_key"), form.text("product")
-    made = await packages.create_package(
+    made = await usecases.create_package(
         visit.database, visit.project_id, id, key, form.text("package_name") or key, None, visit.now
     )
     visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
     if product_id:
         visit.audit(product=product_id)
-        await packages.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
+        await usecases.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
     return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
 
 
@@ -167,9 +167,9 @@ CRITERIA = (
 @pages.get("/catalog/packages/{package_id}")
 async def show_package(visit: Visit) -> Response:
     id = visit.param("package_id")
-    package = await packages.load_package(visit.database, visit.project_id, id)
-    offering = await offerings.load_offering(visit.database, visit.project_id, package.offering_id)
-    attached = (await packages.products_of(visit.database, visit.project_id, [id]))[id]
+    package = await usecases.load_package(visit.database, visit.project_id, id)
+    offering = await usecases.load_offering(visit.database, visit.project_id, package.offering_id)
+    attached = (await usecases.products_of(visit.database, visit.project_id, [id]))[id]
     there = {one.product.id for one in attached}
     on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
     previews = await load_previews(visit.services.changes, visit.project_id)
@@ -190,15 +190,15 @@ async def show_package(visit: Visit) -> Response:
 @pages.post("/catalog/packages/{package_id}", Needs.MANAGE, "package.updated", show_package)
 async def rename(visit: Visit) -> Response:
     id = visit.param("package_id")
-    await packages.update_package(visit.database, visit.project_id, id, display_name=visit.form.text("display_name"))
+    await usecases.update_package(visit.database, visit.project_id, id, display_name=visit.form.text("display_name"))
     return await visit.to(visit.path("catalog", "packages", id), "Saved.")
 
 
 @pages.post("/catalog/packages/{package_id}/move", Needs.MANAGE, "package.updated", show_package)
 async def move(visit: Visit) -> Response:
-    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=packages.MOST)
+    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=usecases.MOST_PACKAGES)
     visit.audit(position=position)
-    moved = await packages.update_package(visit.database, visit.project_id, id, position=position)
+    moved = await usecases.update_package(visit.database, visit.project_id, id, position=position)
     return await visit.to(
         visit.path("catalog", "offerings", moved.offering_id), f"{moved.lookup_key} is number {moved.position} now."
     )
@@ -209,7 +209,7 @@ async def attach(visit: Visit) -> Response:
     id, product_id = visit.param("package_id"), visit.form.text("product")
     criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
     visit.audit(product=product_id, eligibility=criteria)
-    await packages.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
+    await usecases.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
     return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is in the package now.")
 
 
@@ -217,15 +217,15 @@ async def attach(visit: Visit) -> Response:
 async def detach(visit: Visit) -> Response:
     id, product_id = visit.param("package_id"), visit.form.text("product")
     visit.audit(product=product_id)
-    await packages.detach_products(visit.database, visit.project_id, id, [product_id])
+    await usecases.detach_products(visit.database, visit.project_id, id, [product_id])
     return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is no longer in the package.")
 
 
 @pages.post("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted", show_package)
 async def delete_package(visit: Visit) -> Response:
     visit.form.confirmed()
-    package = await packages.load_package(visit.database, visit.project_id, visit.param("package_id"))
-    await packages.delete_package(visit.database, visit.project_id, package.id)
+    package = await usecases.load_package(visit.database, visit.project_id, visit.param("package_id"))
+    await usecases.delete_package(visit.database, visit.project_id, package.id)
     return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} was deleted.")
 
 
@@ -234,8 +234,8 @@ async def delete_package(visit: Visit) -> Response:
 
 @pages.get("/catalog/placements")
 async def list_placements(visit: Visit) -> Response:
-    found = await placements.list_placements(visit.database, visit.project_id, limit=placements.MOST)
-    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    found = await usecases.list_placements(visit.database, visit.project_id, limit=usecases.MOST_PLACEMENTS)
+    known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
     return visit.page(
         "placements.html",
         here="catalog",
@@ -255,7 +255,7 @@ async def offer_new_placement(visit: Visit) -> Response:
 async def create_placement(visit: Visit) -> Response:
     form = visit.form
     visit.subject = id = form.text("id")
-    await placements.create_placement(
+    await usecases.create_placement(
         visit.database,
         visit.project_id,
         id,
@@ -270,7 +270,7 @@ async def create_placement(visit: Visit) -> Response:
 @pages.get("/catalog/placements/{placement_id}")
 async def show_placement(visit: Visit) -> Response:
     id = visit.param("placement_id")
-    return await _form(visit, await placements.load_placement(visit.database, visit.project_id, id))
+    return await _form(visit, await usecases.load_placement(visit.database, visit.project_id, id))
 
 
 @pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
@@ -281,7 +281,7 @@ async def update_placement(visit: Visit) -> Response:
         "offering_id": form.text("offering") or None,
         "is_fallback": form.ticked("is_fallback"),
     }
-    await placements.update_placement(visit.database, visit.project_id, id, changes)
+    await usecases.update_placement(visit.database, visit.project_id, id, changes)
     return await visit.to(visit.path("catalog", "placements"), "Saved.")
 
 
@@ -289,7 +289,7 @@ async def update_placement(visit: Visit) -> Response:
 async def delete_placement(visit: Visit) -> Response:
     visit.form.confirmed()
     id = visit.param("placement_id")
-    await placements.delete_placement(visit.database, visit.project_id, id)
+    await usecases.delete_placement(visit.database, visit.project_id, id)
     return await visit.to(visit.path("catalog", "placements"), f"{id} was deleted.")
 
 
@@ -299,7 +299,7 @@ async def _form(visit: Visit, placement: Placement | None) -> Response:
         values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}
         if placement.is_fallback:
             values["is_fallback"] = "yes"
-    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST)
+    known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
     choices = [("", "Nothing is offered there"), *((one.id, one.lookup_key) for one in known)]
     return visit.page(
         "placement.html",

@@ -131,7 +131,7 @@ async def load_product(database: Database, project_id: str, product_id: str) -> 
 
 
 async def list_products(
-    database: Database, project_id: str, after: str | None = None, limit: int = 100, *, app_id: str | None = None
+    database: Database, project_id: str, after: str | None = None, limit: int | None = 100, *, app_id: str | None = None
 ) -> list[Product]:
     """Those that are sold in this app, if one is given."""
     async with database.acquire() as connection:

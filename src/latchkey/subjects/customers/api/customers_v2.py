@@ -26,7 +26,7 @@ from latchkey.subjects.customers.usecases.edits import put_attributes
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import transfer
 from latchkey.subjects.customers.wire import Alias, Deleted, Explanation, Transferred
-from latchkey.subjects.offerings.usecases.offerings import assign_offering, clear_offering
+from latchkey.subjects.offerings.usecases import assign_offering, clear_offering
 from latchkey.subjects.test_clocks.usecases import create_customer
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2

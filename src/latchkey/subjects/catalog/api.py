@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
+from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
@@ -26,22 +27,23 @@ from latchkey.http.models import (
     Quantity,
     StoreName,
     not_null,
+    one_of,
 )
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
-from latchkey.subjects.catalog.usecases import product_catalog
+from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.wire.paging import encoded, project_path
+from latchkey.wire.paging import LARGEST_LIMIT, encoded, page, project_path
 from latchkey.wire.v2 import Page
 
-router = Router(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
+products_router = Router(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
 
 Type = Literal["subscription", "one_time", "consumable", "non_consumable", "non_renewing_subscription"]
 AppIds = Annotated[list[AnyId], Field(max_length=100, description="Where it is sold; empty means in every app.")]
-Expand = Annotated[list[Literal["app"]], Query(description="What to show inside the product.")]
-ExpandItems = Annotated[list[Literal["items.app"]], Query(description="What to show inside each product.")]
+ExpandProduct = Annotated[list[Literal["app"]], Query(description="What to show inside the product.")]
+ExpandProducts = Annotated[list[Literal["items.app"]], Query(description="What to show inside each product.")]
 
 
 class NewCredits(Body):
@@ -94,7 +96,7 @@ class ProductChanges(Body):
     credits: NewCredits | None = None
 
 
-@router.post("", responses=shows(wire.Product, 201), status_code=201)
+@products_router.post("", responses=shows(wire.Product, 201), status_code=201)
 @audited("product.created")
 async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
     """Put a product on sale. With `store_identifier`, one app sells it; another app can sell the same one."""
@@ -121,38 +123,38 @@ async def create_product(services: Provided, caller: WriteKey, new: NewProduct) 
     return reply(render.product(caller.project_id, made), 201)
 
 
-@router.get("", responses=shows(Page[wire.Product]))
+@products_router.get("", responses=shows(Page[wire.Product]))
 async def list_products(
     request: Request,
     services: Provided,
     caller: ReadKey,
     paging: Paging,
     app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
-    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
+    expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The products on sale, by id."""
     found = await product_catalog.list_products(services.database, caller.project_id, *paging.window, app_id=app_id)
-    listed = paging.of(await _rendered(request, services, caller.project_id, found, app_id, apps=bool(expand)))
+    listed = paging.of(await _rendered_products(request, services, caller.project_id, found, app_id, apps=bool(expand)))
     if app_id is not None and listed.next_page is not None:
         listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
     return reply(listed)
 
 
-@router.get("/{product_id}", responses=shows(wire.Product))
+@products_router.get("/{product_id}", responses=shows(wire.Product))
 async def read_product(
     request: Request,
     services: Provided,
     caller: ReadKey,
     product_id: str,
-    expand: Expand = [],  # noqa: B006 - FastAPI copies it
+    expand: ExpandProduct = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """One product on sale."""
     found = await product_catalog.load_product(services.database, caller.project_id, product_id)
-    return reply((await _rendered(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
+    return reply((await _rendered_products(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
 
 
-@router.patch("/{product_id}", responses=shows(wire.Product))
-@router.post("/{product_id}", responses=shows(wire.Product))
+@products_router.patch("/{product_id}", responses=shows(wire.Product))
+@products_router.post("/{product_id}", responses=shows(wire.Product))
 @audited("product.updated")
 async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields. An active subscription keeps the price it was bought at."""
@@ -160,7 +162,7 @@ async def update_product(services: Provided, caller: WriteKey, product_id: str, 
     return reply(render.product(caller.project_id, changed))
 
 
-@router.delete("/{product_id}", responses=shows(Deleted))
+@products_router.delete("/{product_id}", responses=shows(Deleted))
 @audited("product.deleted")
 async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions continue."""
@@ -195,7 +197,7 @@ def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
     return given
 
 
-async def _rendered(
+async def _rendered_products(
     request: Request,
     services: Services,
     project_id: str,
@@ -218,7 +220,7 @@ class NewPrice(Body):
     country: CountryCode | None = Field(default=None, description="Null: in any country.")
 
 
-@router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]))
+@products_router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]))
 async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> Response:
     """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
     found = await product_catalog.list_prices(services.database, caller.project_id, product_id)
@@ -226,7 +228,7 @@ async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> R
     return reply(Page(items=[render.listed_price(product_id, one) for one in found], next_page=None, url=path))
 
 
-@router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
+@products_router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
 @audited("product.price_set")
 async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
     """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
@@ -243,9 +245,146 @@ async def set_price(services: Provided, caller: WriteKey, product_id: str, new: 
     return reply(render.listed_price(product_id, one))
 
 
-@router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
+@products_router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
 @audited("product.price_deleted")
 async def delete_price(services: Provided, caller: WriteKey, product_id: str, price_id: str) -> Response:
     """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""
     await product_catalog.delete_price(services.database, caller.project_id, product_id, price_id)
     return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
+
+
+# Entitlements, and which products grant them.
+
+
+entitlements_router = Router(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
+
+ExpandEntitlement = Annotated[list[Literal["product"]], Query(description="What to show inside the entitlement.")]
+ExpandEntitlements = Annotated[
+    list[Literal["items.product"]], Query(description="What to show inside each entitlement.")
+]
+
+
+class NewEntitlement(Body):
+    """Either `lookup_key` or `id`: they are the same."""
+
+    model_config = ConfigDict(json_schema_extra=one_of(id="string", lookup_key="string"))
+
+    id: Id = not_null()
+    lookup_key: Id = not_null()
+    display_name: Name | None = None
+
+
+class EntitlementChanges(Body):
+    display_name: Name
+
+
+class ProductIds(Body):
+    product_ids: Annotated[list[Id], Field(min_length=1, max_length=100)]
+
+
+@entitlements_router.post("", responses=shows(wire.Entitlement, 201), status_code=201)
+@audited("entitlement.created")
+async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
+    """Create an entitlement. Products grant it once they are attached."""
+    given = new.model_fields_set & {"id", "lookup_key"}
+    if len(given) != 1:
+        param = "lookup_key" if given else "id"
+        raise InvalidParameter("Send either lookup_key or id; they are the same.", param=param)
+    id = new.id or new.lookup_key
+    made = await entitlement_catalog.create_entitlement(
+        services.database, caller.project_id, id, new.display_name or id, services.now()
+    )
+    return reply(render.entitlement(caller.project_id, made), 201)
+
+
+@entitlements_router.get("", responses=shows(Page[wire.Entitlement]))
+async def list_entitlements(
+    services: Provided,
+    caller: ReadKey,
+    paging: Paging,
+    expand: ExpandEntitlements = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The project's entitlements, by id."""
+    found = await entitlement_catalog.list_entitlements(services.database, caller.project_id, *paging.window)
+    return reply(paging.of(await _rendered_entitlements(services, caller.project_id, found, products=bool(expand))))
+
+
+@entitlements_router.get("/{entitlement_id}", responses=shows(wire.Entitlement))
+async def read_entitlement(
+    services: Provided,
+    caller: ReadKey,
+    entitlement_id: str,
+    expand: ExpandEntitlement = [],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """One entitlement."""
+    found = await entitlement_catalog.load_entitlement(services.database, caller.project_id, entitlement_id)
+    return reply((await _rendered_entitlements(services, caller.project_id, [found], products=bool(expand)))[0])
+
+
+@entitlements_router.patch("/{entitlement_id}", responses=shows(wire.Entitlement))
+@entitlements_router.post("/{entitlement_id}", responses=shows(wire.Entitlement))
+@audited("entitlement.renamed")
+async def update_entitlement(
+    services: Provided, caller: WriteKey, entitlement_id: str, changes: EntitlementChanges
+) -> Response:
+    """Rename an entitlement."""
+    changed = await entitlement_catalog.rename_entitlement(
+        services.database, caller.project_id, entitlement_id, changes.display_name
+    )
+    return reply(render.entitlement(caller.project_id, changed))
+
+
+@entitlements_router.delete("/{entitlement_id}", responses=shows(Deleted))
+@audited("entitlement.deleted")
+async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_id: str) -> Response:
+    """Delete an entitlement that no product grants. Detach the products first."""
+    await entitlement_catalog.delete_entitlement(services.database, caller.project_id, entitlement_id)
+    return reply(Deleted(object="entitlement", id=entitlement_id, deleted_at=services.now()))
+
+
+@entitlements_router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement))
+@audited("entitlement.products_attached")
+async def attach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
+    """Let these products grant the entitlement, also to customers who already own them."""
+    found = await entitlement_catalog.attach_products(
+        services.database, caller.project_id, entitlement_id, named.product_ids
+    )
+    return reply(render.entitlement(caller.project_id, found))
+
+
+@entitlements_router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement))
+@audited("entitlement.products_detached")
+async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
+    """Stop these products from granting the entitlement. Customers who had it only through them lose it at once;
+    attaching the products again gives it back."""
+    found = await entitlement_catalog.detach_products(
+        services.database, caller.project_id, entitlement_id, named.product_ids, services.now()
+    )
+    return reply(render.entitlement(caller.project_id, found))
+
+
+@entitlements_router.get("/{entitlement_id}/products", responses=shows(Page[wire.Product]))
+async def list_products_of_entitlement(
+    services: Provided, caller: ReadKey, entitlement_id: str, paging: Paging
+) -> Response:
+    """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to its owners."""
+    found = await entitlement_catalog.list_products_of(
+        services.database, caller.project_id, entitlement_id, *paging.window
+    )
+    return reply(paging.of([render.product(caller.project_id, product) for product in found]))
+
+
+async def _rendered_entitlements(
+    services: Services, project_id: str, found: Sequence[Entitlement], *, products: bool
+) -> list[wire.Entitlement]:
+    if not products:
+        return [render.entitlement(project_id, one) for one in found]
+    inside = await entitlement_catalog.products_of(services.database, project_id, [one.id for one in found])
+    return [render.entitlement(project_id, one, _page(project_id, one.id, inside[one.id])) for one in found]
+
+
+def _page(project_id: str, entitlement_id: str, found: Sequence[Product]) -> Page[wire.Product]:
+    """The list inside an entitlement: all its products, up to the largest page."""
+    path = project_path(project_id, "entitlements", entitlement_id, "products")
+    items = [render.product(project_id, product) for product in found]
+    return page(items, lambda item: item.id, path, LARGEST_LIMIT, None)

@@ -1,24 +1,30 @@
 """The packages of offerings, and the products in them."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import Query
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.catalog import Eligibility, Offering, Package
+from latchkey.domain.storefront import AskingApp
 from latchkey.http.audited import audited
-from latchkey.http.authentication import ReadKey, WriteKey
-from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, not_null
+from latchkey.http.authentication import AppReadKey, ReadKey, SecretWriteKey, WriteKey
+from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.hot_reads import subscriber_reply
+from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.offerings import render, wire
-from latchkey.subjects.offerings.usecases import offerings, packages, placements
+from latchkey.subjects.offerings import render, usecases, wire
+from latchkey.subjects.offerings.usecases import assign_offering, clear_offering, load_storefront
+from latchkey.subjects.offerings.wire import Offerings
+from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import Page
 
-router_packages = Router(prefix="/v2/projects/{project_id}/packages", tags=["V2 offerings"])
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
 
 PackagesExpand = Annotated[list[Literal["product"]], Query(description="What to show inside the package.")]
 Position = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -41,14 +47,14 @@ class NewAssociation(Body):
 
 
 class NewAssociations(Body):
-    products: Annotated[list[NewAssociation], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
+    products: Annotated[list[NewAssociation], Field(min_length=1, max_length=usecases.MOST_PRODUCTS)]
 
 
 class PackageProductIds(Body):
-    product_ids: Annotated[list[Id], Field(min_length=1, max_length=packages.MOST_PRODUCTS)]
+    product_ids: Annotated[list[Id], Field(min_length=1, max_length=usecases.MOST_PRODUCTS)]
 
 
-@router_packages.get("/{package_id}", responses=shows(wire.Package))
+@router.get("/packages/{package_id}", responses=shows(wire.Package))
 async def read_package(
     services: Provided,
     caller: ReadKey,
@@ -56,16 +62,16 @@ async def read_package(
     expand: PackagesExpand = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """One package."""
-    found = await packages.load_package(services.database, caller.project_id, package_id)
+    found = await usecases.load_package(services.database, caller.project_id, package_id)
     return reply((await rendered_packages(services, caller.project_id, [found], products=bool(expand)))[0])
 
 
-@router_packages.patch("/{package_id}", responses=shows(wire.Package))
-@router_packages.post("/{package_id}", responses=shows(wire.Package))
+@router.patch("/packages/{package_id}", responses=shows(wire.Package))
+@router.post("/packages/{package_id}", responses=shows(wire.Package))
 @audited("package.updated")
 async def update_package(services: Provided, caller: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
-    changed = await packages.update_package(
+    changed = await usecases.update_package(
         services.database,
         caller.project_id,
         package_id,
@@ -75,37 +81,37 @@ async def update_package(services: Provided, caller: WriteKey, package_id: str, 
     return reply(render.package(changed))
 
 
-@router_packages.delete("/{package_id}", responses=shows(Deleted))
+@router.delete("/packages/{package_id}", responses=shows(Deleted))
 @audited("package.deleted")
 async def delete_package(services: Provided, caller: WriteKey, package_id: str) -> Response:
     """Delete a package. Its products stay in the catalog."""
-    await packages.delete_package(services.database, caller.project_id, package_id)
+    await usecases.delete_package(services.database, caller.project_id, package_id)
     return reply(Deleted(object="package", id=package_id, deleted_at=services.now()))
 
 
-@router_packages.get("/{package_id}/products", responses=shows(Page[wire.PackageProduct]))
+@router.get("/packages/{package_id}/products", responses=shows(Page[wire.PackageProduct]))
 async def list_products_of_package(services: Provided, caller: ReadKey, package_id: str, paging: Paging) -> Response:
     """The products of a package, in the order of attaching. An app shows the first that is sold in it. A deleted one
     has `deleted_at`, and no app shows it."""
-    found = await packages.list_products(services.database, caller.project_id, package_id, *paging.window)
+    found = await usecases.list_products(services.database, caller.project_id, package_id, *paging.window)
     items = [render.attached(caller.project_id, attached) for attached in found]
     return reply(paging.of(items, lambda item: item.product.id))
 
 
-@router_packages.post("/{package_id}/actions/attach_products", responses=shows(wire.Package))
+@router.post("/packages/{package_id}/actions/attach_products", responses=shows(wire.Package))
 @audited("package.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, package_id: str, named: NewAssociations) -> Response:
     """Put these products into the package, one for each app in which it is sold."""
     attached = {one.product_id: Eligibility(one.eligibility_criteria) for one in named.products}
-    found = await packages.attach_products(services.database, caller.project_id, package_id, attached)
+    found = await usecases.attach_products(services.database, caller.project_id, package_id, attached)
     return reply(render.package(found))
 
 
-@router_packages.post("/{package_id}/actions/detach_products", responses=shows(wire.Package))
+@router.post("/packages/{package_id}/actions/detach_products", responses=shows(wire.Package))
 @audited("package.products_detached")
 async def detach_products(services: Provided, caller: WriteKey, package_id: str, named: PackageProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""
-    found = await packages.detach_products(services.database, caller.project_id, package_id, named.product_ids)
+    found = await usecases.detach_products(services.database, caller.project_id, package_id, named.product_ids)
     return reply(render.package(found))
 
 
@@ -114,14 +120,9 @@ async def rendered_packages(
 ) -> list[wire.Package]:
     if not products:
         return [render.package(one) for one in found]
-    inside = await packages.products_of(services.database, project_id, [one.id for one in found])
+    inside = await usecases.products_of(services.database, project_id, [one.id for one in found])
     return [render.package(one, render.whole_products(project_id, one.id, inside[one.id])) for one in found]
 
-
-# The offerings of a project, and the packages in them.
-
-
-router_offerings = Router(prefix="/v2/projects/{project_id}/offerings", tags=["V2 offerings"])
 
 OfferingsExpand = Annotated[
     list[Literal["package", "package.product"]], Query(description="What to show inside each item.")
@@ -144,17 +145,17 @@ class OfferingChanges(Body):
     metadata: dict[str, Any] | None = None
 
 
-@router_offerings.post("", responses=shows(wire.Offering, 201), status_code=201)
+@router.post("/offerings", responses=shows(wire.Offering, 201), status_code=201)
 @audited("offering.created")
 async def create_offering(services: Provided, caller: WriteKey, new: NewOffering) -> Response:
     """Create an offering. The first one of a project is the current one."""
-    made = await offerings.create_offering(
+    made = await usecases.create_offering(
         services.database, caller.project_id, new.lookup_key, new.display_name, new.metadata, services.now()
     )
     return reply(render.offering(caller.project_id, made), 201)
 
 
-@router_offerings.get("", responses=shows(Page[wire.Offering]))
+@router.get("/offerings", responses=shows(Page[wire.Offering]))
 async def list_offerings(
     services: Provided,
     caller: ReadKey,
@@ -162,12 +163,12 @@ async def list_offerings(
     expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The project's offerings, oldest first."""
-    found = await offerings.list_offerings(services.database, caller.project_id, *paging.window)
+    found = await usecases.list_offerings(services.database, caller.project_id, *paging.window)
     inside = [name.removeprefix("items.") for name in expand]
     return reply(paging.of(await _rendered(services, caller.project_id, found, inside)))
 
 
-@router_offerings.get("/{offering_id}", responses=shows(wire.Offering))
+@router.get("/offerings/{offering_id}", responses=shows(wire.Offering))
 async def read_offering(
     services: Provided,
     caller: ReadKey,
@@ -175,34 +176,34 @@ async def read_offering(
     expand: OfferingsExpand = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """One offering."""
-    found = await offerings.load_offering(services.database, caller.project_id, offering_id)
+    found = await usecases.load_offering(services.database, caller.project_id, offering_id)
     return reply((await _rendered(services, caller.project_id, [found], expand))[0])
 
 
-@router_offerings.patch("/{offering_id}", responses=shows(wire.Offering))
-@router_offerings.post("/{offering_id}", responses=shows(wire.Offering))
+@router.patch("/offerings/{offering_id}", responses=shows(wire.Offering))
+@router.post("/offerings/{offering_id}", responses=shows(wire.Offering))
 @audited("offering.updated")
 async def update_offering(services: Provided, caller: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
     """Change the given fields. A new current offering replaces the one before."""
     given = {name: getattr(changes, name) for name in changes.model_fields_set}
-    changed = await offerings.update_offering(services.database, caller.project_id, offering_id, given)
+    changed = await usecases.update_offering(services.database, caller.project_id, offering_id, given)
     return reply(render.offering(caller.project_id, changed))
 
 
-@router_offerings.delete("/{offering_id}", responses=shows(Deleted))
+@router.delete("/offerings/{offering_id}", responses=shows(Deleted))
 @audited("offering.deleted")
 async def delete_offering(services: Provided, caller: WriteKey, offering_id: str) -> Response:
     """Delete an offering with its packages. Refused while it is the current one, or a placement or an experiment shows
     it."""
-    await offerings.delete_offering(services.database, caller.project_id, offering_id)
+    await usecases.delete_offering(services.database, caller.project_id, offering_id)
     return reply(Deleted(object="offering", id=offering_id, deleted_at=services.now()))
 
 
-@router_offerings.post("/{offering_id}/packages", responses=shows(wire.Package, 201), status_code=201)
+@router.post("/offerings/{offering_id}/packages", responses=shows(wire.Package, 201), status_code=201)
 @audited("package.created")
 async def create_package(services: Provided, caller: WriteKey, offering_id: str, new: NewPackage) -> Response:
     """Create a package, at the given position or at the end. Names such as `$rc_monthly` have a meaning to the SDKs."""
-    made = await packages.create_package(
+    made = await usecases.create_package(
         services.database,
         caller.project_id,
         offering_id,
@@ -214,7 +215,7 @@ async def create_package(services: Provided, caller: WriteKey, offering_id: str,
     return reply(render.package(made), 201)
 
 
-@router_offerings.get("/{offering_id}/packages", responses=shows(Page[wire.Package]))
+@router.get("/offerings/{offering_id}/packages", responses=shows(Page[wire.Package]))
 async def list_packages(
     services: Provided,
     caller: ReadKey,
@@ -223,7 +224,7 @@ async def list_packages(
     expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
     """The packages of an offering, in order."""
-    found = await packages.list_packages(services.database, caller.project_id, offering_id, *paging.window)
+    found = await usecases.list_packages(services.database, caller.project_id, offering_id, *paging.window)
     return reply(paging.of(await rendered_packages(services, caller.project_id, found, products=bool(expand))))
 
 
@@ -232,7 +233,7 @@ async def _rendered(
 ) -> list[wire.Offering]:
     if not expand:
         return [render.offering(project_id, one) for one in found]
-    inside = await packages.packages_of(services.database, project_id, [one.id for one in found])
+    inside = await usecases.packages_of(services.database, project_id, [one.id for one in found])
     every = [package for one in inside.values() for package in one]
     shown = await rendered_packages(services, project_id, every, products="package.product" in expand)
     by_id = {one.id: one for one in shown}
@@ -244,12 +245,6 @@ async def _rendered(
         )
         for one in found
     ]
-
-
-# The placements of a project: which offering its apps show where.
-
-
-router_placements = Router(prefix="/v2/projects/{project_id}/placements", tags=["V2 offerings"])
 
 
 class NewPlacement(Body):
@@ -265,11 +260,11 @@ class PlacementChanges(Body):
     is_fallback: bool = not_null()
 
 
-@router_placements.post("", responses=shows(wire.Placement, 201), status_code=201)
+@router.post("/placements", responses=shows(wire.Placement, 201), status_code=201)
 @audited("placement.created")
 async def create_placement(services: Provided, caller: WriteKey, new: NewPlacement) -> Response:
     """Create a placement. Without an offering nothing is offered there."""
-    made = await placements.create_placement(
+    made = await usecases.create_placement(
         services.database,
         caller.project_id,
         new.id,
@@ -281,35 +276,90 @@ async def create_placement(services: Provided, caller: WriteKey, new: NewPlaceme
     return reply(render.placement(caller.project_id, made), 201)
 
 
-@router_placements.get("", responses=shows(Page[wire.Placement]))
+@router.get("/placements", responses=shows(Page[wire.Placement]))
 async def list_placements(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's placements, by id."""
-    found = await placements.list_placements(services.database, caller.project_id, *paging.window)
+    found = await usecases.list_placements(services.database, caller.project_id, *paging.window)
     return reply(paging.of([render.placement(caller.project_id, placement) for placement in found]))
 
 
-@router_placements.get("/{placement_id}", responses=shows(wire.Placement))
+@router.get("/placements/{placement_id}", responses=shows(wire.Placement))
 async def read_placement(services: Provided, caller: ReadKey, placement_id: str) -> Response:
     """One placement."""
-    found = await placements.load_placement(services.database, caller.project_id, placement_id)
+    found = await usecases.load_placement(services.database, caller.project_id, placement_id)
     return reply(render.placement(caller.project_id, found))
 
 
-@router_placements.patch("/{placement_id}", responses=shows(wire.Placement))
-@router_placements.post("/{placement_id}", responses=shows(wire.Placement))
+@router.patch("/placements/{placement_id}", responses=shows(wire.Placement))
+@router.post("/placements/{placement_id}", responses=shows(wire.Placement))
 @audited("placement.updated")
 async def update_placement(
     services: Provided, caller: WriteKey, placement_id: str, changes: PlacementChanges
 ) -> Response:
     """Change the given fields. A new fallback replaces the one before."""
     given = {name: getattr(changes, name) for name in changes.model_fields_set}
-    changed = await placements.update_placement(services.database, caller.project_id, placement_id, given)
+    changed = await usecases.update_placement(services.database, caller.project_id, placement_id, given)
     return reply(render.placement(caller.project_id, changed))
 
 
-@router_placements.delete("/{placement_id}", responses=shows(Deleted))
+@router.delete("/placements/{placement_id}", responses=shows(Deleted))
 @audited("placement.deleted")
 async def delete_placement(services: Provided, caller: WriteKey, placement_id: str) -> Response:
     """Delete a placement. Apps that ask for it then show the fallback."""
-    await placements.delete_placement(services.database, caller.project_id, placement_id)
+    await usecases.delete_placement(services.database, caller.project_id, placement_id)
     return reply(Deleted(object="placement", id=placement_id, deleted_at=services.now()))
+
+
+# The offerings of an app, and the one that a user sees instead of the current one.
+
+
+v1_router = Router(tags=["V1 subscribers"])
+
+_MAJOR = re.compile(rb"(\d{1,4})\.")
+
+
+@v1_router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings))
+async def read_offerings(request: Request, services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
+    """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
+    every offering. The user need not exist."""
+    place = AskingApp(caller.app_id, caller.store, _android_sdk(request.scope[SCOPE_KEY]))
+    found = await load_storefront(services.changes, caller.project_id, place, app_user_id)
+    return reply(render.storefront(found))
+
+
+def _android_sdk(exchange: Exchange) -> int | None:
+    """The major version of the Android SDK that asks."""
+    if exchange.headers.get(b"x-platform", b"").lower() != b"android":
+        return None
+    version = _MAJOR.match(exchange.headers.get(b"x-version", b""))
+    return int(version[1]) if version else None
+
+
+@v1_router.post(
+    "/v1/subscribers/{app_user_id}/offerings/{offering_id}/override",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.offering_assigned")
+async def override_offering(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, offering_id: str
+) -> Response:
+    """Show this offering to the user as the current one. An unknown user is created."""
+    await assign_offering(services.changes, caller.project_id, app_user_id, offering_id, create=True)
+    return await subscriber_reply(request, services, caller, app_user_id, 201)
+
+
+@v1_router.delete(
+    "/v1/subscribers/{app_user_id}/offerings/override",
+    responses=shows(SubscriberResponse, 201),
+    status_code=201,
+    response_class=Response,
+)
+@audited("customer.offering_cleared")
+async def clear_override(
+    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId
+) -> Response:
+    """Show the project's current offering to the user again."""
+    await clear_offering(services.changes, caller.project_id, app_user_id)
+    return await subscriber_reply(request, services, caller, app_user_id, 201)

@@ -1,0 +1,354 @@
+"""Offerings: what apps show to their users. `packages.py` fills them. The rules are in `domain/storefront.py`."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msgspec import json
+
+from latchkey.database import transient_errors
+from latchkey.database.errors import CollisionError
+from latchkey.database.pool import Connection, Database
+from latchkey.domain.catalog import Catalog, Eligibility, Offering, Package, Placement
+from latchkey.domain.instants import Ms
+from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
+from latchkey.domain.pages import items_after
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.domain.storefront import AskingApp, Storefront, storefront
+from latchkey.engine.changes import Change, Changes
+from latchkey.engine.storage import state
+from latchkey.engine.storage.catalog import offering_rows
+from latchkey.engine.storage.catalog.app_rows import APPS, App
+from latchkey.engine.storage.catalog.catalogs import load_offering_choice
+from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, PLACEMENTS, Attached
+from latchkey.engine.storage.read_rows import load_projects
+from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+
+MOST_OFFERINGS = 500
+# Every app reads the metadata at every start.
+LARGEST_METADATA = 65_536
+
+load_offering = OFFERINGS.load
+list_offerings = OFFERINGS.load_page
+
+
+async def create_offering(
+    database: Database,
+    project_id: str,
+    lookup_key: str,
+    display_name: str,
+    metadata: Mapping[str, Any] | None,
+    now: Ms,
+) -> Offering:
+    """The first offering of a project is the current one at once."""
+    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
+    _check(metadata)
+    async with changing_catalog(database, project_id) as connection:
+        known = await OFFERINGS.page(connection, project_id, None, MOST_OFFERINGS)
+        if len(known) == MOST_OFFERINGS:
+            raise Refusal(f"A project has at most {MOST_OFFERINGS} offerings. Delete one first.")
+        offering = Offering(
+            id=f"ofrng_{secrets.token_hex(8)}",
+            lookup_key=key,
+            display_name=name,
+            metadata=metadata,
+            is_current=not known,
+            created_at=now,
+        )
+        if not await offering_rows.create_offering(connection, project_id, offering):
+            raise Conflict(f"There is already an offering {key!r} in this project.", param="lookup_key")
+    return offering
+
+
+async def update_offering(
+    database: Database, project_id: str, offering_id: str, changes: Mapping[str, Any]
+) -> Offering:
+    """Changes `display_name`, `metadata` and `is_current` if they are given. There is at most one current offering."""
+    async with changing_catalog(database, project_id) as connection:
+        before = await OFFERINGS.get(connection, project_id, offering_id)
+        name = checked_name(changes.get("display_name", before.display_name), "display_name")
+        offering = replace(before, **{**changes, "display_name": name})
+        _check(offering.metadata)
+        await offering_rows.update_offering(connection, project_id, offering)
+    return offering
+
+
+async def delete_offering(database: Database, project_id: str, offering_id: str) -> None:
+    """Refused while something names it: apps would suddenly show another offering, or none. Its packages are deleted
+    with it, and customers to whom it was assigned see the current offering again."""
+    async with changing_catalog(database, project_id) as connection:
+        one = await OFFERINGS.get(connection, project_id, offering_id)
+        uses = await offering_rows.uses(connection, project_id, offering_id)
+        in_use = [
+            *(["it is the current offering"] if one.is_current else []),
+            *(f"the placement {placement!r} shows it" for placement in uses.placements),
+            *(f"the experiment {experiment!r} shows it" for experiment in uses.experiments),
+        ]
+        if in_use:
+            raise InUse(
+                f"{one.lookup_key!r} is still used: {', '.join(in_use)}. Change that first.", param="offering_id"
+            )
+        await offering_rows.delete_offering(connection, project_id, offering_id)
+
+
+def _check(metadata: Mapping[str, Any] | None) -> None:
+    if metadata is not None and len(json.encode(metadata)) > LARGEST_METADATA:
+        raise Invalid(f"The metadata has at most {LARGEST_METADATA:,} bytes as JSON.", param="metadata")
+    if _has_nul(metadata):
+        raise Invalid("A text in the metadata contains the NUL character (\\u0000).", param="metadata")
+
+
+def _has_nul(value: Any) -> bool:
+    match value:
+        case str():
+            return "\0" in value
+        case list():
+            return any(map(_has_nul, value))
+        case dict():
+            return any(_has_nul(one) for pair in value.items() for one in pair)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """What each app of a project shows to a customer without an offering of its own."""
+
+    catalog: Catalog
+    apps: list[tuple[App, Storefront]]
+
+
+async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
+    """The customer need not exist."""
+    async with changes.database.acquire() as connection:
+        choice = await load_offering_choice(connection, changes.catalogs, project_id, app_user_id)
+    return storefront(choice.catalog, place, choice.override, choice.enrolled)
+
+
+async def load_previews(changes: Changes, project_id: str) -> Previews:
+    async with changes.database.acquire() as connection:
+        known = await load_projects(connection, changes.catalogs, {project_id})
+        apps = await APPS.page(connection, project_id)
+    catalog = known[project_id].catalog
+    return Previews(catalog, [(app, storefront(catalog, AskingApp(app.id, app.store))) for app in apps])
+
+
+async def assign_offering(
+    changes: Changes, project_id: str, app_user_id: str, offering_id: str, *, create: bool = False
+) -> None:
+    """With `create`, an unknown customer is created."""
+    offering = await load_offering(changes.database, project_id, offering_id)
+    if create:
+        unchanged = Change(
+            project_id=project_id, app_user_id=app_user_id, apply=lambda situation: situation.customer, create=True
+        )
+        await changes.make(unchanged)
+    try:
+        async with transient_errors.hot_transaction(changes.database) as connection:
+            if not await offering_rows.override(connection, project_id, app_user_id, offering.id, changes.now()):
+                raise _missing(app_user_id)
+    except CollisionError:
+        # Somebody deleted the offering meanwhile.
+        await load_offering(changes.database, project_id, offering_id)
+        raise
+
+
+async def clear_offering(changes: Changes, project_id: str, app_user_id: str) -> None:
+    """The customer sees the current offering again. Idempotent."""
+    async with changes.database.transaction() as connection:
+        if await state.key_of(connection, project_id, app_user_id) is None:
+            raise _missing(app_user_id)
+        await offering_rows.clear_override(connection, project_id, app_user_id)
+
+
+def _missing(app_user_id: str) -> NotFound:
+    return NotFound(f"There is no customer {app_user_id!r} in this project.", param="app_user_id")
+
+
+# The packages of an offering, in order, and the products in them.
+
+
+MOST_PACKAGES = 100
+MOST_PRODUCTS = 100
+
+
+async def create_package(
+    database: Database,
+    project_id: str,
+    offering_id: str,
+    lookup_key: str,
+    display_name: str,
+    position: int | None,
+    now: Ms,
+) -> Package:
+    """At the position, or at the end. The packages behind it move on."""
+    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        offering = await OFFERINGS.get(connection, project_id, offering_id)
+        others = [one.id for one in await offering_rows.of_offering(connection, project_id, offering_id)]
+        if len(others) >= MOST_PACKAGES:
+            raise Refusal(f"An offering has at most {MOST_PACKAGES} packages. Delete one first.")
+        end = len(others) + 1
+        made = Package(key, (), f"pkge_{secrets.token_hex(8)}", offering_id, name, end, now)
+        if not await offering_rows.create_package(connection, project_id, made):
+            raise Conflict(f"The offering {offering.lookup_key!r} has a package {key!r} already.", param="lookup_key")
+        await offering_rows.order(connection, project_id, placed(others, made.id, position or end))
+        return await _package(connection, project_id, made.id)
+
+
+async def load_package(database: Database, project_id: str, package_id: str) -> Package:
+    async with database.acquire() as connection:
+        return await _package(connection, project_id, package_id)
+
+
+async def list_packages(
+    database: Database, project_id: str, offering_id: str, after: str | None = None, limit: int = MOST_PACKAGES
+) -> list[Package]:
+    """In order."""
+    async with database.acquire() as connection:
+        await OFFERINGS.get(connection, project_id, offering_id)
+        every = await offering_rows.of_offering(connection, project_id, offering_id)
+    return items_after(after, every, "package", lambda package: package.id)[:limit]
+
+
+async def packages_of(database: Database, project_id: str, offering_ids: Sequence[str]) -> dict[str, list[Package]]:
+    """The packages of these offerings, in order."""
+    async with database.acquire() as connection:
+        return await offering_rows.of_offerings(connection, project_id, offering_ids)
+
+
+async def products_of(database: Database, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
+    """The products of these packages, in the order of attaching."""
+    async with database.acquire() as connection:
+        return await offering_rows.products(connection, project_id, package_ids)
+
+
+async def list_products(
+    database: Database, project_id: str, package_id: str, after: str | None = None, limit: int = MOST_PRODUCTS
+) -> list[Attached]:
+    async with database.acquire() as connection:
+        await _package(connection, project_id, package_id)
+        every = (await offering_rows.products(connection, project_id, [package_id]))[package_id]
+    return items_after(after, every, "product", lambda attached: attached.product.id)[:limit]
+
+
+async def update_package(
+    database: Database,
+    project_id: str,
+    package_id: str,
+    *,
+    display_name: str | None = None,
+    position: int | None = None,
+) -> Package:
+    """What is not given stays as it is."""
+    async with changing_catalog(database, project_id) as connection:
+        before = await _package(connection, project_id, package_id)
+        if display_name is not None:
+            await offering_rows.rename(connection, project_id, package_id, checked_name(display_name, "display_name"))
+        if position is not None:
+            every = await offering_rows.of_offering(connection, project_id, before.offering_id)
+            others = [one.id for one in every if one.id != package_id]
+            await offering_rows.order(connection, project_id, placed(others, package_id, position))
+        return await _package(connection, project_id, package_id)
+
+
+async def delete_package(database: Database, project_id: str, package_id: str) -> None:
+    """Its products stay in the catalog. The packages behind it close the gap."""
+    async with changing_catalog(database, project_id) as connection:
+        gone = await _package(connection, project_id, package_id)
+        await offering_rows.delete_package(connection, project_id, package_id)
+        left = await offering_rows.of_offering(connection, project_id, gone.offering_id)
+        await offering_rows.order(connection, project_id, [one.id for one in left])
+
+
+async def attach_products(
+    database: Database, project_id: str, package_id: str, attached: Mapping[str, Eligibility]
+) -> Package:
+    """Attaches all of them, or none if one is unknown. One that is attached already gets the new criteria."""
+    async with changing_catalog(database, project_id) as connection:
+        package = await _package(connection, project_id, package_id)
+        await require_known(connection, project_id, list(attached), on_sale=True, param="products")
+        there = (await offering_rows.products(connection, project_id, [package_id]))[package_id]
+        if len({one.product.id for one in there} | set(attached)) > MOST_PRODUCTS:
+            raise Refusal(f"A package has at most {MOST_PRODUCTS} products. Detach one first.")
+        await offering_rows.attach(connection, project_id, package_id, attached)
+    return package
+
+
+async def detach_products(database: Database, project_id: str, package_id: str, product_ids: Sequence[str]) -> Package:
+    """Idempotent: a product that is not attached stays so."""
+    async with changing_catalog(database, project_id) as connection:
+        package = await _package(connection, project_id, package_id)
+        await require_known(connection, project_id, product_ids, on_sale=False)
+        await offering_rows.detach(connection, project_id, package_id, product_ids)
+    return package
+
+
+def placed(others: Sequence[str], package_id: str, position: int) -> list[str]:
+    """The ids in their new order. A position behind the end is the end."""
+    return [*others[: position - 1], package_id, *others[position - 1 :]]
+
+
+async def _package(connection: Connection, project_id: str, package_id: str) -> Package:
+    package = await offering_rows.load_package(connection, project_id, package_id)
+    if package is None:
+        raise NotFound(f"There is no package {package_id!r} in this project.", param="package_id")
+    return package
+
+
+# Placements: which offering an app shows at which of its places. An app asks by the placement's id.
+
+
+MOST_PLACEMENTS = 500
+
+load_placement = PLACEMENTS.load
+list_placements = PLACEMENTS.load_page
+
+
+async def create_placement(
+    database: Database,
+    project_id: str,
+    placement_id: str,
+    display_name: str | None,
+    offering_id: str | None,
+    *,
+    is_fallback: bool = False,
+    now: Ms,
+) -> Placement:
+    """Without an offering nothing is offered there."""
+    checked_id(placement_id)
+    name = checked_name(display_name if display_name is not None else placement_id, "display_name")
+    async with changing_catalog(database, project_id) as connection:
+        if len(await PLACEMENTS.page(connection, project_id, None, MOST_PLACEMENTS)) == MOST_PLACEMENTS:
+            raise Refusal(f"A project has at most {MOST_PLACEMENTS} placements. Delete one first.")
+        if offering_id is not None:
+            await OFFERINGS.get(connection, project_id, offering_id)
+        placement = Placement(
+            id=placement_id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
+        )
+        if not await offering_rows.create_placement(connection, project_id, placement):
+            raise Conflict(f"There is already a placement {placement_id!r} in this project.", param="id")
+    return placement
+
+
+async def update_placement(
+    database: Database, project_id: str, placement_id: str, changes: Mapping[str, Any]
+) -> Placement:
+    """Changes `display_name`, `offering_id` and `is_fallback` if they are given. There is at most one fallback."""
+    async with changing_catalog(database, project_id) as connection:
+        before = await PLACEMENTS.get(connection, project_id, placement_id)
+        name = checked_name(changes.get("display_name", before.display_name), "display_name")
+        placement = replace(before, **{**changes, "display_name": name})
+        if placement.offering_id is not None:
+            await OFFERINGS.get(connection, project_id, placement.offering_id)
+        await offering_rows.update_placement(connection, project_id, placement)
+    return placement
+
+
+async def delete_placement(database: Database, project_id: str, placement_id: str) -> None:
+    """Apps that ask for it then show the fallback."""
+    async with changing_catalog(database, project_id) as connection:
+        if not await offering_rows.delete_placement(connection, project_id, placement_id):
+            raise PLACEMENTS.missing(placement_id)
