@@ -109,8 +109,8 @@ async def test_the_metrics_count_requests_by_route_and_status_and_the_sizes_of_b
     route = 'process="api",route="/v1/subscribers/{app_user_id}"'
     assert f'latchkey_requests_total{{{route},status="201"}} 6.0' in text
     assert f'latchkey_requests_total{{{route},status="401"}} 1.0' in text
-    assert 'latchkey_batch_size_count{process="api",kind="read"} 1.0' in text
-    assert 'latchkey_batch_size_sum{process="api",kind="read"} 8.0' in text
+    assert 'latchkey_batch_size_count{kind="read",process="api"} 1.0' in text
+    assert 'latchkey_batch_size_sum{kind="read",process="api"} 8.0' in text
     assert f"latchkey_request_seconds_count{{{route}}} 7.0" in text
 
 
