@@ -224,10 +224,6 @@ async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
     return []
 
 
-async def size_of_part(connection: Any, args: Sequence[Any]) -> list[Any]:
-    return list(await connection.fetch(query("size_of_spread_partition"), *args))
-
-
 async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
     """With the keys of new customers come those of the webhooks that have something to send; see `wake_deliveries`."""
     rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
@@ -246,6 +242,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "insert_feed": insert_feed,
     "look_out": look_out,
     "lock_partitions": lock_parts,
-    "size_of_partition": size_of_part,
+    "size_of_partition": lambda connection, args: connection.fetch(query("size_of_spread_partition"), *args),
     "write_changes": write_changes,
 }

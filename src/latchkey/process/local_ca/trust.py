@@ -61,7 +61,7 @@ class SystemFolder:
     def names(self) -> list[str]:
         """The authorities of Latchkey in this store."""
         found = self.folder.glob(f"{OURS.lower().replace(' ', '-')}-*.crt") if self.folder.is_dir() else ()
-        return sorted(_named(path.stem) for path in found)
+        return sorted(f"{OURS} {path.stem.rpartition('-')[2]}" for path in found)
 
     def adding(self, name: str) -> str:
         """Describes what `add` does."""
@@ -221,10 +221,6 @@ def _has_chromium() -> bool:
     except ChromiumMissingError:
         return False
     return True
-
-
-def _named(stem: str) -> str:
-    return f"{OURS} {stem.rpartition('-')[2]}"
 
 
 class Only(StrEnum):
