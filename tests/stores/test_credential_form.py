@@ -82,7 +82,7 @@ def test_no_field_of_a_store_is_named_in_the_api_the_form_or_the_command() -> No
     for file in (
         intake / "api" / "credentials_v2.py",
         intake / "command" / "app_command.py",
-        intake / "page" / "store_setup_page.py",
+        intake / "page.py",
         SOURCE / "dashboard" / "store_form.py",
         SOURCE / "dashboard" / "templates" / "store_parts.html",
     ):

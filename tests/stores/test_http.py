@@ -51,7 +51,7 @@ async def test_a_request_carries_headers_query_and_json_and_the_answer_comes_bac
 
 async def test_a_4xx_is_an_answer_for_the_adapter_to_judge() -> None:
     async with http(always(Reply.json({"errorCode": 4040010}, status=404))) as (client, address):
-        assert (await client.get(address)).status == 404
+        assert (await client.request("GET", address)).status == 404
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def test_a_store_that_is_down_is_told_from_an_answer_that_nobody_can_use(
 ) -> None:
     async with http(always(reply), largest_answer=1000) as (client, address):
         with pytest.raises(StoreDown, match=says) as raised:
-            await client.get(address + "/secret-token")
+            await client.request("GET", address + "/secret-token")
     assert (type(raised.value), raised.value.retry_after_ms) == (kind, wait)
     assert "secret-token" not in raised.value.message
 
@@ -83,7 +83,7 @@ async def test_nobody_there_is_a_store_that_is_down() -> None:
         pass
     client = StoreHttp("Apple", lambda: NOW)
     with pytest.raises(StoreDown, match="could not be reached"):
-        await client.get(address)
+        await client.request("GET", address)
     await client.close()
 
 
@@ -94,7 +94,7 @@ async def test_a_store_that_never_answers_is_down_after_the_timeout() -> None:
 
     async with http(handler, timeout=timedelta(milliseconds=50)) as (client, address):
         with pytest.raises(StoreDown, match=r"in time|did not answer within"):
-            await client.get(address)
+            await client.request("GET", address)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b"[" * 5_000, b'{"ok": 1'])

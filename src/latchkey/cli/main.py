@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from latchkey.cli import output
 from latchkey.cli.entry import INTERRUPTED
@@ -295,7 +294,7 @@ def _run() -> None:
         if as_json:
             _write_error(error)
         else:
-            output.told(f"[bold red]Error:[/bold red] {escape(str(error))}")
+            output.told(f"[bold red]Error:[/bold red] {_escaped(error)}")
         sys.exit(output.REFUSED if isinstance(error, WrongAddressError) else output.FAILED)
 
 
@@ -332,6 +331,10 @@ def _write_error(error: Exception) -> None:
     kind = next((name for known, name in _KINDS.items() if isinstance(error, known)), "failed")
     param = {"param": error.param} if isinstance(error, Refusal) and error.param is not None else {}
     output.write_error(kind, str(error), **param)
+
+
+def _escaped(error: Exception) -> str:
+    return str(error).replace("[", r"\[")
 
 
 if __name__ == "__main__":

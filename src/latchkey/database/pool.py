@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import asyncpg
@@ -36,7 +37,6 @@ _UNREACHABLE = (
     asyncpg.InterfaceError,
     NoPrimaryError,
 )
-_NOT_OPEN = "The database is not open. Call `await database.open()` first."
 _KINDS = ((NoPrimaryError, NoPrimaryError), (_WRONG, WrongAddressError))
 
 
@@ -177,13 +177,15 @@ class Database:
         await self.open()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self.close()
 
     @property
     def pool(self) -> asyncpg.Pool[asyncpg.Record]:
         if self._pool is None:
-            raise DatabaseUnreachableError(_NOT_OPEN)
+            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
         return self._pool
 
     @property
@@ -193,7 +195,7 @@ class Database:
     @property
     def hot(self) -> AtHand:
         if self._hot is None:
-            raise DatabaseUnreachableError(_NOT_OPEN)
+            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
         return self._hot
 
     def usage(self) -> PoolUsage:

@@ -5,7 +5,7 @@ a process of any machine may have written something that is due sooner than what
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -109,3 +109,25 @@ async def in_turns(items: Iterable[T], at_once: int = AT_ONCE) -> AsyncIterator[
         yield item
         if number % at_once == 0:
             await asyncio.sleep(0)
+
+
+async def attempt(what: str, work: Callable[[], Awaitable[object]]) -> None:
+    """Background work that must not end because one run fails: it comes again."""
+    try:
+        await work()
+    except PASSING as error:
+        log.warning(what, reason=str(error))
+    except Exception:
+        log.exception(what)
+
+
+async def every(seconds: float, what: str, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await attempt(what, work)
+        await asyncio.sleep(seconds)
+
+
+async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -38,8 +38,7 @@ from latchkey.subjects.exports import page as exports_page
 from latchkey.subjects.money import page as money_page
 from latchkey.subjects.offerings import page as offerings_page
 from latchkey.subjects.projects import page as projects_page
-from latchkey.subjects.purchase_intake.page import journal_page as purchase_intake_page
-from latchkey.subjects.purchase_intake.page import store_setup_page as store_connections_page
+from latchkey.subjects.purchase_intake import page as purchase_intake_page
 from latchkey.subjects.request_log import page as request_log_page
 from latchkey.subjects.search import page as search_page
 from latchkey.subjects.test_clocks import page as test_clocks_page
@@ -72,7 +71,6 @@ ALL = tuple(
         currencies_page,
         projects_page,
         test_store_page,
-        store_connections_page,
         purchase_intake_page,
         # Before the pages of one export, so that `new` is not taken for an id.
         exports_page,
@@ -180,8 +178,7 @@ class Dashboard:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            route = getattr(scope.get("route"), "path", "unmatched")
-            log.error("page failed", request_id=request_id(scope), path=route, exc_info=error)
+            log.error("page failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
             if started:
                 raise
             status, words = _fault_of(error)
@@ -223,6 +220,10 @@ def _fault_of(error: Exception) -> tuple[int, str]:
 def request_id(scope: MutableMapping[str, Any]) -> str:
     exchange = scope.get("latchkey.exchange")
     return exchange.request_id.decode() if exchange is not None else ""
+
+
+def _route(scope: MutableMapping[str, Any]) -> str:
+    return getattr(scope.get("route"), "path", "unmatched")
 
 
 def _header(scope: Scope, name: bytes) -> str:

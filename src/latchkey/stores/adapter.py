@@ -10,17 +10,20 @@ from latchkey.domain.purchases.subscription import Subscription
 from latchkey.stores.credential_form import CredentialForm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConnectedApp:
-    """An app with credentials for its store."""
+    """An app of a store that can be connected."""
 
     project_id: str
     app_id: str
     store: str
-    # As `CredentialForm.parse` returned them.
+    # As `CredentialForm.parse` returned them. None where there are none; adapters see only apps that have some.
     credentials: Any = field(repr=False)
     # Grows each time credentials are saved, so that what an adapter derives from them can be cached.
     version: int
+    # The store accepted the credentials when they were last tried. Otherwise a receipt that does not fit them may still
+    # be real: the mistake can be ours.
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

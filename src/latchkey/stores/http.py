@@ -63,11 +63,6 @@ class StoreHttp:
         self._largest_answer = largest_answer
         self._http: HttpClient | None = None
 
-    async def get(
-        self, url: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
-    ) -> StoreResponse:
-        return await self.request("GET", url, headers=headers, query=query)
-
     async def request(
         self,
         method: str,

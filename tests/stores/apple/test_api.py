@@ -357,8 +357,3 @@ async def test_a_consumption_request_is_answered_where_that_is_set_up(
         apple.answers[CONSUMPTION] = Reply(500)
         with pytest.raises(StoreDown):
             await asked_for_consumption(adapter, app, chain)
-
-
-async def test_acknowledging_does_nothing(adapter: AppleAdapter, app: ConnectedApp, apple: Apple) -> None:
-    await adapter.acknowledge(app, "1", "monthly", subscription=True)
-    assert apple.asked == []

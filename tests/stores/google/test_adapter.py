@@ -9,8 +9,7 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
-from latchkey.emulators.google.google_keys import SigningKey
-from latchkey.stores.adapter import Adapter, AppReceipt, ConnectedApp, SeenPurchase, StoreReading
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, SeenPurchase, StoreReading
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreResponse
@@ -21,13 +20,11 @@ from tests.stores.google.play import (
     START,
     TOKEN,
     Play,
-    connected,
     error,
     iso,
     notice,
     voided_notice,
 )
-from tests.stores.loopback import Reply, Request, serving
 
 RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
 
@@ -51,11 +48,6 @@ def one_time(reading: StoreReading) -> Purchase:
     snapshot = only(reading).snapshot
     assert isinstance(snapshot, Purchase)
     return snapshot
-
-
-def test_it_has_the_form_of_every_adapter(google: GoogleAdapter) -> None:
-    adapter: Adapter = google
-    assert adapter.store == "play_store"
 
 
 class TestReceipts:
@@ -405,37 +397,3 @@ class TestAcknowledging:
 
     async def test_nothing_is_left_to_do_for_what_is_gone(self, google: GoogleAdapter, app: ConnectedApp) -> None:
         await google.acknowledge(app, TOKEN, "coins", subscription=False)
-
-
-async def test_it_works_over_http_too(keys: SigningKey) -> None:
-    """The same store behind a socket: addresses, headers, the form of the token's request."""
-    play = Play(keys)
-    play.buy()
-    asked: list[Request] = []
-
-    async def handle(request: Request) -> Reply:
-        asked.append(request)
-        if request.path == "/token":
-            keys.claimed_by(request.body.decode().partition("assertion=")[2], f"{address}/token")
-            assert request.headers["content-type"] == "application/x-www-form-urlencoded"
-            return Reply.json({"access_token": "secret", "expires_in": 3599})
-        assert request.headers["authorization"] == "Bearer secret"
-        if request.method == "POST":
-            return Reply(204)
-        if "subscriptionsv2" in request.path:
-            return Reply.json(play.subscriptions[TOKEN])
-        if request.path.endswith("orders:batchGet"):
-            return Reply.json({"orders": [play.orders[id] for id in request.query["orderIds"]]})
-        return Reply.json(play.orders[ORDER])
-
-    async with serving(handle) as address:
-        addresses = {"api_base_url": address, "certificates_url": f"{address}/certs", "token_url": f"{address}/token"}
-        app = connected(keys, **addresses)
-        google = GoogleAdapter(lambda: time.time_ns() // 1_000_000)
-        try:
-            assert subscription(await google.read_receipt(app, RECEIPT)).id == ORDER
-            assert subscription(await google.read_again(app, TOKEN, Environment.PRODUCTION)).id == ORDER
-            await google.acknowledge(app, TOKEN, "pro:monthly", subscription=True)
-        finally:
-            await google.close()
-    assert [request.method for request in asked] == ["POST", *["GET"] * 5, "POST"]

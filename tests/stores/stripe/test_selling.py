@@ -20,7 +20,7 @@ from latchkey.stores.adapter import AppReceipt, ConnectedApp, StoreReading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
 from latchkey.stores.selling import CheckoutOrder, CheckoutState, HostedPage, NotPayable, PaymentForm, Sale, Sells
 from latchkey.stores.stripe.adapter import STORE, StripeAdapter
-from latchkey.stores.stripe.sold import SoldPrice, SoldProduct, locale_of, session_of
+from latchkey.stores.stripe.selling import SoldPrice, SoldProduct, locale_of, session_of
 from tests.emulators.stripe.test_protocol import Desk, asking
 
 KEYS = make_stripe_keys()

@@ -167,11 +167,9 @@ async def test_asking_again_and_the_providers_late_notification_change_nothing(h
     assert await hosted.status(id) == first
     assert hosted.provider.asked == asked
     stores = services_of(hosted.shop).stores
-    known = await stores.of_app(hosted.shop.project_id, hosted.app_id)
-    assert known is not None
-    assert known.connected is not None
-
-    taker = Taker(hosted.shop.changes, BatchedLookups(hosted.shop.database), hosted.provider, known.connected)
+    app = await stores.of_app(hosted.shop.project_id, hosted.app_id)
+    assert app is not None
+    taker = Taker(hosted.shop.changes, BatchedLookups(hosted.shop.database), hosted.provider, app)
     [taken] = await taker.take(hosted.provider.reading("pay_1"), NOW + 5_000)
     assert (taken.app_user_id, taken.events) == ("ada", ())
     assert await types_told(hosted.shop) == ["INITIAL_PURCHASE"]

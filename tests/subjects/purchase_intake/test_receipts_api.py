@@ -9,29 +9,19 @@ from urllib.parse import quote
 import pytest
 
 from latchkey.domain.instants import end_to_iso, to_iso
+from tests.http import doings
 from tests.http.client import DAY, NOW, Reply, Shop
-from tests.http.doings import (
-    ANONYMOUS,
-    TOKEN,
-    count_rows,
-    make_clock,
-    move_in,
-    show_receipt,
-    subscriber,
-    told,
-    types_told,
-)
 from tests.http.management import get, holds, post
 
 
 async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(shop: Shop) -> None:
-    reply = await show_receipt(shop, "ada")
+    reply = await doings.show_receipt(shop, "ada")
     assert reply.status == 200
     body, read = reply.json()["subscriber"], (await shop.v1("ada", key=shop.public)).json()["subscriber"]
     # Whoever sent the token sees it; everybody else with the app's key sees something in its place.
     shown = read["subscriptions"]["pro_monthly"].pop("store_transaction_id")
     assert shown.startswith("test_")
-    assert shown != body["subscriptions"]["pro_monthly"].pop("store_transaction_id") == TOKEN
+    assert shown != body["subscriptions"]["pro_monthly"].pop("store_transaction_id") == doings.TOKEN
     assert body == read
     assert body["first_seen"] == body["original_purchase_date"] == to_iso(NOW)
     assert body["entitlements"]["pro"]["expires_date"] == end_to_iso(NOW + 31 * DAY, NOW)
@@ -39,104 +29,107 @@ async def test_a_receipt_of_a_stranger_makes_the_subscriber_and_answers_with_it(
 
 
 async def test_the_same_receipt_again_is_the_same_purchase(shop: Shop) -> None:
-    first = await show_receipt(shop, "ada")
+    first = await doings.show_receipt(shop, "ada")
     shop.clock.now += DAY
-    again = await show_receipt(shop, "ada")
+    again = await doings.show_receipt(shop, "ada")
     assert (first.status, again.status) == (200, 200)
     assert first.json()["subscriber"] == again.json()["subscriber"]
-    assert await types_told(shop) == ["INITIAL_PURCHASE"]
+    assert await doings.types_told(shop) == ["INITIAL_PURCHASE"]
 
 
 async def test_the_same_receipt_many_times_at_once_is_one_purchase(shop: Shop) -> None:
-    replies = await asyncio.gather(*(show_receipt(shop, "ada") for _ in range(25)))
+    replies = await asyncio.gather(*(doings.show_receipt(shop, "ada") for _ in range(25)))
     assert {reply.status for reply in replies} == {200}
     assert len({reply.body for reply in replies}) == 1
-    assert await types_told(shop) == ["INITIAL_PURCHASE"]
+    assert await doings.types_told(shop) == ["INITIAL_PURCHASE"]
 
 
 async def test_one_receipt_that_two_users_show_at_once_belongs_to_one_of_them(shop: Shop) -> None:
-    replies = await asyncio.gather(*(show_receipt(shop, name) for name in ["ada", "bob"] * 10))
+    replies = await asyncio.gather(*(doings.show_receipt(shop, name) for name in ["ada", "bob"] * 10))
     assert {reply.status for reply in replies} == {200}
     assert sorted([await holds(shop, "ada"), await holds(shop, "bob")]) == [set(), {"pro"}]
-    events = await told(shop) + await told(shop, "bob")
+    events = await doings.told(shop) + await doings.told(shop, "bob")
     assert [event["type"] for event in events].count("INITIAL_PURCHASE") == 1
 
 
 async def test_another_receipt_for_the_same_product_is_another_purchase(shop: Shop) -> None:
-    await show_receipt(shop, "ada", "test_1_a")
-    await show_receipt(shop, "ada", "test_1_b")
-    assert await types_told(shop) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE"]
+    await doings.show_receipt(shop, "ada", "test_1_a")
+    await doings.show_receipt(shop, "ada", "test_1_b")
+    assert await doings.types_told(shop) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE"]
 
 
 async def test_a_receipt_for_coins_credits_them_once(shop: Shop) -> None:
     for _ in range(3):
-        await show_receipt(shop, "ada", product_id="coins_100")
+        await doings.show_receipt(shop, "ada", product_id="coins_100")
     reply = await shop.client.get("/v1/subscribers/ada/virtual_currencies")
     assert reply.json()["virtual_currencies"]["COIN"]["balance"] == 100
-    assert await types_told(shop) == ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
+    assert await doings.types_told(shop) == ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
 
 
 async def test_attributes_inside_the_receipt_are_noted_and_in_the_event(shop: Shop) -> None:
     noted = {"$email": {"value": "ada@example.com", "updated_at_ms": NOW}, "plan": {"value": "x", "updated_at_ms": NOW}}
-    await show_receipt(shop, "ada", attributes=noted)
-    assert (await subscriber(shop, "ada"))["subscriber_attributes"] == noted
-    [event] = await told(shop)
+    await doings.show_receipt(shop, "ada", attributes=noted)
+    assert (await doings.subscriber(shop, "ada"))["subscriber_attributes"] == noted
+    [event] = await doings.told(shop)
     assert event["subscriber_attributes"] == noted
 
 
 async def test_attributes_inside_a_receipt_that_was_anothers_are_noted_too(shop: Shop) -> None:
     noted = {"plan": {"value": "x", "updated_at_ms": NOW}}
-    await show_receipt(shop, "ada")
-    await show_receipt(shop, "bob", attributes=noted)
-    assert (await subscriber(shop, "bob"))["subscriber_attributes"] == noted
-    assert (await subscriber(shop, "ada"))["subscriber_attributes"] == {}
+    await doings.show_receipt(shop, "ada")
+    await doings.show_receipt(shop, "bob", attributes=noted)
+    assert (await doings.subscriber(shop, "bob"))["subscriber_attributes"] == noted
+    assert (await doings.subscriber(shop, "ada"))["subscriber_attributes"] == {}
 
 
 async def test_the_offering_that_a_product_was_bought_from_is_kept_and_told(shop: Shop) -> None:
     offering = (await post(shop, "offerings", {"lookup_key": "autumn", "display_name": "Autumn"})).json()
-    claims: dict[str, Any] = {TOKEN: "autumn", f"{TOKEN}a": "made up", f"{TOKEN}b": 7}
+    claims: dict[str, Any] = {doings.TOKEN: "autumn", f"{doings.TOKEN}a": "made up", f"{doings.TOKEN}b": 7}
     for token, claimed in claims.items():
-        await show_receipt(shop, "ada", token, "coins_100", presented_offering_identifier=claimed)
+        await doings.show_receipt(shop, "ada", token, "coins_100", presented_offering_identifier=claimed)
     shown = {
         token: (await get(shop, f"purchases?store_purchase_identifier={token}")).json()["items"][0] for token in claims
     }
     assert [one["presented_offering_id"] for one in shown.values()] == [offering["id"], None, None]
-    events = [one for one in await told(shop) if one["type"] == "NON_RENEWING_PURCHASE"]
+    events = [one for one in await doings.told(shop) if one["type"] == "NON_RENEWING_PURCHASE"]
     assert [one.get("presented_offering_id") for one in events] == ["autumn", None, None]
 
 
 async def test_a_receipt_that_was_anothers_is_transferred_and_the_receiver_is_told(shop: Shop) -> None:
-    await show_receipt(shop, "ada")
-    body = (await show_receipt(shop, "bob", product_id=None, is_restore=True)).json()
+    await doings.show_receipt(shop, "ada")
+    body = (await doings.show_receipt(shop, "bob", product_id=None, is_restore=True)).json()
     assert set(body["subscriber"]["entitlements"]) == {"pro"}
-    assert (await subscriber(shop, "ada"))["entitlements"] == {}
-    [event] = await told(shop, "bob")
+    assert (await doings.subscriber(shop, "ada"))["entitlements"] == {}
+    [event] = await doings.told(shop, "bob")
     assert (event["type"], event["app_user_id"]) == ("TRANSFER", "bob")
     assert (event["transferred_from"], event["transferred_to"]) == (["ada"], ["bob"])
     assert set(event["entitlements"]) == {"pro"}
-    assert await types_told(shop, "ada") == ["INITIAL_PURCHASE"]
+    assert await doings.types_told(shop, "ada") == ["INITIAL_PURCHASE"]
 
 
 async def test_a_receipt_of_an_anonymous_owner_makes_an_alias_and_no_transfer(shop: Shop) -> None:
-    await show_receipt(shop, ANONYMOUS)
-    body = (await show_receipt(shop, "bob")).json()
-    assert body["subscriber"]["original_app_user_id"] == ANONYMOUS
-    assert (await shop.v2(quote(ANONYMOUS))).json()["id"] == "bob"
-    assert [item["id"] for item in (await get(shop, "customers/bob/aliases")).json()["items"]] == [ANONYMOUS, "bob"]
-    assert await types_told(shop, "bob") == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
+    await doings.show_receipt(shop, doings.ANONYMOUS)
+    body = (await doings.show_receipt(shop, "bob")).json()
+    assert body["subscriber"]["original_app_user_id"] == doings.ANONYMOUS
+    assert (await shop.v2(quote(doings.ANONYMOUS))).json()["id"] == "bob"
+    assert [item["id"] for item in (await get(shop, "customers/bob/aliases")).json()["items"]] == [
+        doings.ANONYMOUS,
+        "bob",
+    ]
+    assert await doings.types_told(shop, "bob") == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
 
 
 async def test_an_anonymous_owner_is_joined_even_where_purchases_are_kept(shop: Shop) -> None:
     await shop.database.pool.execute("update projects set restore_behavior = 'keep'")
-    await show_receipt(shop, ANONYMOUS)
-    assert (await show_receipt(shop, "bob")).status == 200
+    await doings.show_receipt(shop, doings.ANONYMOUS)
+    assert (await doings.show_receipt(shop, "bob")).status == 200
     assert await holds(shop, "bob") == {"pro"}
 
 
 async def test_a_receipt_of_a_customer_on_a_test_clock_is_bought_at_its_time(shop: Shop) -> None:
     then = NOW + 500 * DAY
-    await move_in(shop, "ada", await make_clock(shop, then))
-    body = (await show_receipt(shop, "ada")).json()
+    await doings.move_in(shop, "ada", await doings.make_clock(shop, then))
+    body = (await doings.show_receipt(shop, "ada")).json()
     assert body["request_date_ms"] == then
     assert body["subscriber"]["subscriptions"]["pro_monthly"]["purchase_date"] == to_iso(then)
 
@@ -149,9 +142,9 @@ def refused(reply: Reply, status: int, code: int) -> None:
 
 @pytest.fixture
 async def unchanged(steady_shop: Shop) -> AsyncIterator[Shop]:
-    before = await count_rows(steady_shop)
+    before = await doings.count_rows(steady_shop)
     yield steady_shop
-    assert await count_rows(steady_shop) == before
+    assert await doings.count_rows(steady_shop) == before
 
 
 @pytest.mark.parametrize(
@@ -159,22 +152,22 @@ async def unchanged(steady_shop: Shop) -> AsyncIterator[Shop]:
     ["x", "test_", "test_1", "test_1_", "test_x_1", "test_1_a b", "test_1_ä", "MIIT" * 1000, "test_1_" + "a" * 65],
 )
 async def test_a_token_of_no_store_is_7103(unchanged: Shop, token: str) -> None:
-    refused(await show_receipt(unchanged, "ada", token), 400, 7103)
+    refused(await doings.show_receipt(unchanged, "ada", token), 400, 7103)
 
 
 @pytest.mark.parametrize("product", ["nothing", None])
 async def test_a_product_that_the_project_does_not_have_is_7103(unchanged: Shop, product: str | None) -> None:
-    refused(await show_receipt(unchanged, "ada", product_id=product), 400, 7103)
+    refused(await doings.show_receipt(unchanged, "ada", product_id=product), 400, 7103)
 
 
 async def test_a_receipt_of_another_is_7102_where_the_project_keeps_purchases(shop: Shop) -> None:
     await shop.database.pool.execute("update projects set restore_behavior = 'keep'")
-    await show_receipt(shop, "ada")
-    before = await count_rows(shop)
-    refused(await show_receipt(shop, "bob"), 422, 7102)
-    assert await count_rows(shop) == before
+    await doings.show_receipt(shop, "ada")
+    before = await doings.count_rows(shop)
+    refused(await doings.show_receipt(shop, "bob"), 422, 7102)
+    assert await doings.count_rows(shop) == before
     assert (await shop.v2("bob")).status == 404
-    assert (await show_receipt(shop, "ada")).status == 200
+    assert (await doings.show_receipt(shop, "ada")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -205,15 +198,15 @@ async def test_a_field_that_is_wrong_is_400(unchanged: Shop, fields: dict[str, A
 async def test_a_product_that_was_deleted_is_sold_no_more(shop: Shop) -> None:
     reply = await shop.client.request("DELETE", "/v2/projects/proj_demo/products/pro_lifetime")
     assert reply.status == 200
-    refused(await show_receipt(shop, "ada", product_id="pro_lifetime"), 400, 7103)
+    refused(await doings.show_receipt(shop, "ada", product_id="pro_lifetime"), 400, 7103)
 
 
 async def test_a_purchase_on_a_test_clock_cannot_be_restored_outside_it(shop: Shop) -> None:
-    await move_in(shop, "ada", await make_clock(shop))
-    await show_receipt(shop, "ada")
-    before = await count_rows(shop)
-    refused(await show_receipt(shop, "bob"), 422, 7226)
-    assert await count_rows(shop) == before
+    await doings.move_in(shop, "ada", await doings.make_clock(shop))
+    await doings.show_receipt(shop, "ada")
+    before = await doings.count_rows(shop)
+    refused(await doings.show_receipt(shop, "bob"), 422, 7226)
+    assert await doings.count_rows(shop) == before
 
 
 GOOD = {"value": "x", "updated_at_ms": NOW}
@@ -297,5 +290,5 @@ async def test_a_product_id_of_a_wrong_type_leaves_the_word_to_product_ids(shop:
 
 
 async def test_a_purchase_that_is_known_needs_no_product(shop: Shop) -> None:
-    await show_receipt(shop, "ada", "test_1_a")
+    await doings.show_receipt(shop, "ada", "test_1_a")
     await bought(shop, product_id=7, product_ids="x")

@@ -103,14 +103,17 @@ class DemoApp:
         with self._arrivals.bell() as bell:
             while not self._closing:
                 bell.clear()
-                copy = await self._consumer.local(user)
-                story = msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
+                story = await self._story(user)
                 yield b"data: %b\n\n" % story if story != told else b": still here\n\n"
                 told = story
                 try:
                     await asyncio.wait_for(bell.wait(), LOOK_AGAIN)
                 except TimeoutError:
                     continue
+
+    async def _story(self, user: str) -> bytes:
+        copy = await self._consumer.local(user)
+        return msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
 
     async def _act(self, request: Request) -> Response:
         user, shop = self._user(request), self._shop

@@ -108,7 +108,6 @@ class Data(_Payload, frozen=True, kw_only=True):
     status: int | None = None
     signed_transaction_info: str | None = None
     signed_renewal_info: str | None = None
-    consumption_request_reason: str | None = None
     external_purchase_id: str | None = None
 
     @property

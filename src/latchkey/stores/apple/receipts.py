@@ -124,7 +124,11 @@ class _Message:
         forged = InvalidReceipt("The receipt is not signed by Apple.")
         try:
             certificates = [x509.load_der_x509_certificate(one) for one in self.certificates]
-            leaf = next(one for one in certificates if self._signed_by(one))
+            leaf = next(
+                one
+                for one in certificates
+                if one.serial_number == self.serial and one.issuer.public_bytes() == self.issuer
+            )
             intermediate = next(one for one in certificates if one.subject == leaf.issuer and one != leaf)
             self._check_signature(leaf)
         # What the library raises for broken certificates and keys is of many kinds.
@@ -139,9 +143,6 @@ class _Message:
                     f"A StoreKit 1 receipt is signed under '{_RECEIPT_ROOT}', which is not among root_certificates."
                 ) from None
             raise forged from None
-
-    def _signed_by(self, certificate: x509.Certificate) -> bool:
-        return certificate.serial_number == self.serial and certificate.issuer.public_bytes() == self.issuer
 
     def _check_signature(self, leaf: x509.Certificate) -> None:
         signed = self.content

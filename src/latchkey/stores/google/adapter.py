@@ -3,6 +3,7 @@ purchase is always read from the Android Publisher API."""
 
 import re
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from latchkey.domain.instants import DAY, Ms
@@ -19,9 +20,7 @@ from latchkey.stores.adapter import (
 )
 from latchkey.stores.errors import ActionRefused, InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials, line, periods, product, push, subscription
-from latchkey.stores.google import line as prepaid
-from latchkey.stores.google import push as told
-from latchkey.stores.google.chains import PurchaseChains
+from latchkey.stores.google.line import Chain, Earlier
 from latchkey.stores.google.publisher import AccessTokens, Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.push import GoogleCertificates
 from latchkey.stores.google.resources import (
@@ -29,7 +28,6 @@ from latchkey.stores.google.resources import (
     UNACKNOWLEDGED,
     SubscriptionPurchase,
     VoidedPurchase,
-    instant,
     millis,
 )
 from latchkey.stores.http import StoreHttp
@@ -41,6 +39,10 @@ _ORDER = re.compile(r"GPA\.\d{4}-\d{4}-\d{4}-\d{5}(\.\.\d+)?")
 _USUAL = re.compile(r"[A-Za-z0-9._-]{24,1000}")
 # Voided purchases are listed for 30 days.
 _VOIDED_FOR: Ms = 30 * DAY - 60_000
+# Google names the purchase before for as long as a subscription lives. Whoever upgrades more often than this while
+# none of the purchases between is known goes on under a new id.
+_LONGEST_CHAIN = 10
+_MOST_REPLACED = 2_000
 _LONGEST_EXTENSION: Ms = 365 * DAY
 _TOO_OLD = "Google no longer tells of this purchase: it ended more than 60 days ago."
 
@@ -56,7 +58,8 @@ class GoogleAdapter:
         self._certificates = GoogleCertificates(http, _real_now)
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens, now)
-        self._chains = PurchaseChains(self._publisher)
+        # Replaced purchases, which do not change any more, by app and token. None: Google no longer tells of it.
+        self._replaced: OrderedDict[tuple[str, str], SubscriptionPurchase | None] = OrderedDict()
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         self._tokens.forget(app)
@@ -66,10 +69,10 @@ class GoogleAdapter:
         return await push.verify(app.credentials, incoming, self._certificates)
 
     async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
-        said = told.decode(payload)
+        said = push.decode(payload)
         try:
             if (one := said.subscription_notification) is not None:
-                asked = one.notification_type == told.PAUSE_SCHEDULE_CHANGED
+                asked = one.notification_type == push.PAUSE_SCHEDULE_CHANGED
                 at = millis(said.event_time_millis)
                 return await self._subscription(app, one.purchase_token, ask_for_pause=asked, told_at=at)
             if (bought := said.one_time_product_notification) is not None:
@@ -148,9 +151,7 @@ class GoogleAdapter:
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         purchase = await self._alone(app, target)
-        ends_at = instant(purchase.items[0].expiry_time)
-        if ends_at is None:
-            raise StoreDown("Google answered with a subscription that has no end.")
+        ends_at = purchase.items[0].ends_at
         desired = extension.until if extension.until is not None else ends_at + (extension.by or 0)
         if not ends_at < desired <= ends_at + _LONGEST_EXTENSION:
             raise ActionRefused("Google moves the end of a subscription to a later time, by a year at most.")
@@ -179,10 +180,12 @@ class GoogleAdapter:
             raise ActionRefused("Another purchase has replaced this one, and Latchkey has not heard of it yet.")
         return purchase
 
-    async def _either(self, app: ConnectedApp, token: str, *, with_history: bool = False) -> StoreReading:
+    async def _either(
+        self, app: ConnectedApp, token: str, *, with_history: bool = False, beside: tuple[str, ...] = ()
+    ) -> StoreReading:
         """A token does not say whether it is of a subscription. Only if Google knows neither, there is no purchase."""
         try:
-            return await self._subscription(app, token, with_history=with_history)
+            return await self._subscription(app, token, with_history=with_history, beside=beside)
         except UnknownPurchase:
             return await self._product(app, token)
 
@@ -207,10 +210,9 @@ class GoogleAdapter:
         purchase = await self._publisher.subscription(app, token)
         if note := subscription.why_nothing_follows(purchase):
             return StoreReading(note=note)
-        chain = await self._chains.of(app, purchase)
-        topped_up = await self._chains.prepaid_before(app, purchase, chain)
+        chain, topped_up = await self._chain(app, purchase)
         needed = (*line.running_orders(purchase), *beside)
-        welcome = (*prepaid.orders_of(topped_up), *line.earlier_orders(purchase, chain, whole=with_history))
+        welcome = (*line.orders_of(topped_up), *line.earlier_orders(purchase, chain, whole=with_history))
         orders = await self._publisher.orders(app, needed, welcome)
         told_of, resume = False, None
         if (ask_for_pause or with_history) and purchase.subscription_state == ACTIVE:
@@ -225,6 +227,42 @@ class GoogleAdapter:
             at=told_at or self._now(),
         )
         return subscription.read(app.app_id, token, purchase, around)
+
+    async def _chain(self, app: ConnectedApp, purchase: SubscriptionPurchase) -> tuple[Chain, Earlier]:
+        """The purchases that one replaced, newest first: an upgrade has a new token, which names the one before it. A
+        prepaid plan is no subscription to Latchkey: what follows it begins anew. The prepaid purchases that it, or the
+        first of the chain, has replaced come second."""
+        chain: dict[str, SubscriptionPurchase | None] = {}
+        topped_up: dict[str, SubscriptionPurchase] = {}
+        token = purchase.linked_purchase_token
+        while token and len(chain) < _LONGEST_CHAIN and token not in chain:
+            old = await self._old(app, token)
+            if old is not None and old.is_prepaid:
+                break
+            chain[token] = old
+            token = old.linked_purchase_token if old is not None else None
+        while token and len(topped_up) < _LONGEST_CHAIN and token not in topped_up:
+            old = await self._old(app, token)
+            if old is None or not old.is_prepaid or not old.items:
+                break
+            topped_up[token] = old
+            token = old.linked_purchase_token
+        return tuple(chain.items()), tuple(topped_up.items())
+
+    async def _old(self, app: ConnectedApp, token: str) -> SubscriptionPurchase | None:
+        key = (app.app_id, token)
+        if key in self._replaced:
+            self._replaced.move_to_end(key)
+            return self._replaced[key]
+        try:
+            old = await self._publisher.subscription(app, token)
+        except (UnknownPurchase, Gone):
+            old = None
+        if old is None or old.is_replaced:
+            self._replaced[key] = old
+        if len(self._replaced) > _MOST_REPLACED:
+            self._replaced.popitem(last=False)
+        return old
 
     async def _waits(self, app: ConnectedApp, token: str, is_subscription: bool) -> bool:
         """Whether a purchase still has to be acknowledged."""
@@ -243,20 +281,17 @@ class GoogleAdapter:
         orders = await self._publisher.orders(app, [purchase.order_id] if purchase.order_id else [])
         return product.read(app.app_id, token, purchase, orders.get(purchase.order_id or ""))
 
-    async def _voided(self, app: ConnectedApp, voided: told.VoidedTold) -> StoreReading:
-        if voided.refund_type == told.PARTIAL_REFUND:
+    async def _voided(self, app: ConnectedApp, voided: push.VoidedTold) -> StoreReading:
+        if voided.refund_type == push.PARTIAL_REFUND:
             return StoreReading(note="Only a part of the quantity was refunded.")
-        if voided.product_type == told.ONE_TIME:
+        if voided.product_type == push.ONE_TIME:
             return await self._product(app, voided.purchase_token)
         beside = (voided.order_id,) if voided.order_id else ()
-        if voided.product_type == told.SUBSCRIPTION:
+        if voided.product_type == push.SUBSCRIPTION:
             return await self._subscription(app, voided.purchase_token, beside=beside)
-        try:
-            return await self._subscription(app, voided.purchase_token, beside=beside)
-        except UnknownPurchase:
-            return await self._product(app, voided.purchase_token)
+        return await self._either(app, voided.purchase_token, beside=beside)
 
-    async def _refunded_later(self, app: ConnectedApp, voided: told.VoidedTold) -> StoreReading:
+    async def _refunded_later(self, app: ConnectedApp, voided: push.VoidedTold) -> StoreReading:
         """Google forgets a purchase 60 days after its end, and its orders later: only the refund can be told."""
         at = periods.refunded_at(await self._publisher.order(app, voided.order_id) if voided.order_id else None)
         if at is None:
@@ -280,17 +315,17 @@ def _token_of(handle: str) -> str:
 
 def _notification(app: ConnectedApp, voided: VoidedPurchase, until: Ms) -> Notification:
     at = millis(voided.voided_time_millis) or until
-    said = told.GoogleNotification(
+    said = push.GoogleNotification(
         package_name=app.credentials.package_name,
         event_time_millis=at,
-        voided_purchase_notification=told.VoidedTold(purchase_token=voided.purchase_token, order_id=voided.order_id),
+        voided_purchase_notification=push.VoidedTold(purchase_token=voided.purchase_token, order_id=voided.order_id),
     )
     return Notification(
         external_id=f"voided/{voided.order_id}/{at}",
-        kind=told.kind_of(said),
+        kind=push.kind_of(said),
         environment=None,
         occurred_at=at,
         subject=voided.purchase_token,
-        payload=told.encode(said),
+        payload=push.encode(said),
         checked={"source": "purchases.voidedpurchases", "package_name": app.credentials.package_name},
     )

@@ -14,7 +14,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import UNKNOWN
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Period, PeriodType
-from latchkey.stores.errors import StoreDown
 from latchkey.stores.google import periods
 from latchkey.stores.google.resources import EXPIRED, GoogleOrder, LineItem, SubscriptionPurchase, instant
 
@@ -182,7 +181,7 @@ def orders_of(earlier: Earlier) -> tuple[str, ...]:
 def bought(
     app_id: str, store: str, purchase: SubscriptionPurchase, item: LineItem, id: str, order: GoogleOrder | None
 ) -> Purchase:
-    ends_at, paid_until = _end(item), periods.paid_end(order, item.product_id)
+    ends_at, paid_until = item.ends_at, periods.paid_end(order, item.product_id)
     back = periods.money_back(order, ends_at, paid_until)
     revoked = periods.is_revoked(ends_at, paid_until)
     paid_at = periods.paid_at(order) if order is not None else None
@@ -227,9 +226,9 @@ def _ended_by(made: Purchase, after: SubscriptionPurchase, orders: Mapping[str, 
     items = after.items
     order = orders.get(items[0].latest_successful_order_id or "") if items else None
     refunded_at = periods.refunded_at(order) if after.is_prepaid else None
-    if refunded_at is not None and periods.is_revoked(refunded_at, _end(items[0])):
+    if refunded_at is not None and periods.is_revoked(refunded_at, items[0].ends_at):
         # The money of the top-up went back, and Google leaves what was there before it, until the end that it names.
-        left_until = _end(items[0])
+        left_until = items[0].ends_at
         return replace(made, revoked_at=left_until if periods.is_revoked(left_until, made.ends_at) else None)
     began = _first_paid_at(items, orders) or instant(after.start_time)
     resolved = began is not None and (made.ends_at is None or began < made.ends_at)
@@ -240,10 +239,3 @@ def _first_paid_at(items: tuple[LineItem, ...], orders: Mapping[str, GoogleOrder
     order_id = items[0].latest_successful_order_id if items else None
     order = orders.get(periods.split(order_id)[0]) if order_id is not None else None
     return periods.paid_at(order) if order is not None else None
-
-
-def _end(item: LineItem) -> Ms:
-    at = instant(item.expiry_time)
-    if at is None:
-        raise StoreDown("Google answered with a subscription that has no end.")
-    return at

@@ -14,17 +14,8 @@ from google.auth import jwt
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
+from latchkey.stores.google import resources
 from latchkey.stores.google.credentials import GoogleCredentials
-from latchkey.stores.google.resources import (
-    GoogleOrder,
-    GoogleOrders,
-    OldSubscription,
-    ProductPurchase,
-    SubscriptionPurchase,
-    VoidedPurchase,
-    VoidedPurchases,
-    millis,
-)
 from latchkey.stores.http import StoreHttp, StoreResponse
 
 _WORD = re.compile(r"[A-Za-z_]{1,60}")
@@ -226,15 +217,15 @@ class Publisher:
         # By app: since when its orders cannot be read.
         self._without_orders: dict[str, Ms] = {}
 
-    async def subscription(self, app: ConnectedApp, token: str) -> SubscriptionPurchase:
-        return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", SubscriptionPurchase)
+    async def subscription(self, app: ConnectedApp, token: str) -> resources.SubscriptionPurchase:
+        return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", resources.SubscriptionPurchase)
 
-    async def product(self, app: ConnectedApp, token: str) -> ProductPurchase:
-        return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", ProductPurchase)
+    async def product(self, app: ConnectedApp, token: str) -> resources.ProductPurchase:
+        return await self._get(app, f"/purchases/productsv2/tokens/{_part(token)}", resources.ProductPurchase)
 
     async def orders(
         self, app: ConnectedApp, needed: Iterable[str], welcome: Iterable[str] = ()
-    ) -> dict[str, GoogleOrder]:
+    ) -> dict[str, resources.GoogleOrder]:
         """Those that can be read; of the `welcome` ones the last come first. An order that cannot be read leaves a gap.
         Where Google cannot be asked now, the reading waits a while: with its order a period is told more exactly."""
         try:
@@ -247,7 +238,7 @@ class Publisher:
         self._without_orders.pop(app.app_id, None)
         return found
 
-    async def _orders(self, app: ConnectedApp, must: list[str], welcome: list[str]) -> dict[str, GoogleOrder]:
+    async def _orders(self, app: ConnectedApp, must: list[str], welcome: list[str]) -> dict[str, resources.GoogleOrder]:
         also = [one for one in welcome if one not in must][-_MOST_ORDERS:]
         if len(must) + len(also) > 1:
             try:
@@ -259,26 +250,26 @@ class Publisher:
             except StoreError:
                 # One that Google does not know fails the call for all.
                 also = also[-_MOST_ONE_BY_ONE:]
-        found: dict[str, GoogleOrder] = {}
+        found: dict[str, resources.GoogleOrder] = {}
         for order_id in (*must, *also):
             if (order := await self.order(app, order_id)) is not None:
                 found[order_id] = order
         return found
 
-    async def order(self, app: ConnectedApp, order_id: str) -> GoogleOrder | None:
+    async def order(self, app: ConnectedApp, order_id: str) -> resources.GoogleOrder | None:
         """None where Google does not tell of it."""
         try:
-            return await self._get(app, f"/orders/{_part(order_id)}", GoogleOrder)
+            return await self._get(app, f"/orders/{_part(order_id)}", resources.GoogleOrder)
         except StoreDown:
             raise
         except StoreError:
             return None
 
-    async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, GoogleOrder]:
-        found: dict[str, GoogleOrder] = {}
+    async def _many_orders(self, app: ConnectedApp, asked: list[str]) -> dict[str, resources.GoogleOrder]:
+        found: dict[str, resources.GoogleOrder] = {}
         for first in range(0, len(asked), _ORDERS_AT_ONCE):
             query = urlencode([("orderIds", one) for one in asked[first : first + _ORDERS_AT_ONCE]])
-            page = await self._get(app, f"/orders:batchGet?{query}", GoogleOrders)
+            page = await self._get(app, f"/orders:batchGet?{query}", resources.GoogleOrders)
             found |= {order.order_id: order for order in page.orders}
         return found
 
@@ -287,7 +278,9 @@ class Publisher:
         does, until Google ends it on 2027-08-31. Where it cannot be read, the pause is told when it begins."""
         path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}"
         try:
-            return True, millis((await self._get(app, path, OldSubscription)).auto_resume_time_millis)
+            return True, resources.millis(
+                (await self._get(app, path, resources.OldSubscription)).auto_resume_time_millis
+            )
         except StoreError:
             return False, None
 
@@ -311,9 +304,9 @@ class Publisher:
         context = {"etag": etag, "deferDuration": f"{by // 1000}.{by % 1000:03}s"}
         await self._act(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}:defer", {"deferralContext": context})
 
-    async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[VoidedPurchase]:
+    async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[resources.VoidedPurchase]:
         query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}
-        page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", VoidedPurchases)
+        page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", resources.VoidedPurchases)
         while True:
             for one in page.voided_purchases:
                 yield one
@@ -321,12 +314,12 @@ class Publisher:
             if not following or not page.voided_purchases:
                 return
             more = urlencode(query | {"token": following})
-            page = await self._get(app, f"/purchases/voidedpurchases?{more}", VoidedPurchases)
+            page = await self._get(app, f"/purchases/voidedpurchases?{more}", resources.VoidedPurchases)
 
     async def check(self, app: ConnectedApp) -> None:
         """A call that needs the right package, a key that works, and the right to see orders."""
         try:
-            await self._get(app, "/purchases/voidedpurchases?maxResults=1&type=1", VoidedPurchases)
+            await self._get(app, "/purchases/voidedpurchases?maxResults=1&type=1", resources.VoidedPurchases)
         except (UnknownPurchase, Gone):
             raise CredentialsRefused("Google knows no app with this package_name.") from None
 

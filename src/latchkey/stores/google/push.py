@@ -50,12 +50,7 @@ Token = Annotated[str, msgspec.Meta(min_length=1, max_length=2000, pattern=r"^[!
 OrderId = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[!-~]*\Z")]
 
 
-class SubscriptionTold(msgspec.Struct, rename="camel", omit_defaults=True):
-    notification_type: int
-    purchase_token: Token
-
-
-class OneTimeTold(msgspec.Struct, rename="camel", omit_defaults=True):
+class PurchaseTold(msgspec.Struct, rename="camel", omit_defaults=True):
     notification_type: int
     purchase_token: Token
 
@@ -75,8 +70,8 @@ class GoogleNotification(msgspec.Struct, rename="camel", omit_defaults=True):
     package_name: str
     # Google writes a text.
     event_time_millis: int = 0
-    subscription_notification: SubscriptionTold | None = None
-    one_time_product_notification: OneTimeTold | None = None
+    subscription_notification: PurchaseTold | None = None
+    one_time_product_notification: PurchaseTold | None = None
     voided_purchase_notification: VoidedTold | None = None
     test_notification: TestTold | None = None
 
@@ -107,14 +102,8 @@ def kind_of(told: GoogleNotification) -> str:
 
 
 def subject_of(told: GoogleNotification) -> str | None:
-    for one in (
-        told.subscription_notification,
-        told.one_time_product_notification,
-        told.voided_purchase_notification,
-    ):
-        if one is not None:
-            return one.purchase_token
-    return None
+    about = told.subscription_notification or told.one_time_product_notification or told.voided_purchase_notification
+    return about.purchase_token if about is not None else None
 
 
 # Google says about 6 hours. Whatever an answer says, it is asked again within a day and not at every push.
@@ -174,7 +163,7 @@ class GoogleCertificates:
         return kept.certificates.get(kid)
 
     async def _fetch(self, url: str) -> tuple[dict[str, str], Ms]:
-        answer = await self._http.get(url)
+        answer = await self._http.request("GET", url)
         if answer.status != 200:
             raise StoreDown(f"Google answered {answer.status} for its certificates.")
         given = answer.json(dict[str, str], "Google")
@@ -260,7 +249,8 @@ async def check_sender(credentials: GoogleCredentials, authorization: str, certi
     certificate = await certificates.find(credentials.certificates_url, kid)
     if certificate is None:
         raise NotAuthentic("The push token is signed with a key that is not Google's.")
-    claims = _claims(token, {kid: certificate})
+    certs = {kid: certificate}
+    claims = _guarded(lambda: jwt.decode(token, certs=certs, clock_skew_in_seconds=_CLOCK_SKEW_S))
     if claims.get("iss") not in ISSUERS:
         raise NotAuthentic("The push token was not issued by Google.")
     if claims.get("email") != credentials.push_service_account or claims.get("email_verified") is not True:
@@ -276,10 +266,6 @@ def _key_id(token: str) -> str:
     if header.get("alg") != "RS256" or not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_ID:
         raise NotAuthentic("The push token is not signed as Google signs.")
     return kid
-
-
-def _claims(token: str, certificates: dict[str, str]) -> Any:
-    return _guarded(lambda: jwt.decode(token, certs=certificates, clock_skew_in_seconds=_CLOCK_SKEW_S))
 
 
 def _guarded(read: Any) -> Any:

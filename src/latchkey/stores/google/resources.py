@@ -97,6 +97,13 @@ class LineItem(Resource, frozen=True):
     def product(self) -> str:
         return product_of(self.product_id, self.offer_details.base_plan_id)
 
+    @property
+    def ends_at(self) -> Ms:
+        at = instant(self.expiry_time)
+        if at is None:
+            raise StoreDown("Google answered with a subscription that has no end.")
+        return at
+
 
 class UserCancellation(Resource, frozen=True):
     cancel_time: str | None = None

@@ -12,9 +12,8 @@ from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status
 from latchkey.domain.stores.store import PLAY_STORE
 from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.google import line as prepaid
 from latchkey.stores.google import periods
-from latchkey.stores.google.line import Chain, SubscriptionLine, running_orders
+from latchkey.stores.google.line import Chain, Earlier, SubscriptionLine, bought, running_orders, taken_over
 from latchkey.stores.google.resources import (
     ACTIVE,
     CANCELED,
@@ -48,7 +47,7 @@ class PurchaseContext:
     # The purchases that this one replaced, newest first, by their tokens. None: Google no longer tells of it.
     chain: Chain = ()
     # The prepaid purchases that it, or the first of the chain, has replaced.
-    topped_up: prepaid.Earlier = ()
+    topped_up: Earlier = ()
     # Google tells of a pause that has not begun only if it is asked for it: whether it does, and when the pause ends.
     tells_of_pause: bool = False
     planned_resume: Ms | None = None
@@ -125,7 +124,7 @@ def _topped_up(app_id: str, purchase: SubscriptionPurchase, around: PurchaseCont
     if first is None:
         return
     older = dict(around.topped_up)
-    for token, made in prepaid.taken_over(app_id, STORE, first, around.topped_up, around.orders):
+    for token, made in taken_over(app_id, STORE, first, around.topped_up, around.orders):
         yield SeenPurchase(
             snapshot=made,
             account_token=_account_token(older[token]),
@@ -144,7 +143,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: PurchaseConte
     if old is None or order_id is None or not old.is_replaced:
         return
     line = SubscriptionLine.of(old, old.items[0], order_id, around.orders, tuple(older))
-    running = line.periods(_instant(old.items[0].expiry_time))[-1]
+    running = line.periods(old.items[0].ends_at)[-1]
     snapshot = Subscription(
         store=STORE,
         id=line.first_order,
@@ -166,7 +165,7 @@ def _seen(
     order_id = item.latest_successful_order_id or made_up_id(token)
     suffix = _suffix(item.product_id, purchase, around.orders.get(order_id))
     seen = SeenPurchase(
-        snapshot=prepaid.bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
+        snapshot=bought(app_id, STORE, purchase, item, order_id + suffix, around.orders.get(order_id))
         if item.prepaid_plan is not None
         else _subscription(app_id, purchase, item, order_id, suffix, around),
         account_token=_account_token(purchase),
@@ -209,7 +208,7 @@ def _standing(
     While a payment is missing, `expiryTime` is the end of the grace period; how long was paid, only the order says. A
     missing payment is dated to the end of the paid time, so that every reading of one problem tells the same.
     """
-    state, end, paid = purchase.subscription_state, _instant(item.expiry_time), periods.paid_end(order, item.product_id)
+    state, end, paid = purchase.subscription_state, item.ends_at, periods.paid_end(order, item.product_id)
     status = Status(as_of=periods.NOW, next_product_id=_next_product(purchase, item))
     if state in (IN_GRACE, ON_HOLD):
         return _unpaid(status, state, end, paid, purchase)
@@ -298,13 +297,6 @@ def _account_token(purchase: SubscriptionPurchase) -> str | None:
 
 def _environment(purchase: SubscriptionPurchase) -> Environment:
     return Environment.SANDBOX if purchase.test_purchase is not None else Environment.PRODUCTION
-
-
-def _instant(text: str | None) -> Ms:
-    at = instant(text)
-    if at is None:
-        raise StoreDown("Google answered with a subscription that has no end.")
-    return at
 
 
 def made_up_id(token: str) -> str:

@@ -29,8 +29,7 @@ from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
 from latchkey.stores.stripe.reading import StripeReader
 from latchkey.stores.stripe.resources import CheckoutSession, StripeSubscription
-from latchkey.stores.stripe.selling import Selling
-from latchkey.stores.stripe.sold import OFFERED_KEY, OFFERING_KEY, SELLER_KEY
+from latchkey.stores.stripe.selling import OFFERED_KEY, OFFERING_KEY, SELLER_KEY, Selling
 
 STORE = STRIPE
 

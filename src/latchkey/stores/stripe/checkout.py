@@ -15,7 +15,7 @@ from latchkey.stores.stripe.resources import (
     StripePrice,
     product_of,
 )
-from latchkey.stores.stripe.sold import PRODUCT_KEY
+from latchkey.stores.stripe.selling import PRODUCT_KEY
 
 ITEM = "#"
 
@@ -24,7 +24,7 @@ def why_nothing_follows(session: CheckoutSession) -> str:
     """For the journal. Empty where something was bought."""
     if session.mode != "payment":
         return "The checkout session is about no purchase."
-    if session.payment_status not in ("paid", "no_payment_required"):
+    if not session.is_paid:
         return "The checkout session waits for its payment."
     return "" if session.line_items is not None and session.line_items.data else "Nothing was bought."
 

@@ -7,15 +7,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.stores.credential_form import (
-    CredentialField,
-    CredentialForm,
-    address_of,
-    api_address_field,
-    check_known,
-    check_required,
-    text_of,
-)
+from latchkey.stores import credential_form
 
 API_BASE_URL = "https://api.stripe.com"
 USER_ID_METADATA_KEY = "app_user_id"
@@ -27,7 +19,7 @@ _METADATA_KEY = re.compile(r"[^\[\]\x00-\x1f\x7f]{1,40}")
 
 
 FIELDS = (
-    CredentialField(
+    credential_form.CredentialField(
         "api_key",
         "API key",
         "a secret or restricted key.",
@@ -35,7 +27,7 @@ FIELDS = (
         secret=True,
         required=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "webhook_secret",
         "Signing secret of the webhook endpoint",
         "the signing secret of the webhook endpoint. While it is rolled, both in a list.",
@@ -44,23 +36,23 @@ FIELDS = (
         secret=True,
         required=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "previous_webhook_secret",
         "Previous signing secret",
         "the old signing secret, while it is rolled.",
         "Only while the endpoint's secret is rolled.",
         secret=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "publishable_key", "Publishable key", "for pages that take a payment.", "pk_…, for pages that take a payment."
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "user_id_metadata_key",
         "Metadata key of the app user id",
         "the metadata key that holds the app user id; `app_user_id` by default.",
         "In subscriptions, checkout sessions and customers. app_user_id if empty.",
     ),
-    api_address_field("Address of Stripe's API"),
+    credential_form.api_address_field("Address of Stripe's API"),
 )
 
 
@@ -84,25 +76,25 @@ class StripeCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> StripeCredentials:
     """ValueError names the field and says what is wrong with it. No message repeats a key or a secret."""
-    check_required(given, FIELDS)
-    check_known(given, FIELDS)
+    credential_form.check_required(given, FIELDS)
+    credential_form.check_known(given, FIELDS)
     wrong = "must be a secret or restricted key of Stripe: sk_live_…, sk_test_…, rk_live_…, …"
-    api_key = text_of(given, "api_key", _API_KEY, wrong)
+    api_key = credential_form.text_of(given, "api_key", _API_KEY, wrong)
     publishable_key, metadata_key = None, USER_ID_METADATA_KEY
     if given.get("publishable_key"):
         wrong = "must be a publishable key of Stripe: pk_live_… or pk_test_…"
-        publishable_key = text_of(given, "publishable_key", _PUBLISHABLE_KEY, wrong)
+        publishable_key = credential_form.text_of(given, "publishable_key", _PUBLISHABLE_KEY, wrong)
         if publishable_key[3:8] != api_key[3:8]:
             raise ValueError("publishable_key and api_key must both be live keys or both be test keys")
     if given.get("user_id_metadata_key"):
         wrong = "must have 1 to 40 characters, without brackets"
-        metadata_key = text_of(given, "user_id_metadata_key", _METADATA_KEY, wrong)
+        metadata_key = credential_form.text_of(given, "user_id_metadata_key", _METADATA_KEY, wrong)
     return StripeCredentials(
         api_key=api_key,
         webhook_secrets=_secrets(given),
         user_id_metadata_key=metadata_key,
         publishable_key=publishable_key,
-        api_base_url=address_of(given, "api_base_url", allowed_hosts) or API_BASE_URL,
+        api_base_url=credential_form.address_of(given, "api_base_url", allowed_hosts) or API_BASE_URL,
     )
 
 
@@ -144,4 +136,4 @@ def _fingerprint(secret: str) -> str:
     return f"{hashlib.sha256(secret.encode()).hexdigest()[:16]}…"
 
 
-FORM = CredentialForm("Stripe", FIELDS, parse, describe)
+FORM = credential_form.CredentialForm("Stripe", FIELDS, parse, describe)

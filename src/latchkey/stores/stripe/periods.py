@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
-from latchkey.stores.stripe import amounts as refunds
-from latchkey.stores.stripe.amounts import micros, price_of
+from latchkey.stores.stripe.amounts import gone_back, micros, price_of
 from latchkey.stores.stripe.items import ItemLines, Items, Succession
 from latchkey.stores.stripe.resources import (
     Charge,
@@ -71,8 +70,10 @@ def of_items(
         if invoice.status != "paid":
             continue
         trial = _is_trial(subscription, item, parts, main, first=not line)
-        if trial and line and not _is_refunded(line[-1], main.period.start * 1000):
-            _extend(line, main.period.end * 1000)
+        back_at = line[-1].refunded_at if line else None
+        # What is given after its money was back is a period of its own.
+        if trial and line and (back_at is None or back_at >= main.period.start * 1000):
+            line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, main.period.end * 1000))
         else:
             line.append(_period(line, parts, main, around, trial=trial))
     if not line and item is not None and subscription.trial_start is not None and subscription.trial_end is not None:
@@ -103,7 +104,7 @@ def _period(
         purchased_at = max(purchased_at, last.purchased_at + 1)
     product = main.product or (last.product_id if last is not None else "")
     charges = [one for pays in invoice.paid_by for one in around.charges.get(pays, ())]
-    back = refunds.gone_back(charges, around.disputes)
+    back = gone_back(charges, around.disputes)
     changed = last is not None and product != last.product_id and start < last.ends_at
     country = next((one.country for one in charges if one.country), None)
     if country is None and invoice.customer_address is not None:
@@ -190,15 +191,6 @@ def _move_trial_end(line: list[Period], subscription: StripeSubscription) -> Non
         return
     ends_at = end if line[at].period_type is PeriodType.TRIAL else max(line[at].ends_at, end)
     line[at] = replace(line[at], ends_at=ends_at)
-
-
-def _is_refunded(period: Period, by: Ms) -> bool:
-    """Whether its money was back before: what is given later is a period of its own."""
-    return period.refunded_at is not None and period.refunded_at < by
-
-
-def _extend(line: list[Period], end: Ms) -> None:
-    line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, end))
 
 
 def _add_changes(line: list[Period], lines: Iterable[InvoiceLine], main: InvoiceLine) -> None:

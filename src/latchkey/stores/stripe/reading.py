@@ -20,7 +20,7 @@ from latchkey.stores.stripe.resources import (
     InvoiceLine,
     InvoicePayment,
     ItemOfSubscription,
-    ListedObject,
+    NamedObject,
     StripeCustomer,
     StripeInvoice,
     StripeList,
@@ -101,7 +101,7 @@ class StripeReader:
 
     async def session_of_payment(self, app: ConnectedApp, payment_intent: str) -> str | None:
         listed, _ = await self._list(
-            app, "checkout/sessions", ListedObject, {"payment_intent": payment_intent}, 1, limit=1
+            app, "checkout/sessions", NamedObject, {"payment_intent": payment_intent}, 1, limit=1
         )
         return listed[0].id if listed else None
 
@@ -140,7 +140,7 @@ class StripeReader:
     async def check(self, app: ConnectedApp) -> None:
         """Calls that need a key that works and every right that reading needs."""
         for path in ("subscriptions", "invoices", "invoiceitems", "charges", "checkout/sessions", "events"):
-            await self._list(app, path, ListedObject, {}, 1, limit=1)
+            await self._list(app, path, NamedObject, {}, 1, limit=1)
 
     async def _charges(
         self, app: ConnectedApp, subscription: StripeSubscription, invoices: list[StripeInvoice], pages: int

@@ -5,8 +5,26 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from latchkey.domain.instants import Ms
+from latchkey.stores.selling import CheckoutState
 
 T = TypeVar("T")
+
+# How a sale on a web page stands, by the status of what was created for it.
+STATES = {
+    # A checkout session.
+    "open": CheckoutState.OPEN,
+    "expired": CheckoutState.EXPIRED,
+    # A subscription. Whatever else it is called was paid once.
+    "incomplete": CheckoutState.OPEN,
+    "incomplete_expired": CheckoutState.FAILED,
+    "canceled": CheckoutState.FAILED,
+    # A payment intent or a setup intent.
+    "requires_payment_method": CheckoutState.OPEN,
+    "requires_confirmation": CheckoutState.OPEN,
+    "requires_action": CheckoutState.OPEN,
+    "requires_capture": CheckoutState.PENDING,
+    "processing": CheckoutState.PENDING,
+}
 
 
 def ms(seconds: int | None) -> Ms | None:
@@ -56,7 +74,6 @@ class SubscriptionItem(msgspec.Struct):
 
 
 class PauseCollection(msgspec.Struct):
-    behavior: str = ""
     resumes_at: int | None = None
 
 
@@ -95,7 +112,6 @@ class StripeSubscription(msgspec.Struct):
     canceled_at: int | None = None
     ended_at: int | None = None
     cancellation_details: CancellationDetails | None = None
-    collection_method: str = "charge_automatically"
     pause_collection: PauseCollection | None = None
     trial_start: int | None = None
     trial_end: int | None = None
@@ -125,32 +141,38 @@ class Pricing(msgspec.Struct):
     price_details: PriceDetails | None = None
 
 
-class SubscriptionItemDetails(msgspec.Struct):
-    subscription_item: str
-    proration: bool = False
-
-
-class InvoiceItemDetails(msgspec.Struct):
-    invoice_item: str = ""
-    proration: bool = False
+class ParentDetails(msgspec.Struct):
     subscription: str | None = None
+    subscription_item: str | None = None
+    invoice_item: str | None = None
+    proration: bool = False
 
 
-class LineParent(msgspec.Struct):
-    type: str = ""
-    subscription_item_details: SubscriptionItemDetails | None = None
-    invoice_item_details: InvoiceItemDetails | None = None
+class Parent(msgspec.Struct):
+    """What an invoice, one of its lines or an item that waits for its invoice was made for: one of these."""
+
+    subscription_details: ParentDetails | None = None
+    subscription_item_details: ParentDetails | None = None
+    invoice_item_details: ParentDetails | None = None
 
 
-class InvoiceLine(msgspec.Struct):
+class _InvoicePart(msgspec.Struct, kw_only=True):
     id: str
     amount: int
     currency: str
     period: StripePeriod
+    pricing: Pricing | None = None
+    parent: Parent | None = None
+
+    @property
+    def product(self) -> str | None:
+        details = self.pricing.price_details if self.pricing is not None else None
+        return product_of(details.product, details.price) if details is not None else None
+
+
+class InvoiceLine(_InvoicePart, kw_only=True):
     discount_amounts: list[Amount] | None = None
     taxes: list[Tax] | None = None
-    pricing: Pricing | None = None
-    parent: LineParent | None = None
 
     @property
     def charged(self) -> int:
@@ -171,11 +193,6 @@ class InvoiceLine(msgspec.Struct):
         of_item, of_invoice = self.parent.subscription_item_details, self.parent.invoice_item_details
         return bool((of_item and of_item.proration) or (of_invoice and of_invoice.proration))
 
-    @property
-    def product(self) -> str | None:
-        details = self.pricing.price_details if self.pricing is not None else None
-        return product_of(details.product, details.price) if details is not None else None
-
 
 class Transitions(msgspec.Struct):
     finalized_at: int | None = None
@@ -194,14 +211,6 @@ class InvoicePayment(msgspec.Struct):
     payment: Paid = msgspec.field(default_factory=Paid)
 
 
-class SubscriptionDetails(msgspec.Struct):
-    subscription: str | None = None
-
-
-class InvoiceParent(msgspec.Struct):
-    subscription_details: SubscriptionDetails | None = None
-
-
 class StripeInvoice(msgspec.Struct):
     id: str
     created: int
@@ -218,7 +227,7 @@ class StripeInvoice(msgspec.Struct):
     # What the customer owes (more than 0) or has in credit (less than 0), before and after this invoice.
     starting_balance: int = 0
     ending_balance: int | None = None
-    parent: InvoiceParent | None = None
+    parent: Parent | None = None
     payments: StripeList[InvoicePayment] | None = None
     status_transitions: Transitions = msgspec.field(default_factory=Transitions)
 
@@ -242,23 +251,8 @@ class StripeInvoice(msgspec.Struct):
         return frozenset(one for one in named if one)
 
 
-class ItemSubscription(msgspec.Struct):
-    subscription: str
-    subscription_item: str | None = None
-
-
-class ItemParent(msgspec.Struct):
-    subscription_details: ItemSubscription | None = None
-
-
-class InvoiceItem(msgspec.Struct):
-    id: str
-    amount: int
-    currency: str
-    period: StripePeriod
+class InvoiceItem(_InvoicePart, kw_only=True):
     proration: bool = False
-    parent: ItemParent | None = None
-    pricing: Pricing | None = None
 
     @property
     def subscription(self) -> str | None:
@@ -269,11 +263,6 @@ class InvoiceItem(msgspec.Struct):
     def item_id(self) -> str | None:
         details = self.parent.subscription_details if self.parent is not None else None
         return details.subscription_item if details is not None else None
-
-    @property
-    def product(self) -> str | None:
-        details = self.pricing.price_details if self.pricing is not None else None
-        return product_of(details.product, details.price) if details is not None else None
 
 
 class BalanceMovement(msgspec.Struct):
@@ -355,24 +344,41 @@ class CheckoutSession(msgspec.Struct):
     subscription: str | None = None
     invoice: str | None = None
     line_items: StripeList[SessionItem] | None = None
+    client_secret: str | None = None
+    expires_at: int | None = None
+
+    @property
+    def is_paid(self) -> bool:
+        return self.payment_status in ("paid", "no_payment_required")
+
+    @property
+    def state(self) -> CheckoutState:
+        if self.status == "complete":
+            return CheckoutState.PAID if self.is_paid else CheckoutState.PENDING
+        return STATES.get(self.status or "", CheckoutState.OPEN)
 
 
 class Intent(msgspec.Struct):
-    """A payment intent."""
+    """A payment intent or a setup intent, which has no amount."""
 
     id: str
     created: int
     livemode: bool
     status: str
-    currency: str
+    currency: str = ""
     amount_received: int = 0
     client_secret: str | None = None
     customer: str | None = None
+    payment_method: str | None = None
     metadata: dict[str, str] = {}
 
+    @property
+    def state(self) -> CheckoutState:
+        return CheckoutState.PAID if self.status == "succeeded" else STATES.get(self.status, CheckoutState.OPEN)
 
-class ListedObject(msgspec.Struct):
-    """Only that something is listed."""
+
+class NamedObject(msgspec.Struct):
+    """Of which only the id is read."""
 
     id: str
 

@@ -24,35 +24,150 @@ from latchkey.stores.selling import (
     ProviderAccount,
     Sale,
 )
+from latchkey.stores.stripe.amounts import price_of
 from latchkey.stores.stripe.api import StripeApi, UnknownObject, decoded
-from latchkey.stores.stripe.sold import (
-    METHODS,
-    OFFERED_KEY,
-    OFFERING_KEY,
-    PRODUCT_KEY,
-    SELLER_KEY,
-    OpenIntent,
-    OpenSession,
-    OpenSubscription,
-    SoldPrice,
-    SoldProduct,
-    check,
-    parts_of,
-    session_of,
-    trial_of,
-)
+from latchkey.stores.stripe.resources import STATES, CheckoutSession, Intent, NamedObject
+
+# In the metadata of a payment without a checkout session: what was bought, as `product:price`.
+PRODUCT_KEY = "latchkey_product"
+# In the metadata of whatever was sold on a web page: the id of the app that sold it. One account may be connected to
+# several apps, and Stripe tells all of them of every purchase.
+SELLER_KEY = "latchkey_app"
+# In the same metadata: the offering that the page showed, and the product that was sold from it. A subscription keeps
+# its metadata when its product changes.
+OFFERING_KEY = "latchkey_offering"
+OFFERED_KEY = "latchkey_offered_product"
+METHODS = ("card",)
+
+_LANGUAGES = "bg cs da de el en es et fi fil fr hr hu id it ja ko lt lv ms mt nb nl pl pt ro ru sk sl sv th tr vi zh"
+_LOCALES = frozenset([*_LANGUAGES.split(), "en-GB", "es-419", "fr-CA", "pt-BR", "zh-HK", "zh-TW"])
+
+
+class Recurring(msgspec.Struct):
+    usage_type: str = "licensed"
+
+
+class SoldProduct(msgspec.Struct):
+    id: str
+    active: bool = True
+    default_price: str | None = None
+
+
+class SoldPrice(msgspec.Struct):
+    id: str
+    active: bool
+    currency: str
+    type: str
+    product: SoldProduct
+    unit_amount: int | None = None
+    billing_scheme: str = "per_unit"
+    custom_unit_amount: Any = None
+    recurring: Recurring | None = None
+
+    @property
+    def price(self) -> Price:
+        return price_of(self.unit_amount or 0, self.currency)
+
+    @property
+    def sold_as(self) -> str:
+        return f"{self.product.id}:{self.id}"
+
+
+class ConfirmationSecret(msgspec.Struct):
+    client_secret: str
+
+
+class FirstInvoice(msgspec.Struct):
+    confirmation_secret: ConfirmationSecret | None = None
+
+
+class OpenSubscription(msgspec.Struct):
+    id: str
+    status: str
+    # Its id, where it is not expanded.
+    latest_invoice: FirstInvoice | str | None = None
+
+    @property
+    def state(self) -> CheckoutState:
+        return STATES.get(self.status, CheckoutState.PAID)
+
+    @property
+    def client_secret(self) -> str | None:
+        first = self.latest_invoice
+        secret = first.confirmation_secret if isinstance(first, FirstInvoice) else None
+        return secret.client_secret if secret is not None else None
+
+
+def parts_of(product_id: str) -> tuple[str, str | None]:
+    """Stripe's product, and its price if the catalog names one."""
+    product, _, price = product_id.partition(":")
+    return product, price or None
+
+
+def check(order: CheckoutOrder, price: SoldPrice, *, shown: bool) -> None:
+    """Refuses what would be sold differently from what the catalog says. `shown`: the page shows the catalog's price.
+
+    A price that the buyer chooses, or that depends on the use, is refused: access would cost what the buyer likes."""
+    product, _ = parts_of(order.product_id)
+    if price.product.id != product:
+        raise ActionRefused(f"The price {price.id} does not belong to the product {product}.")
+    if not price.active or not price.product.active:
+        raise ActionRefused(f"{price.sold_as} is archived at Stripe.")
+    fixed = price.billing_scheme == "per_unit" and price.unit_amount is not None and price.custom_unit_amount is None
+    metered = price.recurring is not None and price.recurring.usage_type != "licensed"
+    if not fixed or metered:
+        raise ActionRefused(f"The price {price.id} is not one fixed amount.")
+    if (price.type == "recurring") != order.subscription:
+        kinds = {True: "a subscription", False: "a one-time purchase"}
+        raise ActionRefused(f"{price.sold_as} is {kinds[price.type == 'recurring']} at Stripe and not in the catalog.")
+    if shown and price.price != order.price:
+        raise ActionRefused(
+            f"The catalog's price of {order.product_id} is not Stripe's: the page would show another one than is paid."
+        )
+    if shown and not price.unit_amount:
+        raise ActionRefused(f"{price.sold_as} costs nothing, so there is nothing to pay in a form.")
+
+
+def locale_of(locale: str | None) -> str:
+    name = (locale or "").replace("_", "-")
+    language = name.partition("-")[0]
+    return name if name in _LOCALES else language if language in _LOCALES else "auto"
+
+
+def session_of(order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
+    """A checkout session for Stripe's embedded page."""
+    asked: dict[str, Any] = {
+        "mode": "subscription" if order.subscription else "payment",
+        "ui_mode": "embedded_page",
+        # There is no page to go to: the SDK goes on when the embedded page is done.
+        "redirect_on_completion": "never",
+        "line_items": [{"price": price.id, "quantity": 1}],
+        "metadata": metadata,
+        "locale": locale_of(order.locale),
+    }
+    if order.email is not None:
+        asked["customer_email"] = order.email
+    if order.subscription:
+        asked["subscription_data"] = {"metadata": metadata, **trial_of(order)}
+    else:
+        asked["payment_intent_data"] = {"metadata": metadata}
+        asked["customer_creation"] = "always"
+    return asked
+
+
+def trial_of(order: CheckoutOrder) -> dict[str, Any]:
+    """A trial whose way to pay is lost ends with it, so that nobody has access without a payment."""
+    if order.trial_days is None:
+        return {}
+    return {
+        "trial_period_days": order.trial_days,
+        "trial_settings": {"end_behavior": {"missing_payment_method": "cancel"}},
+    }
+
 
 T = TypeVar("T")
 
 _FIRST_PAYMENT = ["latest_invoice.confirmation_secret"]
-
-
-class _Account(msgspec.Struct):
-    id: str
-
-
-class _Customer(msgspec.Struct):
-    id: str
 
 
 class Selling:
@@ -83,7 +198,11 @@ class Selling:
         account = await self._account(app, account_id)
         price = await self._price(app, order, shown=False)
         made = await self._post(
-            app, "checkout/sessions", OpenSession, f"{order.key}-session", session_of(order, price, _whose(app, order))
+            app,
+            "checkout/sessions",
+            CheckoutSession,
+            f"{order.key}-session",
+            session_of(order, price, _whose(app, order)),
         )
         if made.client_secret is None:
             raise StoreDown("Stripe answered with a checkout session without a client secret.")
@@ -97,7 +216,7 @@ class Selling:
         if self._hosted:
             raise NotPayable("Stripe's embedded page completes the payment itself.")
         payment = await (self._payment(app, handle) if handle is not None else self._new_payment(app, order))
-        if payment.standing is not CheckoutState.OPEN or payment.client_secret is None:
+        if payment.state is not CheckoutState.OPEN or payment.client_secret is None:
             raise NotPayable("The payment is over.")
         # Stripe's events that we listen to name no such payment, and nobody but us creates the subscription of a trial.
         told = payment.id.startswith("sub_")
@@ -105,23 +224,23 @@ class Selling:
 
     async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         if handle.startswith("cs_"):
-            session = await self.api.get(app, f"checkout/sessions/{handle}", OpenSession)
-            return Sale(standing=session.standing, receipt=handle)
+            session = await self.api.get(app, f"checkout/sessions/{handle}", CheckoutSession)
+            return Sale(standing=session.state, receipt=handle)
         payment = await self._payment(app, handle)
-        if handle.startswith("seti_") and payment.standing is CheckoutState.PAID:
-            assert isinstance(payment, OpenIntent)
+        if handle.startswith("seti_") and payment.state is CheckoutState.PAID:
+            assert isinstance(payment, Intent)
             return Sale(standing=CheckoutState.PAID, receipt=await self._trial(app, order, payment))
         # The id of a payment is no receipt: V1 shows it.
         secret = payment.client_secret if handle.startswith("pi_") else None
-        return Sale(standing=payment.standing, receipt=secret or handle)
+        return Sale(standing=payment.state, receipt=secret or handle)
 
-    async def _new_payment(self, app: ConnectedApp, order: CheckoutOrder) -> OpenSubscription | OpenIntent:
+    async def _new_payment(self, app: ConnectedApp, order: CheckoutOrder) -> OpenSubscription | Intent:
         price = await self._price(app, order, shown=True)
         whose = _whose(app, order)
         buyer: dict[str, Any] = {"metadata": whose} | ({"email": order.email} if order.email is not None else {})
         # The same key with another email is an error at Stripe.
         named = sha256((order.email or "").encode()).hexdigest()[:16]
-        customer = (await self._post(app, "customers", _Customer, f"{order.key}-customer-{named}", buyer)).id
+        customer = (await self._post(app, "customers", NamedObject, f"{order.key}-customer-{named}", buyer)).id
         of_customer: dict[str, Any] = {"customer": customer, "metadata": whose}
         key = f"{order.key}-{customer}"
         if not order.subscription:
@@ -133,12 +252,12 @@ class Selling:
                 "setup_future_usage": "off_session",
                 "metadata": {**whose, PRODUCT_KEY: price.sold_as},
             }
-            return await self._post(app, "payment_intents", OpenIntent, key, asked)
+            return await self._post(app, "payment_intents", Intent, key, asked)
         if order.trial_days is not None:
             # The trial begins when there is a way to pay: a subscription that is created first would be on trial
             # without one.
             asked = {**of_customer, "payment_method_types": [*METHODS], "usage": "off_session"}
-            return await self._post(app, "setup_intents", OpenIntent, key, asked)
+            return await self._post(app, "setup_intents", Intent, key, asked)
         asked = {
             **of_customer,
             "items": [{"price": price.id}],
@@ -151,7 +270,7 @@ class Selling:
         }
         return await self._post(app, "subscriptions", OpenSubscription, key, asked)
 
-    async def _trial(self, app: ConnectedApp, order: CheckoutOrder, saved: OpenIntent) -> str:
+    async def _trial(self, app: ConnectedApp, order: CheckoutOrder, saved: Intent) -> str:
         """The subscription of a saved way to pay; the same one each time."""
         price = await self._price(app, order, shown=True)
         asked = {
@@ -163,11 +282,11 @@ class Selling:
         }
         return (await self._post(app, "subscriptions", OpenSubscription, f"{order.key}-trial", asked)).id
 
-    async def _payment(self, app: ConnectedApp, handle: str) -> OpenSubscription | OpenIntent:
+    async def _payment(self, app: ConnectedApp, handle: str) -> OpenSubscription | Intent:
         if handle.startswith("sub_"):
             return await self.api.get(app, f"subscriptions/{handle}", OpenSubscription, expand=_FIRST_PAYMENT)
         kind = "setup_intents" if handle.startswith("seti_") else "payment_intents"
-        return await self.api.get(app, f"{kind}/{handle}", OpenIntent)
+        return await self.api.get(app, f"{kind}/{handle}", Intent)
 
     async def _price(self, app: ConnectedApp, order: CheckoutOrder, *, shown: bool) -> SoldPrice:
         product, price = parts_of(order.product_id)
@@ -189,7 +308,7 @@ class Selling:
         known = account_id or self._accounts.get((app.app_id, app.version))
         if known is None:
             try:
-                known = (await self.api.get(app, "account", _Account)).id
+                known = (await self.api.get(app, "account", NamedObject)).id
             except CredentialsRefused:
                 raise ActionRefused(
                     "The api_key may not read the account. Give the app its stripe_account_id, or the key that right."

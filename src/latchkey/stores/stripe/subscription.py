@@ -73,7 +73,9 @@ class _Reading:
 def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], suffix: str) -> SeenPurchase:
     subscription, around = reading.subscription, reading.around
     line, status = _standing(reading, reading.of.item, line) if reading.of.item is not None else _removed(reading, line)
-    invoices = (one for one in around.invoices if _was_open(one) and reading.items.owner_of(one) is reading.of)
+    # Stripe never leaves an invoice over nothing open: it counts as paid at once.
+    issued = (one for one in around.invoices if one.status_transitions.finalized_at is not None and one.total > 0)
+    invoices = (one for one in issued if reading.items.owner_of(one) is reading.of)
     return SeenPurchase(
         snapshot=Snapshot(
             store=store,
@@ -103,11 +105,6 @@ def _removed(reading: _Reading, line: tuple[Period, ...]) -> tuple[tuple[Period,
         issue_at = debt[1].period.start * 1000
         status = replace(status, billing_issue_at=issue_at, grace_ends_at=max(at, running.ends_at))
     return (*line[:-1], replace(running, ends_at=min(at, running.ends_at))), status
-
-
-def _was_open(invoice: StripeInvoice) -> bool:
-    """Stripe never leaves an invoice over nothing open: it counts as paid at once."""
-    return invoice.status_transitions.finalized_at is not None and invoice.total > 0
 
 
 def _issued(invoice: StripeInvoice) -> Issued:

@@ -11,7 +11,7 @@ from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.settings import control_urls
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.projects import usecases
-from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
+from latchkey.subjects.purchase_intake.usecases.journal import standing_of
 
 pages = Pages()
 

@@ -1,15 +1,15 @@
 """Subscriptions, purchases and invoices as V2 shows them."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from latchkey.domain.catalog import Product
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.presented import offering_of
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase
+from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reference import Issued, v2_id
-from latchkey.domain.purchases.revenue import Earned, invoiced, revenue
+from latchkey.domain.purchases.revenue import Earned, Revenue, invoiced, revenue
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
@@ -31,9 +31,7 @@ def subscription(found: FoundPurchase) -> wire.Subscription:
     said = summary_of(bought, view.catalog, view.now)
     earned = revenue(bought)
     return wire.Subscription(
-        id=v2_id(bought),
-        customer_id=view.customer.app_user_id,
-        original_customer_id=view.customer.original_app_user_id,
+        **_common(found, earned),
         product_id=said.product_id,
         starts_at=said.starts_at,
         current_period_starts_at=said.period_starts_at,
@@ -45,20 +43,12 @@ def subscription(found: FoundPurchase) -> wire.Subscription:
         auto_renewal_status=said.auto_renewal.value,
         status=said.status.value,
         total_revenue_in_usd=amount(earned.usd),
-        revenue=[amount(one) for one in earned.by_currency],
-        unconverted_payments=earned.unconverted,
-        presented_offering_id=_offering(view, offering_of(bought)),
-        entitlements=entitlements(found, DEFAULT_LIMIT, None),
-        environment=_environment(bought.environment),
-        store=bought.store,
         store_subscription_identifier=bought.id,
-        ownership=_ownership(bought.ownership),
         pending_changes=wire.PendingChanges(
             product=catalog_render.product(view.customer.project_id, found.next_product),
         )
         if found.next_product is not None
         else None,
-        country=_country(bought),
         management_url=management_url(bought.store) if said.gives_access else None,
     )
 
@@ -68,33 +58,38 @@ def purchase(found: FoundPurchase) -> wire.Purchase:
     assert isinstance(bought, Purchase)
     earned = revenue(bought)
     return wire.Purchase(
-        id=v2_id(bought),
-        customer_id=view.customer.app_user_id,
-        original_customer_id=view.customer.original_app_user_id,
+        **_common(found, earned),
         product_id=bought.product_id,
         purchased_at=bought.purchased_at,
         expires_at=bought.access_ends_at,
         gives_access=gives_access(bought, view.now),
         revenue_in_usd=amount(earned.usd),
-        revenue=[amount(one) for one in earned.by_currency],
-        unconverted_payments=earned.unconverted,
         quantity=1,
         status=purchase_status(bought).value,
-        presented_offering_id=_offering(view, bought.offering),
-        entitlements=entitlements(found, DEFAULT_LIMIT, None),
-        environment=_environment(bought.environment),
-        store=bought.store,
         store_purchase_identifier=bought.id,
-        ownership=_ownership(bought.ownership),
-        country=bought.country,
     )
 
 
-def _offering(view: CustomerView, lookup_key: str | None) -> str | None:
-    """Its id. None if the app did not tell it, or the offering was deleted."""
-    if lookup_key is None:
-        return None
-    return next((one.id for one in view.catalog.offerings.offerings if one.lookup_key == lookup_key), None)
+def _common(found: FoundPurchase, earned: Revenue) -> dict[str, Any]:
+    """The fields that a subscription and a one-time purchase share."""
+    view, bought = found.view, found.bought
+    named, last = offering_of(bought), bought if isinstance(bought, Purchase) else bought.current
+    return {
+        "id": v2_id(bought),
+        "customer_id": view.customer.app_user_id,
+        "original_customer_id": view.customer.original_app_user_id,
+        "revenue": [amount(one) for one in earned.by_currency],
+        "unconverted_payments": earned.unconverted,
+        # None if the app did not tell it, or the offering was deleted.
+        "presented_offering_id": next(
+            (one.id for one in view.catalog.offerings.offerings if one.lookup_key == named), None
+        ),
+        "entitlements": entitlements(found, DEFAULT_LIMIT, None),
+        "environment": bought.environment.lower(),
+        "store": bought.store,
+        "ownership": bought.ownership.lower(),
+        "country": last.country,
+    }
 
 
 def transactions(found: FoundPurchase) -> Page[wire.SubscriptionTransaction]:
@@ -164,10 +159,6 @@ def amount(earned: Earned) -> wire.MonetaryAmount:
     )
 
 
-def _country(bought: Subscription | Purchase) -> str | None:
-    return bought.country if isinstance(bought, Purchase) else bought.current.country
-
-
 _Row = tuple[str, Ms, str, Ms | None, Ms | None, Ms | None]
 
 
@@ -192,11 +183,3 @@ def _transaction(
         effective_expiration_date=access_ends_at,
         refunded_at=refunded_at,
     )
-
-
-def _environment(environment: Environment) -> wire.Environment:
-    return "sandbox" if environment is Environment.SANDBOX else "production"
-
-
-def _ownership(ownership: Ownership) -> wire.Ownership:
-    return "family_shared" if ownership is Ownership.FAMILY_SHARED else "purchased"

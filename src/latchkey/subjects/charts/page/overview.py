@@ -20,7 +20,7 @@ from latchkey.subjects.charts.usecases import read_charts
 from latchkey.subjects.customers.usecases.edits import list_customers
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, has_history
 from latchkey.subjects.onboarding.usecases import checklist, dismiss
-from latchkey.subjects.purchase_intake.usecases.store_health import standing_of
+from latchkey.subjects.purchase_intake.usecases.journal import standing_of
 from latchkey.subjects.webhooks.usecases.delivery_log import troubles_of
 
 pages = Pages()

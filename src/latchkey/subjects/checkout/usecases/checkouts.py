@@ -22,34 +22,13 @@ from latchkey.domain.purchases.presented import has_offering
 from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.engine.changes import Changes
 from latchkey.engine.reads import Reader, look_at
+from latchkey.stores import selling
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
-from latchkey.stores.selling import (
-    CheckoutOrder,
-    CheckoutState,
-    Confirmation,
-    HostedPage,
-    NotPayable,
-    PaymentForm,
-    Sale,
-    Sells,
-)
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.storage import Checkout
-from latchkey.subjects.checkout.usecases.steps import (
-    CannotComplete,
-    CannotSell,
-    CheckoutLimit,
-    CheckoutProgress,
-    CheckoutRefusal,
-    CheckoutRequest,
-    HasAlready,
-    InvalidEmail,
-    NoSuchCheckout,
-    NotForSale,
-    NotInThisWay,
-)
+from latchkey.subjects.checkout.usecases import steps
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
@@ -80,7 +59,7 @@ class _Till:
     """A connected app and what sells in it."""
 
     app: ConnectedApp
-    provider: Sells
+    provider: selling.Sells
     # The account at the provider, where the app's details name it.
     account_id: str | None
 
@@ -91,11 +70,11 @@ class Checkouts:
         self._changes = changes
         self._reader = reader
         self._receipts = receipts
-        self.limit = CheckoutLimit()
+        self.limit = steps.CheckoutLimit()
 
     def sells(self, store: str | None) -> bool:
         """Whether the apps of this store sell through a payment provider, whose price counts."""
-        return store is not None and isinstance(self._connections.adapters.get(store), Sells)
+        return store is not None and isinstance(self._connections.adapters.get(store), selling.Sells)
 
     async def without_used_trials(
         self, project_id: str, store: str | None, app_user_id: str, products: Sequence[Product]
@@ -111,22 +90,22 @@ class Checkouts:
             for one in products
         ]
 
-    async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> PaymentForm:
+    async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> selling.PaymentForm:
         """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
         till = await self._till(project_id, app_id)
         catalog = await load_catalog(self._changes, project_id)
-        order = self._order(till, catalog, None, CheckoutRequest(product_id=product_id, app_user_id=""), key="")
+        order = self._order(till, catalog, None, steps.CheckoutRequest(product_id=product_id, app_user_id=""), key="")
         return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
 
     async def start(
-        self, project_id: str, app_id: str | None, wanted: CheckoutRequest
-    ) -> tuple[str, HostedPage | PaymentForm]:
+        self, project_id: str, app_id: str | None, wanted: steps.CheckoutRequest
+    ) -> tuple[str, selling.HostedPage | selling.PaymentForm]:
         """The id of the new checkout, and what the page shows."""
         till = await self._till(project_id, app_id)
         if wanted.flow is not None:
-            raise NotInThisWay("Quick purchases are not offered here: use the checkout.")
+            raise steps.NotInThisWay("Quick purchases are not offered here: use the checkout.")
         if wanted.changes_product:
-            raise CannotComplete(
+            raise steps.CannotComplete(
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
                 "change it at the payment provider."
             )
@@ -153,38 +132,38 @@ class Checkouts:
             await storage.save(connection, new)
         return id, begun.page
 
-    async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> PaymentForm:
+    async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> selling.PaymentForm:
         """The price once more, after the buyer has given an address. It does not depend on it. `discount`: the buyer
         has typed a code."""
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
         if discount:
-            raise NotForSale("There is no such discount code.")
+            raise steps.NotForSale("There is no such discount code.")
         return await _asked(till, till.provider.payment_form(till.app, await self._ordered(till, known), None))
 
-    async def complete(self, project_id: str, app_id: str | None, id: str, email: str | None) -> Confirmation:
+    async def complete(self, project_id: str, app_id: str | None, id: str, email: str | None) -> selling.Confirmation:
         """The payment that the browser then confirms. Asking again gives the same one."""
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
         customer, catalog, now = await self._customer(project_id, known.app_user_id)
         product = eligibility.on_sale(catalog, till.app.app_id, till.app.store, known.product_id)
         if product is None:
-            raise NotForSale("This product is no longer sold here.")
+            raise steps.NotForSale("This product is no longer sold here.")
         if eligibility.has_already(customer, catalog, till.app.store, product, now):
-            raise HasAlready("This was bought already.")
+            raise steps.HasAlready("This was bought already.")
         order = replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
         async with self._connections.database.transaction() as connection:
             check_at = None if made.told else self._connections.now() + FIRST_ASKED
             kept = await storage.set_handle(connection, known.id_hash, made.handle, check_at)
         if kept is None:
-            raise NoSuchCheckout("There is no such checkout.")
+            raise steps.NoSuchCheckout("There is no such checkout.")
         if kept != made.handle:
             # Two requests at once: the payment of the first one counts.
             return await _asked(till, till.provider.confirm_sale(till.app, order, kept))
         return made
 
-    async def status(self, project_id: str, app_id: str | None, id: str) -> CheckoutProgress:
+    async def status(self, project_id: str, app_id: str | None, id: str) -> steps.CheckoutProgress:
         """What was paid is taken in at once, so that the customer has access even before the provider's notification.
         Taking in the same purchase again changes nothing."""
         till = await self._till(project_id, app_id)
@@ -199,32 +178,34 @@ class Checkouts:
         for known in due:
             try:
                 await self._progress(await self._till(known.project_id, known.app_id), known)
-            except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
+            except (steps.CheckoutRefusal, NotFound, StoreUnreachable) as error:
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
             async with self._connections.database.transaction() as connection:
                 await storage.set_check(connection, known.id_hash, _next_check(known, now))
         return len(due)
 
-    async def _progress(self, till: _Till, known: Checkout) -> CheckoutProgress:
+    async def _progress(self, till: _Till, known: Checkout) -> steps.CheckoutProgress:
         now = self._connections.now()
         if known.status == "succeeded":
-            return CheckoutProgress(known, CheckoutState.PAID)
+            return steps.CheckoutProgress(known, selling.CheckoutState.PAID)
         if known.status == "failed":
-            return CheckoutProgress(known, CheckoutState.FAILED, expired=now >= known.expires_at)
+            return steps.CheckoutProgress(known, selling.CheckoutState.FAILED, expired=now >= known.expires_at)
         if known.handle is None:
             over = now >= known.expires_at
-            return CheckoutProgress(known, CheckoutState.EXPIRED if over else CheckoutState.OPEN, expired=over)
+            return steps.CheckoutProgress(
+                known, selling.CheckoutState.EXPIRED if over else selling.CheckoutState.OPEN, expired=over
+            )
         if not self.limit.asks(known.id_hash, now):
-            return CheckoutProgress(known, CheckoutState.PENDING)
+            return steps.CheckoutProgress(known, selling.CheckoutState.PENDING)
         sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
-        if sale.standing is CheckoutState.PAID:
+        if sale.standing is selling.CheckoutState.PAID:
             return await self._taken(till, known, sale)
-        if sale.standing in (CheckoutState.FAILED, CheckoutState.EXPIRED):
+        if sale.standing in (selling.CheckoutState.FAILED, selling.CheckoutState.EXPIRED):
             async with self._connections.database.transaction() as connection:
                 await storage.finish(connection, known.id_hash, "failed")
-        return CheckoutProgress(known, sale.standing, expired=sale.standing is CheckoutState.EXPIRED)
+        return steps.CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
-    async def _taken(self, till: _Till, known: Checkout, sale: Sale) -> CheckoutProgress:
+    async def _taken(self, till: _Till, known: Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
         app = till.app
         shown = ShownReceipt(
             app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
@@ -234,40 +215,40 @@ class Checkouts:
         except (CannotCheck, RejectedReceipt) as error:
             # It is in the journal, and the provider tells of it too. The page asks again in a second.
             log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
-            return CheckoutProgress(known, CheckoutState.PENDING)
+            return steps.CheckoutProgress(known, selling.CheckoutState.PENDING)
         except OwnedByAnother:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
-            return CheckoutProgress(known, CheckoutState.FAILED)
+            return steps.CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
         transaction_id, at = bought or (known.handle or "", self._connections.now())
         async with self._connections.database.transaction() as connection:
             await storage.finish(connection, known.id_hash, "succeeded", transaction_id, at)
-        return CheckoutProgress(replace(known, transaction_id=transaction_id, purchased_at=at), CheckoutState.PAID)
+        return steps.CheckoutProgress(
+            replace(known, transaction_id=transaction_id, purchased_at=at), selling.CheckoutState.PAID
+        )
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Raises CannotSell for a secret key, which belongs to no app, and for an app without a provider."""
-        found = await self._connections.of_app(project_id, app_id) if app_id is not None else None
-        if found is None or found.connected is None:
-            raise CannotSell(NOT_CONNECTED)
-        provider = self._connections.adapters[found.store]
-        if not isinstance(provider, Sells):
-            raise CannotSell(NOT_CONNECTED)
-        details = (await load_app(self._connections.database, project_id, found.app_id)).details
-        return _Till(found.connected, provider, details.get("stripe_account_id"))
+        app = await self._connections.of_app(project_id, app_id) if app_id is not None else None
+        provider = self._connections.adapters[app.store] if app is not None else None
+        if app is None or not isinstance(provider, selling.Sells):
+            raise steps.CannotSell(NOT_CONNECTED)
+        details = (await load_app(self._connections.database, project_id, app.app_id)).details
+        return _Till(app, provider, details.get("stripe_account_id"))
 
     async def _load(self, till: _Till, id: str) -> Checkout:
         async with self._connections.database.acquire() as connection:
             known = await storage.load(connection, till.app.project_id, till.app.app_id, id)
         if known is None:
-            raise NoSuchCheckout("There is no such checkout.")
+            raise steps.NoSuchCheckout("There is no such checkout.")
         return known
 
     async def _open(self, till: _Till, id: str) -> Checkout:
         known = await self._load(till, id)
         if known.status == "succeeded":
-            raise HasAlready("This checkout was paid already.")
+            raise steps.HasAlready("This checkout was paid already.")
         if known.status == "failed" or self._connections.now() >= known.expires_at:
-            raise NoSuchCheckout("This checkout is over. Start a new one.")
+            raise steps.NoSuchCheckout("This checkout is over. Start a new one.")
         return known
 
     async def _customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
@@ -283,18 +264,18 @@ class Checkouts:
         till: _Till,
         catalog: Catalog,
         customer: Customer | None,
-        wanted: CheckoutRequest,
+        wanted: steps.CheckoutRequest,
         *,
         key: str,
         now: Ms | None = None,
-    ) -> CheckoutOrder:
+    ) -> selling.CheckoutOrder:
         store, now = till.app.store, now if now is not None else self._connections.now()
         product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
         if product is None:
-            raise NotForSale("This app does not sell this product.")
+            raise steps.NotForSale("This app does not sell this product.")
         if eligibility.has_already(customer, catalog, store, product, now):
-            raise HasAlready("This was bought already.")
-        return CheckoutOrder(
+            raise steps.HasAlready("This was bought already.")
+        return selling.CheckoutOrder(
             key=key,
             app_user_id=wanted.app_user_id,
             product_id=product.id,
@@ -306,11 +287,11 @@ class Checkouts:
             offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
         )
 
-    async def _ordered(self, till: _Till, known: Checkout) -> CheckoutOrder:
+    async def _ordered(self, till: _Till, known: Checkout) -> selling.CheckoutOrder:
         """The order as the page showed it when the checkout began."""
         catalog = await load_catalog(self._changes, till.app.project_id)
         product = catalog.products.get(known.product_id)
-        return CheckoutOrder(
+        return selling.CheckoutOrder(
             key=known.id_hash.hex(),
             app_user_id=known.app_user_id,
             product_id=known.product_id,
@@ -329,14 +310,14 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
         raise StoreUnreachable(
             "The payment provider cannot be reached. Try again in a moment.", retry_after_ms=error.retry_after_ms
         ) from error
-    except NotPayable as error:
-        raise CannotComplete("This checkout cannot be paid so, or not any more. Start a new one.") from error
+    except selling.NotPayable as error:
+        raise steps.CannotComplete("This checkout cannot be paid so, or not any more. Start a new one.") from error
     except ActionRefused as error:
         log.error("checkout not possible", app_id=till.app.app_id, store=till.app.store, reason=error.message)
-        raise CannotSell(NOT_SET_UP) from error
+        raise steps.CannotSell(NOT_SET_UP) from error
     except StoreError as error:
         log.error("payment provider refuses", app_id=till.app.app_id, store=till.app.store, reason=error.message)
-        raise CannotSell(NOT_SET_UP) from error
+        raise steps.CannotSell(NOT_SET_UP) from error
 
 
 def _next_check(known: Checkout, now: Ms) -> Ms | None:
@@ -351,7 +332,7 @@ def _checked_email(email: str | None) -> str | None:
         return None
     name, at, host = email.partition("@")
     if not (name and at and host) or "@" in host or len(email) > _LONGEST_EMAIL or not email.isprintable():
-        raise InvalidEmail("That is not an email address.")
+        raise steps.InvalidEmail("That is not an email address.")
     return email
 
 

@@ -19,6 +19,7 @@ from latchkey.http.services import Provided
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.offerings.render import product_entitlement_mapping
+from latchkey.subjects.purchase_intake import wire
 from latchkey.subjects.purchase_intake.api.receipts import INVALID_RECEIPT
 from latchkey.subjects.purchase_intake.usecases.phone_requests import (
     account_token,
@@ -26,14 +27,6 @@ from latchkey.subjects.purchase_intake.usecases.phone_requests import (
     sign_offers,
 )
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
-from latchkey.subjects.purchase_intake.wire import (
-    Accepted,
-    HealthReportAvailability,
-    ProductEntitlementMapping,
-    RestoreEligibility,
-    ServiceHealth,
-    SignedOffers,
-)
 
 router = Router(prefix="/v1", tags=["V1 for SDKs"])
 
@@ -42,7 +35,7 @@ _nothing: dict[str, Any] = {
     "status_code": 204,
     "response_class": Response,
 }
-_accepted: dict[str, Any] = {"responses": shows(Accepted), "response_class": Response}
+_accepted: dict[str, Any] = {"responses": shows(wire.Accepted), "response_class": Response}
 
 
 @router.post("/config/{domain}", **_nothing)
@@ -63,33 +56,33 @@ async def read_config(caller: AppReadKey, domain: str) -> Response:  # noqa: ARG
 async def take_telemetry(caller: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Accepted and discarded: events of the vendor's paywalls, and diagnostics of its SDKs. An SDK that is refused
     keeps them and sends them again."""
-    return reply(Accepted())
+    return reply(wire.Accepted())
 
 
 @router.post("/subscribers/{app_user_id}/attribution", **_accepted)
 @router.post("/subscribers/{app_user_id}/adservices_attribution", **_accepted)
 async def take_attribution(caller: AppWriteKey, app_user_id: PathUserId, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Accepted and discarded: attribution data of advertising networks. Attributes such as `$idfa` are kept."""
-    return reply(Accepted())
+    return reply(wire.Accepted())
 
 
-@router.get("/health", responses=shows(ServiceHealth))
+@router.get("/health", responses=shows(wire.ServiceHealth))
 async def read_health() -> Response:
     """The service answers. Without a key, as the iOS SDK asks; see /readyz for a check of the database."""
-    return reply(ServiceHealth())
+    return reply(wire.ServiceHealth())
 
 
 @router.get(
     "/subscribers/{app_user_id}/health_report_availability",
-    responses=shows(HealthReportAvailability),
+    responses=shows(wire.HealthReportAvailability),
     response_class=Response,
 )
 async def read_health_report_availability(app_user_id: PathUserId) -> Response:  # noqa: ARG001 - the same for all users
     """There are no health reports. Without a key, as the iOS SDK asks."""
-    return reply(HealthReportAvailability())
+    return reply(wire.HealthReportAvailability())
 
 
-@router.get("/product_entitlement_mapping", responses=shows(ProductEntitlementMapping))
+@router.get("/product_entitlement_mapping", responses=shows(wire.ProductEntitlementMapping))
 async def read_mapping(services: Provided, caller: AppReadKey) -> Response:
     """Every product of the catalog with the entitlements it grants."""
     return reply(product_entitlement_mapping(await load_catalog(services.changes, caller.project_id), caller.store))
@@ -103,7 +96,7 @@ class ProductsInQuestion(AppBody):
     product_identifiers: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=200)]
 
 
-@router.post("/subscribers/{app_user_id}/restore/eligibility", responses=shows(RestoreEligibility))
+@router.post("/subscribers/{app_user_id}/restore/eligibility", responses=shows(wire.RestoreEligibility))
 async def restore_eligibility(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ShownToken
 ) -> Response:
@@ -127,7 +120,7 @@ async def restore_eligibility(
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
-    return reply(RestoreEligibility(is_purchase_allowed_by_restore_behavior=allowed))
+    return reply(wire.RestoreEligibility(is_purchase_allowed_by_restore_behavior=allowed))
 
 
 @router.post("/subscribers/{app_user_id}/intro_eligibility", responses=shows(dict[str, bool | None]))
@@ -155,7 +148,7 @@ class OffersToSign(AppBody):
     generate_offers: Annotated[list[OfferToSign], Field(min_length=1, max_length=20)]
 
 
-@router.post("/offers", responses=shows(SignedOffers))
+@router.post("/offers", responses=shows(wire.SignedOffers))
 async def post_offers(request: Request, services: Provided, caller: AppWriteKey, new: OffersToSign) -> Response:
     """Sign promotional offers with the app's App Store key, for a customer who has or had a subscription there. An
     offer that is not signed has a `signature_error`: 7232 for a customer who is not eligible, 7234 without a key."""
@@ -165,7 +158,7 @@ async def post_offers(request: Request, services: Provided, caller: AppWriteKey,
     token = account_token(new.app_user_id, storekit_1=_is_storekit_1(exchange))
     asked = [(offer.offer_id, offer.product_id) for offer in new.generate_offers]
     signed = await sign_offers(services.stores, caller.project_id, caller.app_id, customer, token, asked)
-    return reply(SignedOffers(offers=signed))
+    return reply(wire.SignedOffers(offers=signed))
 
 
 def _is_storekit_1(exchange: Exchange) -> bool:

@@ -30,14 +30,8 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of
+from latchkey.subjects.purchase_intake.usecases import sandbox_receipts
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import (
-    TEST_PREFIX,
-    CannotCheck,
-    Receipt,
-    RejectedReceipt,
-    take_receipt,
-)
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
 log = structlog.get_logger()
@@ -158,7 +152,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
             )
             taken, consume = answered.committed, answered.consume
         else:
-            receipt = Receipt(
+            receipt = sandbox_receipts.Receipt(
                 app_user_id=new.app_user_id,
                 token=new.fetch_token or "",
                 app_id=caller.app_id,
@@ -169,10 +163,10 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 attributes=attributes,
                 offering=_product_id(new.presented_offering_identifier),
             )
-            taken = await take_receipt(services.changes, caller.project_id, receipt)
-    except RejectedReceipt as invalid:
+            taken = await sandbox_receipts.take_receipt(services.changes, caller.project_id, receipt)
+    except sandbox_receipts.RejectedReceipt as invalid:
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
-    except CannotCheck as unknown:
+    except sandbox_receipts.CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
     view = taken.view(services.now())
     body = subscriber(exchange, services, caller, view, token=new.fetch_token, platforms=PLATFORMS)
@@ -187,7 +181,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
 
 def _of_a_store(services: Services, caller: Caller, new: NewReceipt) -> bool:
     """Whether a store that can be connected has to vouch for it. Test-store tokens count only with a test-store key."""
-    is_test = new.fetch_token is not None and new.fetch_token.startswith(TEST_PREFIX)
+    is_test = new.fetch_token is not None and new.fetch_token.startswith(sandbox_receipts.TEST_PREFIX)
     return caller.app_id is not None and caller.store in services.stores.adapters and not is_test
 
 

@@ -45,15 +45,10 @@ class AcceptedNotification(Struct, frozen=True, kw_only=True):
 async def receive_notification(request: Request, services: Provided, token: str) -> Response:
     try:
         new = await services.inbox.receive(token, await request.body(), dict(request.headers))
-    except NotAuthentic as error:
+    except (NotAuthentic, Misdirected, Malformed) as error:
         log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
-        raise Unauthenticated(error.message) from error
-    except Misdirected as error:
-        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
-        raise Forbidden(error.message) from error
-    except Malformed as error:
-        log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
-        raise BadRequest(error.message) from error
+        kind = Unauthenticated if isinstance(error, NotAuthentic) else BadRequest
+        raise (Forbidden if isinstance(error, Misdirected) else kind)(error.message) from error
     except (StoreDown, CredentialsRefused) as error:
         log.warning("notification not checked", app_id=await _app_of(services, token), reason=error.message)
         raise StoreNotConnected(error.message) from error

@@ -12,7 +12,7 @@ from latchkey.engine.storage import records
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.records import Owner
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
+from latchkey.subjects.purchase_intake.storage import connection_rows
 
 # A project's id, the store, and the purchase's id there.
 _Purchase = tuple[str, str, str]
@@ -43,7 +43,7 @@ class BatchedLookups:
     async def connected(self, project_id: str, app_id: str) -> bool:
         """Whether the app has credentials. Asked only where one app is notified of what another one has sold."""
         async with self._database.at_hand() as connection:
-            known = await store_connections_storage.load(connection, project_id, app_id)
+            known = await connection_rows.load(connection, project_id, app_id)
         return known is not None and known.credentials is not None
 
     async def save(self, handle: Handle, now: Ms) -> None:

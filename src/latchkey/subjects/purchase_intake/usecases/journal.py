@@ -1,6 +1,9 @@
 """Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Literal
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
@@ -8,9 +11,10 @@ from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
+from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, NewEntry, Source, Status
-from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
-from latchkey.subjects.purchase_intake.storage import journal_rows
+from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 
@@ -23,16 +27,15 @@ class NotificationInbox:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._batch: Batch[NewEntry, int | None] = Batch(self._file, largest=128)
+        self._batch: Batch[NewEntry, int | None] = Batch(partial(file_entries, connections.database), largest=128)
 
     async def receive(self, token: str, body: bytes, headers: Mapping[str, str]) -> bool:
         """False: it was in the journal already. Raises a StoreError where it must not be believed."""
-        known = await self._connections.by_token(token)
-        if known is None:
+        app, now = await self._connections.by_token(token), self._connections.now()
+        if app is None:
             raise NotFound("There is no such notification URL. Copy it again from the app's settings.")
-        if known.connected is None:
+        if app.credentials is None:
             raise NotConnected
-        app, now = known.connected, self._connections.now()
         adapter = self._connections.adapters[app.store]
         notification = await adapter.verify(app, Incoming(body=body, headers=headers, received_at=now))
         return await self.file(app, notification, "notification", now) is not None
@@ -44,18 +47,13 @@ class NotificationInbox:
     async def drain(self) -> None:
         await self._batch.drain()
 
-    async def _file(self, entries: list[NewEntry]) -> list[int | None]:
-        return await file_entries(self._connections.database, entries)
-
 
 async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:
     """The id of each that is new."""
     async with database.transaction() as connection:
         filed = await journal_rows.file(connection, entries)
         for app_id, project_id in {(one.app_id, one.project_id) for one in entries if one.source == "notification"}:
-            await store_connections_storage.note_notified(
-                connection, project_id, app_id, max(one.received_at for one in entries)
-            )
+            await connection_rows.note_notified(connection, project_id, app_id, max(one.received_at for one in entries))
     return [filed.pop((one.project_id, one.app_id, one.external_id), None) for one in entries]
 
 
@@ -65,19 +63,10 @@ def entry_of(app: ConnectedApp, notification: Notification, source: Source, now:
         app_id=app.app_id,
         store=app.store,
         source=source,
-        external_id=notification.external_id,
-        kind=notification.kind,
-        environment=notification.environment,
-        subject=notification.subject,
-        occurred_at=notification.occurred_at,
         received_at=now,
-        checked=dict(notification.checked),
-        payload=notification.payload,
         next_at=now,
+        **asdict(notification),
     )
-
-
-# The journal as operators see it: list, examine, process again.
 
 
 PREFIX = "ntf_"
@@ -148,3 +137,60 @@ def _found(entry: JournalEntry | None, id: str) -> JournalEntry:
     if entry is None:
         raise NotFound(f"There is no notification {id!r}.", param="notification_id")
     return entry
+
+
+# Apps that are looked at.
+MOST_APPS = 200
+HEALED_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTrouble:
+    app_id: str
+    app_name: str
+    # The store's name for people.
+    store: str
+    # `missing`: there are no credentials. `refused`: the store does not accept them.
+    what: Literal["missing", "refused"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreHealth:
+    """How a project's apps stand with their stores: what an operator has to do, and what the safety net made good."""
+
+    troubles: tuple[StoreTrouble, ...] = ()
+    # Failed entries of the journal, at most `journal.MOST_COUNTED`.
+    failed: int = 0
+    # Of the last `HEALED_DAYS` days: purchases that were read again, and those in which something was missing.
+    checks: int = 0
+    healed: int = 0
+
+
+async def standing_of(connections: Connections, project_id: str) -> StoreHealth:
+    apps = await list_apps(connections.database, project_id, limit=MOST_APPS)
+    connected = await store_connections.load_some(connections, project_id, apps)
+    if not connected:
+        return StoreHealth()
+    troubles = []
+    for app in apps:
+        if (one := connected.get(app.id)) is None:
+            continue
+        missing = one.row.credentials is None
+        if missing or one.row.check_result == "refused":
+            troubles.append(
+                StoreTrouble(
+                    app_id=app.id,
+                    app_name=app.name,
+                    store=STORES[app.store].title,
+                    what="missing" if missing else "refused",
+                    message="" if missing else one.row.check_message,
+                )
+            )
+    healings = (await store_connections.healings(connections, project_id, HEALED_DAYS)).values()
+    return StoreHealth(
+        troubles=tuple(troubles),
+        failed=await count_failed(connections.database, project_id),
+        checks=sum(one.checks for one in healings),
+        healed=sum(one.healed for one in healings),
+    )

@@ -17,26 +17,18 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
 from latchkey.engine.changes import Changes
-from latchkey.engine.due_work import Lookout
+from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.scans import Outlook
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome
-from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
-from latchkey.subjects.purchase_intake.storage import journal_rows
+from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.usecases import purchase_intake
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, withdraw
-from latchkey.subjects.purchase_intake.usecases.purchase_intake import (
-    LEASE,
-    IntakeResult,
-    OwnerErased,
-    ReceiptsFirst,
-    Taker,
-    receipts_since,
-)
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128
@@ -46,6 +38,8 @@ NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake 
 NOT_KEPT = "The receipt was invalid and was not kept."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
+
+_FAILED = "chore of the stores failed"
 
 log = structlog.get_logger()
 
@@ -62,7 +56,7 @@ class Processor:
         """Process the entries that are due, a batch of them. Returns how many there were."""
         now = self._now()
         async with self._database.at_hand() as connection:
-            entries = await journal_rows.claim(connection, now, now + LEASE, AT_ONCE)
+            entries = await journal_rows.claim(connection, now, now + purchase_intake.LEASE, AT_ONCE)
         if not entries:
             return 0
         pending = {entry.id for entry in entries}
@@ -84,7 +78,7 @@ class Processor:
         nobody could have told it here."""
         for entry in entries:
             async with self._database.at_hand() as connection:
-                row = await store_connections_storage.load(connection, entry.project_id, entry.app_id)
+                row = await connection_rows.load(connection, entry.project_id, entry.app_id)
                 if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
                     log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
                     await handles.note_healing(connection, entry.project_id, entry.app_id, self._now(), healed=True)
@@ -97,13 +91,13 @@ class Processor:
         return outcome
 
     async def _hold(self, pending: set[int]) -> None:
+        async def hold() -> None:
+            async with self._database.at_hand() as connection:
+                await journal_rows.hold(connection, pending, self._now() + purchase_intake.LEASE)
+
         while True:
-            await asyncio.sleep(LEASE / 3000)
-            try:
-                async with self._database.at_hand() as connection:
-                    await journal_rows.hold(connection, pending, self._now() + LEASE)
-            except Exception as error:
-                _complain("notifications not held", error)
+            await asyncio.sleep(purchase_intake.LEASE / 3000)
+            await attempt("notifications not held", hold)
 
     async def process(self, entry: JournalEntry) -> JournalOutcome | None:
         """What became of one entry; None where it waits to be tried again."""
@@ -114,13 +108,13 @@ class Processor:
         except CredentialsRefused as error:
             await self._refused(entry, error)
             return await self._again(entry, error.message, None)
-        except ReceiptsFirst as error:
+        except purchase_intake.ReceiptsFirst as error:
             await self._postpone(entry, error.message, RECEIPTS_TAKE)
             return None
         except PASSING:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
-        except (OwnerErased, OwnedByAnother) as error:
+        except (purchase_intake.OwnerErased, OwnedByAnother) as error:
             return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         except (StoreError, Refusal) as error:
             return JournalOutcome(id=entry.id, status="failed", message=error.message)
@@ -131,12 +125,13 @@ class Processor:
             )
 
     async def _process(self, entry: JournalEntry) -> JournalOutcome:
-        known = await self._connections.of_app(entry.project_id, entry.app_id)
-        if known is None or known.connected is None:
+        app, read_at = await self._connections.of_app(entry.project_id, entry.app_id), self._now()
+        if app is None:
             return JournalOutcome(id=entry.id, status="failed", message=NO_CREDENTIALS)
-        app, read_at = known.connected, self._now()
         adapter = self._connections.adapters[app.store]
-        taker = Taker(self._changes, self._desk, adapter, app, receipts_since=receipts_since(entry, read_at))
+        taker = purchase_intake.Taker(
+            self._changes, self._desk, adapter, app, receipts_since=purchase_intake.receipts_since(entry, read_at)
+        )
         shown: ShownReceipt | None = None
         if entry.source == "receipt":
             try:
@@ -154,7 +149,7 @@ class Processor:
             try:
                 reading = await adapter.read_receipt(app, shown.receipt)
             except InvalidReceipt as error:
-                if not known.proven:
+                if not app.proven:
                     raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
                 await withdraw(self._changes, app, shown)
                 return JournalOutcome(id=entry.id, status="ignored", message=error.message)
@@ -180,14 +175,13 @@ class Processor:
             await journal_rows.postpone(connection, entry.id, message, self._now() + wait)
 
     async def _refused(self, entry: JournalEntry, error: CredentialsRefused) -> None:
-        known = await self._connections.of_app(entry.project_id, entry.app_id)
-        if known is not None and known.connected is not None:
-            await self._note_check(known.connected, error)
+        if (app := await self._connections.of_app(entry.project_id, entry.app_id)) is not None:
+            await self._note_check(app, error)
 
     async def _note_check(self, app: ConnectedApp, error: CredentialsRefused) -> None:
         log.error("store refuses credentials", project_id=app.project_id, app_id=app.app_id, reason=error.message)
         async with self._database.at_hand() as connection:
-            await store_connections_storage.note_check(
+            await connection_rows.note_check(
                 connection, app.project_id, app.app_id, app.version, ("refused", error.message), self._now()
             )
 
@@ -200,14 +194,13 @@ class Processor:
         return len(due)
 
     async def _check(self, handle: Handle) -> None:
-        known = await self._connections.of_app(handle.project_id, handle.app_id)
-        if known is None or known.connected is None:
-            return await self._check_at(handle, self._now() + DAY)
-        app, read_at = known.connected, self._now()
+        app, read_at = await self._connections.of_app(handle.project_id, handle.app_id), self._now()
+        if app is None:
+            return await self._check_at(handle, read_at + DAY)
         adapter = self._connections.adapters[app.store]
         try:
             reading = await adapter.read_again(app, handle.handle, handle.environment)
-            taken = await Taker(self._changes, self._desk, adapter, app).take(reading, read_at)
+            taken = await purchase_intake.Taker(self._changes, self._desk, adapter, app).take(reading, read_at)
         except CredentialsRefused as error:
             await self._note_check(app, error)
             return await self._check_at(handle, self._now() + HOUR)
@@ -243,16 +236,14 @@ class Processor:
 
     async def _acknowledge(self, handle: Handle) -> None:
         at: Ms | None = None
-        known = await self._connections.of_app(handle.project_id, handle.app_id)
-        if known is None or known.connected is None:
+        app = await self._connections.of_app(handle.project_id, handle.app_id)
+        if app is None:
             at = self._now() + HOUR
         else:
-            app = known.connected
-            adapter = self._connections.adapters[app.store]
+            subscription = handle.kind == "subscription"
             try:
-                await adapter.acknowledge(
-                    app, handle.handle, handle.product_id, subscription=handle.kind == "subscription"
-                )
+                adapter = self._connections.adapters[app.store]
+                await adapter.acknowledge(app, handle.handle, handle.product_id, subscription=subscription)
             except (StoreDown, CredentialsRefused) as error:
                 at = self._now() + retry_wait(handle.acknowledge_attempts)
                 log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
@@ -282,14 +273,14 @@ class Processor:
             if entries:
                 missing += sum(id is not None for id in await file_entries(self._database, entries))
             async with self._database.at_hand() as connection:
-                await store_connections_storage.note_history_read(connection, app.project_id, app.app_id, until)
+                await connection_rows.note_history_read(connection, app.project_id, app.app_id, until)
             if row.check_result != "ok":
                 # The store may accept by now what it refused: at Google, permissions take up to a day.
                 await note_check(self._connections, app)
         return missing
 
 
-def outcome_of(id: int, taken: tuple[IntakeResult, ...], note: str = "") -> JournalOutcome:
+def outcome_of(id: int, taken: tuple[purchase_intake.IntakeResult, ...], note: str = "") -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
     events = tuple(event.id for one in taken for event in one.events)
     return JournalOutcome(
@@ -311,29 +302,27 @@ async def run_stores(
 ) -> None:
     """Until `stop` is set. New notifications are told by the database, everything else is found by the lookout."""
     woken = asyncio.Event()
+
+    async def process() -> None:
+        if await processor.process_due() == AT_ONCE:
+            woken.set()
+
     chores = [
         asyncio.create_task(_listen(database, woken)),
         asyncio.create_task(_wake(lookout, woken)),
+        asyncio.create_task(_wake_at_end(stop, woken)),
         asyncio.create_task(_whenever(lookout, lambda seen: seen.acknowledgement_at, processor.acknowledge_due)),
         asyncio.create_task(_whenever(lookout, lambda seen: seen.check_at, processor.check_due)),
-        asyncio.create_task(_every(60.0, processor.read_histories)),
-        asyncio.create_task(_every(600.0, lambda: _prune(database, now() - kept_days * DAY))),
+        asyncio.create_task(every(60.0, _FAILED, processor.read_histories)),
+        asyncio.create_task(every(600.0, _FAILED, lambda: _prune(database, now() - kept_days * DAY))),
     ]
     try:
         while not stop.is_set():
-            await _first(stop, woken)
-            if not woken.is_set():
-                continue
+            await attempt("notifications not processed", process)
+            await woken.wait()
             woken.clear()
-            try:
-                if await processor.process_due() == AT_ONCE:
-                    woken.set()
-            except Exception as error:
-                _complain("notifications not processed", error)
     finally:
-        for task in chores:
-            task.cancel()
-        await asyncio.gather(*chores, return_exceptions=True)
+        await cancel_all(chores)
 
 
 async def _wake(lookout: Lookout, woken: asyncio.Event) -> None:
@@ -342,11 +331,9 @@ async def _wake(lookout: Lookout, woken: asyncio.Event) -> None:
         woken.set()
 
 
-async def _first(stop: asyncio.Event, woken: asyncio.Event) -> None:
-    waiting = [asyncio.create_task(one.wait()) for one in (stop, woken)]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
+async def _wake_at_end(stop: asyncio.Event, woken: asyncio.Event) -> None:
+    await stop.wait()
+    woken.set()
 
 
 async def _listen(database: Database, woken: asyncio.Event) -> None:
@@ -364,31 +351,11 @@ async def _whenever(
 ) -> None:
     """One batch a second: the stores allow some thousand calls a minute, and notifications come first."""
     while await lookout.until(due) is not None:
-        try:
-            await work()
-        except Exception as error:
-            _complain("chore of the stores failed", error)
+        await attempt(_FAILED, work)
         await asyncio.sleep(1.0)
 
 
-async def _every(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except Exception as error:
-            _complain("chore of the stores failed", error)
-        await asyncio.sleep(seconds)
-
-
 async def _prune(database: Database, before: Ms) -> None:
-    more = True
-    while more:
-        async with database.acquire() as connection:
-            more = await journal_rows.prune(connection, before)
-
-
-def _complain(what: str, error: Exception) -> None:
-    if isinstance(error, PASSING):
-        log.warning(what, reason=str(error))
-    else:
-        log.error(what, exc_info=error)
+    async with database.acquire() as connection:
+        while await journal_rows.prune(connection, before):
+            pass

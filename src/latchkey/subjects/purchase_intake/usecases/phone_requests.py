@@ -51,8 +51,7 @@ async def sign_offers(
 ) -> list[SignedOffer]:
     """A signature for each offer. Only for a customer with a subscription of the App Store on record: an app's public
     key is no secret, and without this rule anybody could have discounts signed."""
-    known = await connections.of_app(project_id, app_id) if app_id is not None else None
-    app = known.connected if known is not None else None
+    app = await connections.of_app(project_id, app_id) if app_id is not None else None
     credentials = app.credentials if app is not None and app.store == STORE else None
     if not isinstance(credentials, AppleCredentials):
         reason = "This app is not connected to the App Store, so its offers cannot be signed."
@@ -104,10 +103,9 @@ async def _purchases(
         return [(TEST_STORE, token)]
     if store == TEST_STORE or is_test:
         raise RejectedReceipt("The fetch_token is not a token of the test store and this app.", param="fetch_token")
-    known = await connections.of_app(project_id, app_id)
-    if known is None or known.connected is None:
+    app = await connections.of_app(project_id, app_id)
+    if app is None:
         raise CannotCheck("This app is not connected to its store.")
-    app = known.connected
     try:
         reading = await connections.adapters[app.store].read_receipt(app, AppReceipt(token=token))
     except errors.InvalidReceipt as error:

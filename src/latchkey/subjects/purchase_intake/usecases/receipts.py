@@ -21,8 +21,7 @@ from latchkey.engine.rate_limits import RecentCounts
 from latchkey.stores import errors
 from latchkey.stores.adapter import ConnectedApp, StoreReading
 from latchkey.subjects.purchase_intake.rules import JournalOutcome
-from latchkey.subjects.purchase_intake.storage import connection_rows as store_connections_storage
-from latchkey.subjects.purchase_intake.storage import journal_rows
+from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
@@ -113,13 +112,12 @@ class Receipts:
         size = len(entry.payload)
         kept = address is None or self._limit.keeps(app_id, address, size, now)
         [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
-        known = await self._connections.of_app(project_id, app_id)
-        if known is None or known.connected is None:
+        app = await self._connections.of_app(project_id, app_id)
+        if app is None:
             await self._finish(id, JournalOutcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
             raise CannotCheck(
                 "This app is not connected to its store: credentials are missing. Keep the purchase, and send it again."
             )
-        app = known.connected
         adapter = self._connections.adapters[app.store]
         try:
             reading = await adapter.read_receipt(app, shown.receipt)
@@ -135,7 +133,7 @@ class Receipts:
             )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:
-            if not known.proven:
+            if not app.proven:
                 # The receipt does not fit the credentials, and the store has not accepted those either.
                 await self._postpone(id, f"{error.message} {NOT_PROVEN}")
                 raise CannotCheck(NOT_NOW) from error
@@ -152,7 +150,7 @@ class Receipts:
             if not kept:
                 # The phone has the only copy.
                 raise CannotCheck(NOT_NOW) from error
-            return await self._meanwhile(app, shown, attributes, error, proven=known.proven)
+            return await self._meanwhile(app, shown, attributes, error)
         if not kept:
             [id] = await file_entries(self._connections.database, [entry])
         elif address is not None:
@@ -172,27 +170,22 @@ class Receipts:
         shown: ShownReceipt,
         attributes: Mapping[str, Attribute],
         error: errors.StoreError,
-        *,
-        proven: bool,
     ) -> ReceiptResult:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
         now = self._connections.now()
         may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
-        if not may or not proven or not shown.product_ids:
+        if not may or not app.proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
+        per_hour = self._grants.per_hour
         async with self._connections.database.at_hand() as connection:
             others = await journal_rows.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
-        # One token, one customer: a token that somebody else has shown may be copied.
-        if others or not await self._within_cap(app, now):
-            raise CannotCheck(NOT_NOW) from error
+            # One token, one customer: a token that somebody else has shown may be copied.
+            if others or not await connection_rows.take_temporary_grant(
+                connection, app.project_id, app.app_id, now // HOUR, per_hour
+            ):
+                raise CannotCheck(NOT_NOW) from error
         return ReceiptResult(await give(self._changes, app, shown, attributes), {})
-
-    async def _within_cap(self, app: ConnectedApp, now: Ms) -> bool:
-        async with self._connections.database.at_hand() as connection:
-            return await store_connections_storage.take_temporary_grant(
-                connection, app.project_id, app.app_id, now // HOUR, self._grants.per_hour
-            )
 
     async def _noted(
         self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: StoreReading

@@ -1,7 +1,7 @@
 """The apps that are connected to their store, with decrypted credentials, cached for a moment."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from msgspec import json
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, Refusal
@@ -32,20 +32,6 @@ _CACHED_MS = 2_000
 _MOST_CACHED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectableApp:
-    """An app of a store that can be connected."""
-
-    project_id: str
-    app_id: str
-    store: str
-    # None while it has no credentials.
-    connected: ConnectedApp | None
-    # The store accepted the credentials when they were last tried. Otherwise a receipt that does not fit them may still
-    # be real: the mistake can be ours.
-    proven: bool = False
-
-
 class Connections:
     def __init__(
         self,
@@ -60,34 +46,24 @@ class Connections:
         self.adapters = adapters
         self.allowed_hosts = allowed_hosts
         self.now = now
-        self._cache: dict[object, tuple[Ms, ConnectableApp | None]] = {}
-        self._parsed: dict[tuple[str, str], tuple[int, ConnectedApp | None]] = {}
+        self._cache: dict[object, tuple[Ms, ConnectedApp]] = {}
+        self._parsed: dict[tuple[str, str], tuple[int, Any]] = {}
 
-    async def by_token(self, token: str) -> ConnectableApp | None:
-        """The app of a notification URL. None: there is no such URL."""
+    async def by_token(self, token: str) -> ConnectedApp | None:
+        """The app of a notification URL, also without credentials. None: there is no such URL."""
         hashed = hash_of(token)
-        known, fresh = self._cached(hashed)
-        if fresh:
-            return known
-        async with self.database.at_hand() as connection:
-            found = await connection_rows.by_token(connection, hashed, self.now())
-        return self._remember(hashed, found)
+        return await self._cached(hashed, lambda connection: connection_rows.by_token(connection, hashed, self.now()))
 
-    async def of_app(self, project_id: str, app_id: str) -> ConnectableApp | None:
-        """None: the app was never connected, or does not exist."""
+    async def of_app(self, project_id: str, app_id: str) -> ConnectedApp | None:
+        """None: the app has no credentials, or does not exist."""
         key = project_id, app_id
-        known, fresh = self._cached(key)
-        if fresh:
-            return known
-        async with self.database.at_hand() as connection:
-            found = await connection_rows.load(connection, project_id, app_id)
-        return self._remember(key, found)
+        app = await self._cached(key, lambda connection: connection_rows.load(connection, *key))
+        return app if app is not None and app.credentials is not None else None
 
     async def all_connected(self) -> list[tuple[ConnectedApp, StoreConnection]]:
         async with self.database.acquire() as connection:
             found = await connection_rows.connected(connection)
-        known = [(self._known(one).connected, one) for one in found if one.store in self.adapters]
-        return [(app, one) for app, one in known if app is not None]
+        return [(app, row) for row in found if (app := self._app(row)).credentials is not None]
 
     async def close(self) -> None:
         for adapter in self.adapters.values():
@@ -96,26 +72,29 @@ class Connections:
     def forget(self, project_id: str, app_id: str) -> None:
         """The app's connection was changed by this process."""
         self._cache = {
-            key: (at, known)
-            for key, (at, known) in self._cache.items()
-            if known is not None and (known.project_id, known.app_id) != (project_id, app_id)
+            key: (at, app)
+            for key, (at, app) in self._cache.items()
+            if (app.project_id, app.app_id) != (project_id, app_id)
         }
 
     def parse(self, store: str, given: Mapping[str, Any]) -> Any:
         return self.adapters[store].credential_form.parse(given, self.allowed_hosts)
 
-    def _cached(self, key: object) -> tuple[ConnectableApp | None, bool]:
-        at, known = self._cache.get(key, (0, None))
-        return known, self.now() - at < _CACHED_MS
-
-    def _remember(self, key: object, found: StoreConnection | None) -> ConnectableApp | None:
-        known = None if found is None else self._known(found)
+    async def _cached(
+        self, key: object, load: Callable[[Connection], Awaitable[StoreConnection | None]]
+    ) -> ConnectedApp | None:
+        at, app = self._cache.get(key, (0, None))
+        if self.now() - at < _CACHED_MS:
+            return app
+        async with self.database.at_hand() as connection:
+            found = await load(connection)
+        app = None if found is None else self._app(found)
         # Only what is connected is asked for often. Whoever has just saved credentials need not wait.
-        if known is not None and known.connected is not None:
+        if app is not None and app.credentials is not None:
             if len(self._cache) >= _MOST_CACHED:
                 self._cache.clear()
-            self._cache[key] = self.now(), known
-        return known
+            self._cache[key] = self.now(), app
+        return app
 
     def unsealed(self, found: StoreConnection) -> dict[str, Any]:
         """The saved credentials, as they were given; empty if there are none."""
@@ -126,36 +105,25 @@ class Connections:
         )
         return given
 
-    def _known(self, found: StoreConnection) -> ConnectableApp:
-        return ConnectableApp(
-            found.project_id, found.app_id, found.store, self._connected(found), proven=found.check_result == "ok"
-        )
+    def _app(self, row: StoreConnection) -> ConnectedApp:
+        key = row.project_id, row.app_id
+        version, credentials = self._parsed.get(key, (None, None))
+        if version != row.version:
+            credentials = self._credentials(row)
+            self._parsed[key] = row.version, credentials
+        proven = row.check_result == "ok"
+        return ConnectedApp(*key, row.store, credentials=credentials, version=row.version, proven=proven)
 
-    def _connected(self, found: StoreConnection) -> ConnectedApp | None:
-        if found.credentials is None or found.store not in self.adapters:
+    def _credentials(self, row: StoreConnection) -> Any:
+        """None if there are none, or these settings refuse what others allowed: such an app is as good as not
+        connected, and no other app suffers from it."""
+        if row.credentials is None or row.store not in self.adapters:
             return None
-        key = found.project_id, found.app_id
-        version, app = self._parsed.get(key, (None, None))
-        if version != found.version:
-            app = self._made(found, self.unsealed(found))
-            self._parsed[key] = found.version, app
-        return app
-
-    def _made(self, found: StoreConnection, given: Mapping[str, Any]) -> ConnectedApp | None:
-        """None if these settings refuse what others allowed: such an app is as good as not connected, and no other app
-        suffers from it."""
         try:
-            credentials = self.parse(found.store, given)
+            return self.parse(row.store, self.unsealed(row))
         except ValueError as error:
-            log.error("saved credentials not usable", app_id=found.app_id, store=found.store, reason=str(error))
+            log.error("saved credentials not usable", app_id=row.app_id, store=row.store, reason=str(error))
             return None
-        return ConnectedApp(
-            project_id=found.project_id,
-            app_id=found.app_id,
-            store=found.store,
-            credentials=credentials,
-            version=found.version,
-        )
 
 
 def hash_of(token: str) -> bytes:
@@ -237,7 +205,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
         await journal_rows.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
     connections.forget(project_id, app_id)
     # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
-    trial = ConnectedApp(project_id=project_id, app_id=app_id, store=store, credentials=parsed, version=row.version)
+    trial = ConnectedApp(project_id, app_id, store, credentials=parsed, version=row.version)
     await note_check(connections, trial)
     return await required(connections, project_id, app_id)
 
@@ -260,10 +228,10 @@ async def save_some(connections: Connections, project_id: str, app_id: str, give
 async def check(connections: Connections, project_id: str, app_id: str) -> Connected:
     """Try the saved credentials with a real call. Apple sends a test notification for it."""
     await required(connections, project_id, app_id)
-    known = await connections.of_app(project_id, app_id)
-    if known is None or known.connected is None:
+    app = await connections.of_app(project_id, app_id)
+    if app is None:
         raise Refusal("This app has no credentials that could be checked.", param="app_id")
-    await note_check(connections, known.connected)
+    await note_check(connections, app)
     return await required(connections, project_id, app_id)
 
 

@@ -50,6 +50,10 @@ ReasonName = Literal[
 ]
 
 
+def _wrong(param: str, problem: str) -> Invalid:
+    return Invalid(f"{param}: {problem}", param=param)
+
+
 class SentPayment(Body):
     """What was paid for a period or a one-time purchase."""
 
@@ -71,12 +75,12 @@ class SentPayment(Body):
 
     def paid(self, where: str, *, free: bool = False) -> Price:
         if (self.price is None) != (self.currency is None):
-            missing = f"{where}{'price' if self.price is None else 'currency'}"
-            raise Invalid(f"{missing}: Send price and currency together.", param=missing)
+            missing = "price" if self.price is None else "currency"
+            raise _wrong(f"{where}{missing}", "Send price and currency together.")
         if self.price is None or self.currency is None:
             return FREE if free else UNKNOWN
         if self.currency == UNKNOWN.currency:
-            raise Invalid(f"{where}currency: Leave price and currency out if unknown.", param=f"{where}currency")
+            raise _wrong(f"{where}currency", "Leave price and currency out if unknown.")
         return Price(to_micros(self.price), self.currency)
 
     def money_back(self, where: str, price: Price, paid_at: Ms, as_of: Ms) -> tuple[tuple[MoneyBack, ...], int]:
@@ -85,32 +89,31 @@ class SentPayment(Body):
         part = to_micros(self.refunded_amount or 0)
         for name, at in (("refunded_at", self.refunded_at), ("refund_reversed_at", self.refund_reversed_at)):
             if at is not None and at > as_of:
-                raise Invalid(f"{where}{name}: It is after as_of.", param=f"{where}{name}")
+                raise _wrong(f"{where}{name}", "It is after as_of.")
         if part and not price.known:
-            raise Invalid(f"{param}: It needs price and currency.", param=param)
+            raise _wrong(param, "It needs price and currency.")
         if self.refunded_at is None:
             if self.refund_reversed_at is not None:
-                problem = "It needs refunded_at."
-                raise Invalid(f"{where}refund_reversed_at: {problem}", param=f"{where}refund_reversed_at")
+                raise _wrong(f"{where}refund_reversed_at", "It needs refunded_at.")
             if part and part >= price.micros:
-                raise Invalid(f"{param}: For a full refund, send refunded_at.", param=param)
+                raise _wrong(param, "For a full refund, send refunded_at.")
             return (), part
         reversed_at = self.refund_reversed_at
         # After a reversed refund of the whole price, an amount is a part that is still back.
         is_part = reversed_at is not None and part < price.micros
         if self.refunded_amount_at is not None and not is_part:
             problem = "It is about a part of the price. With refunded_at the whole price went back."
-            raise Invalid(f"{where}refunded_amount_at: {problem}", param=f"{where}refunded_amount_at")
+            raise _wrong(f"{where}refunded_amount_at", problem)
         if self.refunded_at < paid_at:
-            raise Invalid(f"{where}refunded_at: It is before the purchase.", param=f"{where}refunded_at")
+            raise _wrong(f"{where}refunded_at", "It is before the purchase.")
         if self.refunded_amount is not None and part != price.micros and not is_part:
             problem = "With refunded_at the whole price went back. Leave refunded_at out for a part of it."
-            raise Invalid(f"{param}: {problem}", param=param)
+            raise _wrong(param, problem)
         back = MoneyBack(self.refunded_at)
         if reversed_at is None:
             return (back,), 0
         if reversed_at < self.refunded_at:
-            raise Invalid(f"{where}refund_reversed_at: It is before refunded_at.", param=f"{where}refund_reversed_at")
+            raise _wrong(f"{where}refund_reversed_at", "It is before refunded_at.")
         return (back, MoneyBack(reversed_at, number=1, reversal=True)), part if is_part else 0
 
     def parts_back(self, where: str, paid_at: Ms, as_of: Ms) -> tuple[PartBack, ...]:
@@ -119,9 +122,9 @@ class SentPayment(Body):
         if at is None:
             return ()
         if not self.refunded_amount:
-            raise Invalid(f"{param}: It needs refunded_amount.", param=param)
+            raise _wrong(param, "It needs refunded_amount.")
         if not paid_at <= at <= as_of:
-            raise Invalid(f"{param}: It is not between the purchase and as_of.", param=param)
+            raise _wrong(param, "It is not between the purchase and as_of.")
         return (PartBack(at, to_micros(self.refunded_amount)),)
 
 
@@ -144,16 +147,16 @@ class SentPeriod(SentPayment):
 
     def period(self, number: int, before: SentPeriod | None, as_of: Ms, where: str) -> Period:
         if self.purchased_at > as_of:
-            raise Invalid(f"{where}purchased_at: It is after as_of.", param=f"{where}purchased_at")
+            raise _wrong(f"{where}purchased_at", "It is after as_of.")
         if self.expires_at <= self.purchased_at:
-            raise Invalid(f"{where}expires_at: It is not after purchased_at.", param=f"{where}expires_at")
+            raise _wrong(f"{where}expires_at", "It is not after purchased_at.")
         if self.starts_at is not None and self.starts_at > self.purchased_at:
-            raise Invalid(f"{where}starts_at: It is after purchased_at.", param=f"{where}starts_at")
+            raise _wrong(f"{where}starts_at", "It is after purchased_at.")
         price = self.paid(where, free=self.period_type == "trial")
         money_back, given_back = self.money_back(where, price, self.purchased_at, as_of)
         cause = Cause(self.cause or ("purchase" if before is None else "renewal"))
         if cause is Cause.CHANGE and before is None:
-            raise Invalid(f"{where}cause: List the period that it took the place of too.", param=f"{where}cause")
+            raise _wrong(f"{where}cause", "List the period that it took the place of too.")
         if cause is Cause.PURCHASE and self.period_type == "trial":
             cause = Cause.TRIAL
         return Period(
@@ -221,14 +224,14 @@ class SentSubscription(Body):
         """Its periods may be empty. A status that is not told is what is assumed of a subscription that nobody told
         about, as of the beginning of time."""
         if not self.periods and not self.tells_status:
-            raise Invalid("subscription.periods: Send periods, or auto_renew, or both.", param="subscription.periods")
+            raise _wrong("subscription.periods", "Send periods, or auto_renew, or both.")
         listed = sorted(enumerate(self.periods), key=lambda one: (one[1].purchased_at, one[0]))
         periods: dict[str, Period] = {}
         before: SentPeriod | None = None
         for number, (index, one) in enumerate(listed, start=1):
             where = f"subscription.periods.{index}."
             if one.transaction_id in periods:
-                raise Invalid(f"{where}transaction_id: Another period has the same id.", param=f"{where}transaction_id")
+                raise _wrong(f"{where}transaction_id", "Another period has the same id.")
             periods[one.transaction_id] = one.period(number, before, sent.as_of, where)
             before = one
         return Subscription(
@@ -275,7 +278,7 @@ class SentSubscription(Body):
 
     def _alone(self, name: str, problem: str) -> None:
         if getattr(self, name) is not None:
-            raise Invalid(f"subscription.{name}: {problem}", param=f"subscription.{name}")
+            raise _wrong(f"subscription.{name}", problem)
 
 
 class SentPurchase(SentPayment):
@@ -289,11 +292,11 @@ class SentPurchase(SentPayment):
 
     def snapshot(self, sent: NewSnapshot) -> Purchase:
         if self.purchased_at > sent.as_of:
-            raise Invalid("purchase.purchased_at: It is after as_of.", param="purchase.purchased_at")
+            raise _wrong("purchase.purchased_at", "It is after as_of.")
         if self.expires_at is not None and self.expires_at <= self.purchased_at:
-            raise Invalid("purchase.expires_at: It is not after purchased_at.", param="purchase.expires_at")
+            raise _wrong("purchase.expires_at", "It is not after purchased_at.")
         if self.revoked_at is not None and self.revoked_at > sent.as_of:
-            raise Invalid("purchase.revoked_at: It is after as_of.", param="purchase.revoked_at")
+            raise _wrong("purchase.revoked_at", "It is after as_of.")
         price = self.paid("purchase.")
         money_back, given_back = self.money_back("purchase.", price, self.purchased_at, sent.as_of)
         return Purchase(

@@ -1,7 +1,7 @@
 """Takes in a snapshot of a purchase in a store that has no adapter here: somebody's server sends it with a secret key.
 
-The same rules apply as to what the adapters read (`taking.py`). The difference: nobody can ask such a store, so the
-sender says as of which moment the snapshot is, and whose the purchase is.
+The same rules apply as to what the adapters read (`purchase_intake.py`). The difference: nobody can ask such a store,
+so the sender says as of which moment the snapshot is, and whose the purchase is.
 """
 
 from dataclasses import dataclass, replace
@@ -23,10 +23,10 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
 from latchkey.domain.stores.store import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine.changes import Change, Committed, Situation
 from latchkey.engine.storage import state
-from latchkey.stores.external import conflicts
 from latchkey.subjects.customers.usecases.identities import hand_over
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
+from latchkey.subjects.purchases import rules
 from latchkey.subjects.purchases.usecases.lookup import LookupServices
 from latchkey.wire.event import Event
 
@@ -152,7 +152,7 @@ def applied(situation: Situation, snapshot: ExternalSnapshot) -> Customer:
         here = instant(situation.now, seconds=True)
         raise Invalid(f"as_of: It is in the future. The time here is {here}.", param="as_of")
     seen = _completed(customer, snapshot)
-    conflicts.check(customer, seen, snapshot.as_of)
+    rules.check_conflicts(customer, seen, snapshot.as_of)
     _check_products(situation, seen)
     if isinstance(seen, Purchase):
         return take_in(customer, settle_purchase(customer.purchase(seen.store, seen.id), seen), situation.now)

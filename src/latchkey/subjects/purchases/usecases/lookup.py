@@ -1,24 +1,23 @@
 """Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Product
-from latchkey.domain.instants import Ms
 from latchkey.domain.purchases import reference
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.reference import Issued, Kind, Reference, issued
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
-from latchkey.engine.changes import Changes
-from latchkey.engine.reads import CustomerView, Reader, look_at
+from latchkey.engine.reads import CustomerView, look_at
 from latchkey.engine.storage import records
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.catalog.product_rows import Entitlement
+from latchkey.subjects.customers.usecases.profile import ProfileServices
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.search.usecases import of_transaction
 
@@ -36,23 +35,9 @@ class FoundPurchase:
     next_product: Product | None = None
 
 
-class LookupServices(Protocol):
-    """What these use cases need of the services."""
-
-    @property
-    def database(self) -> Database: ...
-
-    @property
-    def now(self) -> Callable[[], Ms]: ...
-
+class LookupServices(ProfileServices, Protocol):
     @property
     def catalogs(self) -> Catalogs: ...
-
-    @property
-    def reader(self) -> Reader: ...
-
-    @property
-    def changes(self) -> Changes: ...
 
     @property
     def stores(self) -> Connections: ...

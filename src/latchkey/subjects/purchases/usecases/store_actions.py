@@ -149,7 +149,11 @@ async def extend(services: LookupServices, item: ActionItem, extension: Extensio
 
 async def _do(services: LookupServices, item: ActionItem, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
     if item.bought.store == TEST_STORE:
-        await _change(services, item, lambda bought, situation: _taken_in(rule(bought, situation), situation))
+
+        def taken_in(bought: Bought, situation: Situation) -> Customer:
+            return take_in(situation.customer, rule(bought, situation), situation.now)
+
+        await _change(services, item, taken_in)
         return
     if isinstance(item.bought, Subscription) and item.bought.status.ended is not None and not ended_too:
         # Its store may go on with what was bought together with it, and would act on that.
@@ -165,10 +169,6 @@ async def _revoke_grant(services: LookupServices, item: ActionItem) -> None:
         return put_purchase(situation.customer, replace(bought, revoked_at=situation.now))
 
     await _change(services, item, revoked)
-
-
-def _taken_in(seen: Bought, situation: Situation) -> Customer:
-    return take_in(situation.customer, seen, situation.now)
 
 
 async def _change(services: LookupServices, item: ActionItem, rule: Callable[[Bought, Situation], Customer]) -> None:
@@ -213,10 +213,10 @@ async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle
     title = store_of(store).title or store
     async with services.database.acquire() as connection:
         handle = await handles.of_purchase(connection, item.project_id, store, item.bought.id)
-    known = await services.stores.of_app(item.project_id, handle.app_id) if handle is not None else None
-    if handle is None or known is None or known.connected is None or store not in services.stores.adapters:
+    app = await services.stores.of_app(item.project_id, handle.app_id) if handle is not None else None
+    if handle is None or app is None or store not in services.stores.adapters:
         raise StoreRefused(f"Latchkey is not connected to the {title} for this purchase, so it cannot ask for it.")
-    return handle, known.connected
+    return handle, app
 
 
 async def _read_soon(services: LookupServices, handle: Handle) -> None:

@@ -16,7 +16,7 @@ from latchkey.domain.refusal import Conflict
 SAME_MOMENT = "Another snapshot as of the same moment says something else. Send the true one with a later as_of."
 
 
-def check(customer: Customer, seen: Subscription | Purchase, as_of: Ms) -> None:
+def check_conflicts(customer: Customer, seen: Subscription | Purchase, as_of: Ms) -> None:
     """Raises Conflict."""
     key = seen.store, seen.id
     subscription, purchase = customer.subscription(*key), customer.purchase(*key)

@@ -1,1 +1,0 @@
-"""Stores that have no adapter: somebody else tells how a purchase stands."""
