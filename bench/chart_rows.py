@@ -145,12 +145,24 @@ async def fill(database: Database, project_id: str, payments: int, today: Day, f
 
 
 async def buy(database: Database, project_id: str, customers: int) -> None:
-    """Something of so many customers changes."""
-    await database.pool.execute(
-        "update customers set changed_xid = default where project_id = $1 and id % 100 = 1 and id <= $2",
-        project_id,
-        100 * customers,
-    )
+    """The newest subscriptions of so many customers are renewed."""
+    kept = set(_PERIOD) - {"place", "period", "cause", "back", "refunded_at", "failed_at"}
+    moved = {"purchased_at": "ends_at", "starts_at": "ends_at", "told_at": "ends_at"}
+    moved |= {"ends_at": "2 * ends_at - starts_at", "access_ends_at": "2 * ends_at - starts_at"}
+    async with database.transaction() as connection:
+        await connection.execute(
+            "with chosen as ("
+            " update customers set changed_xid = default"
+            " where project_id = $1 and id % 100 = 1 and id <= $2 returning id"
+            "), newest as ("
+            " update chart_periods p set standing = null, told_at = null from chosen c"
+            " where p.project_id = $1 and p.customer_id = c.id and p.standing is not null returning p.*"
+            f") insert into chart_periods (place, period, cause, {', '.join(sorted(kept))})"
+            " select place + 1, period + 1, 'renewal',"
+            f" {', '.join('1' if one == 'standing' else moved.get(one, one) for one in sorted(kept))} from newest",
+            project_id,
+            100 * customers,
+        )
 
 
 async def fill_rates(database: Database, today: Day) -> None:

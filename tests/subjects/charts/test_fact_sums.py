@@ -88,8 +88,7 @@ class Derivation:
 
     def __call__(self, duck: Duck) -> None:
         derive(duck)
-        fresh = duck.execute("select table_name from duckdb_tables() where table_name = 'fresh'").fetchall()
-        asked = {one for (one,) in duck.execute("from fresh").fetchall()} if fresh else set()
+        asked = {one for (one,) in duck.execute("from changed").fetchall()}
         insert(duck, {**self._new} | {-1 - one: self._old[one] for one in asked if one in self._old})
 
 
@@ -102,9 +101,10 @@ def insert(duck: Duck, lives: Mapping[int, Life]) -> None:
         number = next(numbers)
         thing = [number, of.product, of.duration, of.store, of.offering]
         tags = ["\x1f".join(of.variants), "\x1f".join(of.attributes)]
-        origin = [number, of.country, of.platform, of.app_version, *tags]
-        row = [kind, environment, customer, at, n, currency, quantity, *money, number, number]
-        for table, values in (("things", thing), ("origins", origin), ("fact_rows", row)):
+        origin = [number, environment, of.country, of.platform, of.app_version, *tags]
+        price = [number, currency, *money, currency if money.unconverted or not currency else "USD"]
+        row = [kind, customer, at, n, quantity, 1, number, number, number]
+        for table, values in (("things", thing), ("origins", origin), ("prices", price), ("fact_rows", row)):
             duck.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
 
 

@@ -174,11 +174,8 @@ def _period(by: Resolution) -> str:
             # 1970-01-01 was a Thursday. The remainder of a negative number is negative.
             return "day - ((day + 4) % 7 + 7) % 7"
         case Resolution.MONTH:
-            return MONTH
+            return "month_of(day)"
 
-
-# The first day of the month of `day`.
-MONTH = "date_diff('day', date '1970-01-01', date_trunc('month', date '1970-01-01' + day))::integer"
 
 # Every purchase and customer has a fact of one of these.
 _WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)

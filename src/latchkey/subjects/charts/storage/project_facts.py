@@ -15,47 +15,38 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.subjects.charts.rules.facts import Kind, Question
 from latchkey.subjects.charts.storage import fact_sums as questions
 from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
-from latchkey.subjects.charts.storage.fact_sums import (
-    MONTH,
-    SEPARATOR,
-    Answer,
-    Source,
-    is_tag,
-    name,
-    tag_sql,
-    text,
-    texts,
-)
+from latchkey.subjects.charts.storage.fact_sums import SEPARATOR, Answer, Source, is_tag, name, tag_sql, text, texts
 
 if TYPE_CHECKING:
     import duckdb
 
 Duck: TypeAlias = "duckdb.DuckDBPyConnection"
 
-_MEMORY = "1GB"
 # Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
 # most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
 _PERIODS_AT_ONCE = 500_000
 
 _FOLDER = files("latchkey.subjects.charts.storage")
+_SEPARATOR = "\n----\n"
 _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # A file that was built with other ones is of no use.
-RULES = "\n----\n".join([_SETUP, *_FACTS])
+RULES = _SEPARATOR.join([_SETUP, *_FACTS])
+*_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
-_OF_THINGS = ("product", "duration", "store", "offering")
-_OF_ORIGINS = ("country", "platform", "app_version")
+# The tables that facts refer to, and the types of those columns that are enums in the file.
+_CODED = {
+    "things": {one: one for one in ("product", "duration", "store", "offering")},
+    "origins": {one: one for one in ("environment", "country", "platform", "app_version")},
+    "prices": {"currency": "currency", "shown": "currency"},
+}
 _AMOUNTS = ("quantity", "micros", "tax", "commission", "usd", "tax_usd", "commission_usd", "unconverted")
-# What questions need besides.
-_BESIDES = f"""{MONTH} as month,
-    case when currency <> '' and unconverted = 0 then {text(USD)} else currency end as shown"""
-_TAIL = f"select *, {_BESIDES} from (select *, (moment // {DAY})::integer as day from facts)"
 # The columns of the file that are enums, each with the SQL of its values.
 _VALUES = {
     "environment": f"select unnest([{texts(Environment)}]) union select clock from customers",
@@ -84,9 +75,10 @@ def connect(folder: Path | None = None) -> Duck:
 
     atexit.unregister(_end_quietly)
     atexit.register(_end_quietly)
-    duck = duckdb.connect(config={"memory_limit": _MEMORY, "threads": 2, "autoinstall_known_extensions": False})
+    duck = duckdb.connect(config={"autoinstall_known_extensions": False})
     duck.execute(f"set temp_directory = {text(str(folder / 'spilled') if folder else '')}")
-    _run(duck, _SETUP)
+    for statement in _SETUP.split(_SEPARATOR):
+        duck.execute(statement)
     return duck
 
 
@@ -98,12 +90,7 @@ def _end_quietly() -> None:
 
 def derive(duck: Duck) -> None:
     """Makes the temporary table `facts` from `periods` and `customers`."""
-    for statements in _FACTS:
-        _run(duck, statements)
-
-
-def _run(duck: Duck, statements: str) -> None:
-    for statement in statements.split("\n----\n"):
+    for statement in (*_DERIVATION, _VIEW):
         duck.execute(statement)
 
 
@@ -153,26 +140,25 @@ class ProjectFacts:
     def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
         """These customers have changed. The files have all their rows.
 
-        What the file has of them is subtracted once. Their old and new facts are made together, the old ones of other
-        customers and purchases: to plan the statements takes longer than to run them."""
+        Their old and new facts are made together, the old ones of other customers and purchases: to plan the statements
+        takes longer than to run them. Most facts are the same as before, so the tail gets only what differs."""
         duck = self._duck
         duck.execute("begin")
         try:
             duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
-            duck.execute("delete from tail where weight > 0 and customer in (from changed)")
+            duck.execute("delete from tail where customer in (from changed)")
             for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
                 read(duck, f"table {table}", source, columns)
             if self.has_file:
-                fresh = [one for one in customers if one not in self._customers]
-                duck.execute("create or replace temp table fresh as select unnest($1::bigint[]) as customer", [fresh])
-                old = "select * replace (-1 - customer as customer{}) from kept.{} semi join fresh using (customer)"
+                old = "select * replace (-1 - customer as customer{}) from kept.{} semi join changed using (customer)"
                 purchase = ", md5('old' || purchase)::uuid as purchase"
                 duck.execute(f"insert into periods {old.format(purchase, 'periods')}")
                 duck.execute(f"insert into customers {old.format('', 'customers')}")
             derive(duck)
             duck.execute(
-                "insert into tail by name select if(customer < 0, -1, 1) as weight,"
-                f" * replace (if(customer < 0, -1 - customer, customer) as customer) from ({_TAIL})"
+                "insert into tail by name select sum(if(customer < 0, -1, 1)) as weight,"
+                " * replace (if(customer < 0, -1 - customer, customer) as customer) from facts"
+                " group by all having weight <> 0"
             )
             duck.execute("commit")
             self._customers.update(customers)
@@ -243,26 +229,21 @@ def append(duck: Duck, now: Ms) -> None:
     """Adds what `derive` has made. Texts become enums where each stands once."""
     columns = _kept_columns(duck)
     tags = "".join(f", {tag_sql(one)}::kept.{name(one)} as {name(one)}" for one in filter(is_tag, columns))
-    for table, texts_of in (("things", _OF_THINGS), ("origins", _OF_ORIGINS)):
-        enums = ", ".join(f"{one}::kept.{one} as {one}" for one in texts_of)
-        duck.execute(
-            f"create or replace temp table coded_{table} as"
-            f" select {table[:-1]}, {enums}{tags if table == 'origins' else ''} from {table}"
-        )
-    duck.execute(
-        f"create or replace temp view dated as select *, {_BESIDES}"
-        f" from (select * replace (kind::kept.kind as kind, environment::kept.environment as environment),"
-        f" (moment // {DAY})::integer as day from fact_rows)"
-    )
-    facts = (
-        f"select {', '.join(map(name, columns))}{{more}} from dated"
-        " join coded_things using (thing) join coded_origins using (origin) where {where} order by {order}"
-    )
+    for table, types in _CODED.items():
+        enums = ", ".join(f"{column}::kept.{type} as {column}" for column, type in types.items())
+        more = tags if table == "origins" else ""
+        duck.execute(f"create or replace temp table {table} as select * replace ({enums}){more} from {table}")
+    duck.execute(_VIEW)
+    first, *others = map(name, columns)
+    facts = f"select {first}::kept.kind as {first}, {', '.join(others)}{{}} from facts where {{}} order by {{}}"
     is_past = f"moment <= {now} and environment in ({texts(Environment)})"
-    past = facts.format(more="", where=is_past, order="kind, environment, day")
+    # As written: all that facts refer to is small beside them, but it is not estimated so.
+    duck.execute("set disabled_optimizers = 'join_order,build_side_probe_side'")
+    past = facts.format("", is_past, "kind, environment, day")
     duck.execute(f"insert into kept.facts {past}")
-    ahead = facts.format(more=", moment", where=f"not ({is_past})", order="environment, kind, moment")
+    ahead = facts.format(", moment", f"not ({is_past})", "environment, kind, moment")
     duck.execute(f"insert into kept.ahead {ahead}")
+    duck.execute("reset disabled_optimizers")
 
 
 def _kept_columns(duck: Duck) -> list[str]:

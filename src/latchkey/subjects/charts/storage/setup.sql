@@ -1,22 +1,33 @@
 -- What is created once for each connection to DuckDB. Lines of dashes separate statements.
+set memory_limit = '1GB';
+----
+set threads = 2;
+----
+-- The database in memory is written nowhere, so checkpoints of it are of no use. They took a tenth of the time of a build.
+set checkpoint_threshold = '1TB';
+----
 -- The facts of customers that have changed since the file was built, as `facts/` derives them, with what questions need besides.
 create table tail (
-    weight tinyint, kind varchar, environment varchar, customer bigint, moment bigint, day integer, month integer, n integer,
+    weight integer, kind varchar, environment varchar, customer bigint, moment bigint, day integer, month integer, n integer,
     currency varchar, shown varchar, quantity bigint, micros bigint, tax bigint, commission bigint, usd bigint,
     tax_usd bigint, commission_usd bigint, unconverted integer, product varchar, duration varchar, store varchar,
     country varchar, platform varchar, app_version varchar, offering varchar, variants varchar, attributes varchar
 );
 ----
+-- The first day of the month of a day.
+create macro month_of(day) as
+    date_diff('day', date '1970-01-01', date_trunc('month', date '1970-01-01' + day))::integer;
+----
 -- The macros of `facts/`.
 
-create or replace temp macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
+create macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
 ----
-create or replace temp macro no_money() as {
+create macro no_money() as {
     'micros': 0::bigint, 'tax': 0::bigint, 'commission': 0::bigint, 'usd': 0::bigint, 'tax_usd': 0::bigint,
     'commission_usd': 0::bigint, 'unconverted': 0
 };
 ----
-create or replace temp macro money(micros, usd, tax, commission) as {
+create macro money(micros, usd, tax, commission) as {
     'micros': micros,
     'tax': round_even(micros * coalesce(tax, 0), 0)::bigint,
     'commission': round_even(micros * coalesce(commission, 0), 0)::bigint,
@@ -26,19 +37,14 @@ create or replace temp macro money(micros, usd, tax, commission) as {
     'unconverted': if(micros <> 0 and usd is null, 1, 0)
 };
 ----
-create or replace temp macro minus(a, b) as {
+create macro minus(a, b) as {
     'micros': a.micros - b.micros, 'tax': a.tax - b.tax, 'commission': a.commission - b.commission, 'usd': a.usd - b.usd,
     'tax_usd': a.tax_usd - b.tax_usd, 'commission_usd': a.commission_usd - b.commission_usd,
     'unconverted': a.unconverted - b.unconverted
 };
 ----
-create or replace temp macro negative(a) as {
-    'micros': -a.micros, 'tax': -a.tax, 'commission': -a.commission, 'usd': -a.usd, 'tax_usd': -a.tax_usd,
-    'commission_usd': -a.commission_usd, 'unconverted': -a.unconverted
-};
-----
 -- What was given back, as `periods.back` has it.
-create or replace temp macro given(back) as {
+create macro given(back) as {
     'micros': back[3], 'tax': back[4], 'commission': back[5], 'usd': back[6], 'tax_usd': back[7],
     'commission_usd': back[8], 'unconverted': back[9]::integer
 };
@@ -46,7 +52,7 @@ create or replace temp macro given(back) as {
 -- The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD, gross,
 -- net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange rate rises,
 -- so one change can be growth in USD and none in its own currency.
-create or replace temp macro growth(d) as {
+create macro growth(d) as {
     'micros': greatest(d.micros, 0),
     'tax': greatest(d.micros, 0) - greatest(d.micros - d.tax, 0),
     'commission': greatest(d.micros - d.tax, 0) - greatest(d.micros - d.tax - d.commission, 0),
@@ -56,16 +62,16 @@ create or replace temp macro growth(d) as {
     'unconverted': greatest(d.unconverted, 0)
 };
 ----
-create or replace temp macro lifetime_of(days) as
+create macro lifetime_of(days) as
     case
         when days <= 0 then 0 when days <= 7 then 1 when days <= 14 then 2 when days <= 30 then 3 when days <= 90 then 4
         when days <= 180 then 5 when days <= 365 then 6 when days <= 730 then 7 else 8
     end;
 ----
 -- The place in `LIFETIMES` of an instant, counted from the day of another one.
-create or replace temp macro lifetime(moment, since) as lifetime_of(moment // 86400000 - since // 86400000);
+create macro lifetime(moment, since) as lifetime_of(moment // 86400000 - since // 86400000);
 ----
-create or replace temp macro variants_until(enrollments, until) as coalesce(
+create macro variants_until(enrollments, until) as coalesce(
     array_to_string(
         list_sort(list_transform(list_filter(enrollments, lambda e: e.moment <= until), lambda e: e.variant)), chr(31)
     ),

@@ -1,8 +1,9 @@
 -- The files of this folder, in order, make the facts of `periods` and `customers`, in DuckDB: the view `facts`. Lines of
 -- dashes separate statements. Here: what was sold, and payments.
 -- What each kind of fact means is in subjects/charts/rules/facts.py. Instants are in milliseconds.
--- Rows refer to what was bought and where from by number (`things`, `origins`), because tables that are sorted for a window
--- should be narrow.
+-- Rows are narrow, because sorting is most of the work. They refer to what was bought (`things`), to where and when it came
+-- from (`origins`), and to money (`amounts`) by number. The numbers of the first two are hashes of all that they stand for:
+-- that two of a project are equal by chance will not happen.
 
 create or replace temp table people as
 select c.customer, c.clock, c.first_seen_at, coalesce(c.platform, '') as platform,
@@ -16,70 +17,81 @@ from (
 ----
 -- Periods and one-time purchases with what they can be broken down by. The first row of a purchase says where it came from.
 create or replace temp table described as
-select p.* exclude (country, duration, offering, platform, app_version, seen_country, currency, back),
-    coalesce(p.duration, '') as duration, coalesce(p.offering, '') as offering, coalesce(p.currency, '') as currency,
-    from_json(p.back, '[["BIGINT"]]') as back,
-    coalesce(c.clock, if(p.sandbox, 'SANDBOX', 'PRODUCTION')) as environment,
-    coalesce(p.country, nullif(if(f.is_known, coalesce(f.seen_country, ''), c.country), ''), '') as country,
-    if(f.is_known, coalesce(f.platform, ''), c.platform) as platform,
-    if(f.is_known, coalesce(f.app_version, ''), c.app_version) as app_version,
-    if(c.enrollments is null, '', variants_until(c.enrollments, f.purchased_at)) as variants, c.attributes
-from periods p
-join people c on c.customer = p.customer
-join (
-    select purchase, purchased_at, platform, app_version, seen_country,
-        coalesce(platform, app_version, seen_country) is not null as is_known
-    from periods
-    where type <> 'gone'
-    qualify row_number() over (partition by purchase order by place) = 1
-) as f on f.purchase = p.purchase
-where p.type <> 'gone';
+select d.*, hash(d.product, d.duration, d.store, d.offering) as thing,
+    hash(d.environment, d.country, d.platform, d.app_version, d.variants, d.attributes) as origin
+from (
+    select p.* exclude (country, duration, offering, platform, app_version, seen_country, currency),
+        coalesce(p.duration, '') as duration, coalesce(p.offering, '') as offering, coalesce(p.currency, '') as currency,
+        coalesce(c.clock, if(p.sandbox, 'SANDBOX', 'PRODUCTION')) as environment,
+        coalesce(p.country, nullif(if(f.is_known, coalesce(f.seen_country, ''), c.country), ''), '') as country,
+        if(f.is_known, coalesce(f.platform, ''), c.platform) as platform,
+        if(f.is_known, coalesce(f.app_version, ''), c.app_version) as app_version,
+        if(c.enrollments is null, '', variants_until(c.enrollments, f.purchased_at)) as variants, c.attributes
+    from periods p
+    join people c on c.customer = p.customer
+    join (
+        select purchase, purchased_at, platform, app_version, seen_country,
+            coalesce(platform, app_version, seen_country) is not null as is_known
+        from periods
+        where type <> 'gone'
+        qualify row_number() over (partition by purchase order by place) = 1
+    ) as f on f.purchase = p.purchase
+    where p.type <> 'gone'
+) as d;
 ----
 create or replace temp table things as
-select 0 as thing, '' as product, '' as duration, '' as store, '' as offering
+select 0::ubigint as thing, '' as product, '' as duration, '' as store, '' as offering
 union all
-select row_number() over (), d.* from (select distinct product, duration, store, offering from described) as d;
+select distinct thing, product, duration, store, offering from described;
 ----
 create or replace temp table origins as
-select row_number() over () as origin, d.*
-from (select distinct country, platform, app_version, variants, attributes from described) as d;
+select distinct origin, environment, country, platform, app_version, variants, attributes from described;
 ----
+-- A customer's rows are numbered in the order of time.
 create or replace temp table sold as
-select row_number() over () as id, d.customer, d.environment, d.sandbox, d.side, d.purchase, d.place, d.type, d.cause,
-    d.purchased_at, d.starts_at, d.ends_at, d.access_ends_at, d.refunded_at, d.standing, d.told_at, d.failed_at,
-    d.grace_ends_at, d.currency, d.micros, d.usd, d.monthly_micros, d.monthly_usd, d.tax, d.commission, d.back, t.thing,
-    o.origin, d.product, d.country,
-    hash(d.currency, d.micros = 0, d.monthly_micros, d.monthly_usd, d.tax, d.commission, t.thing, o.origin) as level
-from described d
-join things t on t.product = d.product and t.duration = d.duration and t.store = d.store and t.offering = d.offering
-join origins o on o.country = d.country and o.platform = d.platform and o.app_version = d.app_version
-    and o.variants = d.variants and o.attributes = d.attributes;
+select row_number() over (order by customer, purchased_at, purchase, place) as id,
+    * exclude (duration, store, offering, environment, platform, app_version, variants, attributes),
+    hash(currency, micros = 0, monthly_micros, monthly_usd, tax, commission, thing, origin) as level
+from described;
 ----
+drop table described;
+----
+-- Each time that money was given back.
+create or replace temp table returned as
+select -5 * row_number() over () as amount, id, b[1] as moment, b[2]::tinyint as quantity, b
+from (select id, unnest(from_json(back, '[["BIGINT"]]')) as b from sold where back is not null);
+----
+-- 3 * id: the price of a sold row; + 1: what of it falls on a month; + 2: what was to be paid. Negative: parts of these.
+create or replace temp table amounts as
+select 0::bigint as amount, '' as currency, unnest(no_money())
+union all
+select 3 * id, currency, unnest(money(micros, usd, tax, commission)) from sold where type <> 'shared'
+union all
+select r.amount, s.currency, unnest(given(r.b)) from returned r join sold s on s.id = r.id;
+----
+-- The money of a fact is that of `amount`, times `sign`.
 create or replace temp table fact_rows (
-    kind varchar, environment varchar, customer bigint, moment bigint, n integer, currency varchar, quantity bigint,
-    micros bigint, tax bigint, commission bigint, usd bigint, tax_usd bigint, commission_usd bigint, unconverted integer,
-    thing bigint, origin bigint
+    kind varchar, customer bigint, moment bigint, n integer, quantity bigint, sign tinyint, amount bigint, thing ubigint,
+    origin ubigint
 );
 ----
-create or replace temp table payments as
-select s.*, money(s.micros, s.usd, s.tax, s.commission) as paid from sold s where s.micros <> 0 and s.type <> 'shared';
-----
 insert into fact_rows
-with numbered as (
+with payments as (
     select p.*, if(f.id = p.id, 0, 1) as n
-    from payments p
+    from sold p
     join (
-        select customer, sandbox, arg_min(id, {'moment': purchased_at, 'purchase': purchase, 'place': place}) as id
-        from payments
-        where side <> 2
+        select customer, sandbox, min(id) as id
+        from sold
+        where micros <> 0 and type <> 'shared' and side <> 2
         group by customer, sandbox
     ) as f on f.customer = p.customer and f.sandbox = p.sandbox
-    where p.side <> 2
+    where p.micros <> 0 and p.type <> 'shared' and p.side <> 2
 )
-select 'payment', environment, customer, purchased_at, n, currency, 1, paid.*, thing, origin from numbered
+select 'payment', customer, purchased_at, n, 1, 1, 3 * id, thing, origin from payments
 union all
-select 'refunded_payment', environment, customer, purchased_at, n, currency, 1, paid.*, thing, origin from numbered
+select 'refunded_payment', customer, purchased_at, n, 1, 1, 3 * id, thing, origin from payments
 where refunded_at is not null
 union all
-select 'refund', environment, customer, b[1], n, currency, b[2], unnest(given(b)), thing, origin
-from (select *, unnest(back) as b from numbered where back is not null);
+select 'refund', p.customer, r.moment, p.n, r.quantity, 1, r.amount, p.thing, p.origin
+from payments p
+join returned r on r.id = p.id;

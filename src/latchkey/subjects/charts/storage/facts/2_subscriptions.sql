@@ -17,9 +17,9 @@ select n.*,
         false
     ) as goes_on
 from (
-    select s.id, s.customer, s.environment, s.sandbox, s.purchase, s.place, s.type, s.cause, s.purchased_at, s.starts_at,
-        s.ends_at, s.access_ends_at, s.refunded_at, s.standing, s.told_at, s.failed_at, s.grace_ends_at, s.thing,
-        s.origin, s.product, s.level, s.currency,
+    select s.id, s.customer, s.sandbox, s.purchase, s.place, s.type, s.cause, s.purchased_at, s.starts_at, s.ends_at,
+        s.access_ends_at, s.refunded_at, s.standing, s.told_at, s.failed_at, s.grace_ends_at, s.thing, s.origin,
+        s.product, s.level,
         lag(s.type) over line as type_before, lag(s.access_ends_at) over line as access_before,
         lag(s.product) over line as product_before, lead(s.type) over line as next_type,
         lead(s.cause) over line as next_cause, lead(s.starts_at) over line as next_starts_at,
@@ -102,34 +102,78 @@ create or replace temp table running as
 select r.*, coalesce(r.ended_before = r.segment_start, false) as follows,
     coalesce(r.next_start = r.segment_end, false) as is_followed
 from (
-    select s.id, s.customer, s.environment, s.sandbox, s.purchase, s.place, s.type, s.cause, s.type_before,
-        s.segment_start, s.segment_end, s.level, lag(s.segment_end) over line as ended_before,
-        lead(s.segment_start) over line as next_start, lag(s.level) over line as old_level, lag(s.id) over line as old_id
+    select s.id, s.customer, s.sandbox, s.purchase, s.type, s.cause, s.type_before, s.segment_start, s.segment_end, s.thing,
+        s.origin, s.level, lag(s.segment_end) over line as ended_before, lead(s.segment_start) over line as next_start,
+        lag(s.level) over line as old_level, lag(s.id) over line as old_id
     from segments s
     where is_paid(s.type)
     window line as (partition by s.purchase order by s.segment_start)
 ) as r;
 ----
+-- How the newest period stands, for all that runs from then on: at every later moment the sum is the number of
+-- subscriptions that run then. After a failed payment, nothing but a payment helps once the paid time is over.
+create or replace temp table parts as
+with standing as (
+    select s.*, c.id as current_id, c.ends_at as current_ends_at, c.standing & 2 <> 0 as failed,
+        case
+            when c.standing & 1 = 0 or c.refunded_at is not null then 1
+            when c.standing & 2 <> 0 then 2
+            else 0
+        end as until_end
+    from segments s
+    join (select * from lined where next_type is null) as c on c.purchase = s.purchase
+    where s.segment_end > least(c.starts_at, c.told_at) and s.type <> 'promotional'
+)
+select s.id, s.customer, s.type = 'trial' as is_trial, s.thing, s.origin, unnest(
+    if(
+        s.id = s.current_id and s.segment_start < s.current_ends_at and s.current_ends_at < s.segment_end and s.failed
+            and s.until_end <> 2,
+        [
+            {'n': s.until_end, 'starts': s.segment_start, 'ends': s.current_ends_at},
+            {'n': 2, 'starts': s.current_ends_at, 'ends': s.segment_end}
+        ],
+        [{'n': s.until_end, 'starts': s.segment_start, 'ends': s.segment_end}]
+    )
+) as part
+from standing s;
+----
 create or replace temp table levels as
 select s.id, s.currency, s.thing, s.origin,
-    if(s.micros = 0, no_money(), money(s.monthly_micros, s.monthly_usd, s.tax, s.commission)) as amount
+    if(s.micros = 0, no_money(), money(s.monthly_micros, s.monthly_usd, s.tax, s.commission)) as price
 from sold s
-where s.id in (select id from running where not follows or not is_followed or level <> old_level)
-    or s.id in (select old_id from running where follows and level <> old_level);
+where s.id in (
+    select id from running where not follows or not is_followed or level <> old_level
+    union all
+    select old_id from running where follows and level <> old_level
+    union all
+    select id from parts where not is_trial
+);
 ----
 -- Another price or product without a gap.
 create or replace temp table changes as
-select c.*, growth(c.difference) as more, growth(c.opposite) as less, c.thing <> c.old_thing or c.origin <> c.old_origin
-    or c.currency <> c.old_currency as moves
+select c.*, 5 * row_number() over () as number, growth(c.difference) as more, growth(c.opposite) as less,
+    c.thing <> c.old_thing or c.origin <> c.old_origin or not c.is_same_currency as moves
 from (
-    select r.environment, r.customer, r.segment_start as moment, n.currency, n.thing, n.origin, n.amount,
-        o.currency as old_currency, o.thing as old_thing, o.origin as old_origin, o.amount as old_amount,
-        minus(n.amount, o.amount) as difference, minus(o.amount, n.amount) as opposite
+    select r.id, r.old_id, r.customer, r.segment_start as moment, n.currency, n.thing, n.origin, n.price,
+        o.thing as old_thing, o.origin as old_origin, n.currency = o.currency as is_same_currency,
+        minus(n.price, o.price) as difference, minus(o.price, n.price) as opposite
     from running r
     join levels n on n.id = r.id
     join levels o on o.id = r.old_id
     where r.follows and r.level <> r.old_level
 ) as c;
+----
+-- Of a change: the difference, what is more, what is less, and what both have in common.
+insert into amounts
+select 3 * id + 1, currency, unnest(price) from levels
+union all
+select -1 - number, currency, unnest(difference) from changes
+union all
+select -2 - number, currency, unnest(more) from changes
+union all
+select -3 - number, currency, unnest(less) from changes
+union all
+select -4 - number, currency, unnest(minus(price, more)) from changes;
 ----
 -- Paid time without a gap, and whether the customer came back with it: each stretch makes good for one that had ended
 -- before. `passed` are the ends up to a start, `made_good` the stretches up to it that made good for one.
@@ -167,49 +211,52 @@ back as (
         m.made_good > lag(m.made_good, 1, 0) over (partition by m.customer, m.sandbox order by m.number) as is_return
     from made m
 )
-select if(coalesce(k.is_return, false), 'return', 'new') as kind, b.environment, b.customer, b.segment_start as moment,
+select if(coalesce(k.is_return, false), 'return', 'new') as kind, b.customer, b.segment_start as moment,
     case
         when b.cause = 'conversion' or b.type_before = 'trial' then 2
         when b.type = 'intro' then 1
         else 0
     end as n,
-    b.id
+    b.id, b.thing, b.origin
 from begun b
 left join back k on k.id = b.id and k.moment = b.segment_start;
 ----
 insert into fact_rows
-select 'active', environment, customer, segment_start, 0, currency, 1, amount.*, thing, origin
-from running join levels using (id) where not follows
+select 'active', customer, segment_start, 0, 1, 1, 3 * id + 1, thing, origin from running where not follows
 union all
-select k, environment, customer, segment_end, 0, currency, if(k = 'churn', 1, -1),
-    unnest(if(k = 'churn', amount, negative(amount))), thing, origin
-from running join levels using (id) cross join (select unnest(['active', 'churn']) as k) where not is_followed
+select 'active', customer, segment_end, 0, -1, -1, 3 * id + 1, thing, origin from running where not is_followed
 union all
-select kind, environment, customer, moment, n, currency, 1, amount.*, thing, origin from stretches join levels using (id)
+select 'churn', customer, segment_end, 0, 1, 1, 3 * id + 1, thing, origin from running where not is_followed
+union all
+select kind, customer, moment, n, 1, 1, 3 * id + 1, thing, origin from stretches
 -- Another product, country or currency moves the level; another price changes it.
 union all
-select 'active', environment, customer, moment, 0, old_currency, -1, unnest(negative(old_amount)), old_thing, old_origin
-from changes where moves
+select 'active', customer, moment, 0, -1, -1, 3 * old_id + 1, old_thing, old_origin from changes where moves
 union all
-select 'active', environment, customer, moment, 0, currency, 1, amount.*, thing, origin from changes where moves
+select 'active', customer, moment, 0, 1, 1, 3 * id + 1, thing, origin from changes where moves
 union all
-select 'active', environment, customer, moment, 0, currency, 0, difference.*, thing, origin from changes where not moves
+select 'active', customer, moment, 0, 0, 1, -1 - number, thing, origin from changes where not moves
 -- In another currency the old amount is contraction, the new one expansion. Else what is more is expansion of the new
 -- product, what is less is contraction of the old one, and what both have in common moves from the old one to the new.
 union all
-select 'contraction', environment, customer, moment, 0, old_currency, if(currency = old_currency, 0, 1),
-    unnest(if(currency = old_currency, less, old_amount)), old_thing, old_origin
+select 'expansion', customer, moment, 0, if(is_same_currency, 0, 1), 1, if(is_same_currency, -2 - number, 3 * id + 1),
+    thing, origin
 from changes
 union all
-select 'expansion', environment, customer, moment, 0, currency, if(currency = old_currency, 0, 1),
-    unnest(if(currency = old_currency, more, amount)), thing, origin
+select 'contraction', customer, moment, 0, if(is_same_currency, 0, 1), 1,
+    if(is_same_currency, -3 - number, 3 * old_id + 1), old_thing, old_origin
 from changes
 union all
-select 'expansion', environment, customer, moment, 1, currency, -1, unnest(minus(more, amount)), old_thing, old_origin
-from changes where moves and currency = old_currency
+select 'expansion', customer, moment, 1, -1, -1, -4 - number, old_thing, old_origin
+from changes where moves and is_same_currency
 union all
-select 'expansion', environment, customer, moment, 1, currency, 1, unnest(minus(amount, more)), thing, origin
-from changes where moves and currency = old_currency;
+select 'expansion', customer, moment, 1, 1, 1, -4 - number, thing, origin from changes where moves and is_same_currency
+union all
+select 'status', customer, part.starts, part.n + if(is_trial, 3, 0), 1, 1, if(is_trial, 0, 3 * id + 1), thing, origin
+from parts
+union all
+select 'status', customer, part.ends, part.n + if(is_trial, 3, 0), -1, -1, if(is_trial, 0, 3 * id + 1), thing, origin
+from parts;
 ----
 -- A trial that was converted early ends there, even if that payment is refunded while the trial would still run.
 insert into fact_rows
@@ -229,69 +276,29 @@ with trials as (
     ) as s on s.id = l.id
     where l.type = 'trial'
 )
-select 'trial', environment, customer, began_at, 0, '', 1, unnest(no_money()), thing, origin from trials where ran
+select 'trial', customer, began_at, 0, 1, 0, 0, thing, origin from trials where ran
 union all
-select 'trial', environment, customer, over_at, 0, '', -1, unnest(no_money()), thing, origin from trials where ran
+select 'trial', customer, over_at, 0, -1, 0, 0, thing, origin from trials where ran
 union all
-select 'trial_started', environment, customer, began_at, fate, '', 1, unnest(no_money()), thing, origin from trials
+select 'trial_started', customer, began_at, fate, 1, 0, 0, thing, origin from trials
 union all
-select 'trial_ended', environment, customer, over_at, if(fate in (1, 3), 1, 2), '', 1, unnest(no_money()), thing, origin
-from trials;
-----
--- How the newest period stands, for all that runs from then on: at every later moment the sum is the number of
--- subscriptions that run then. After a failed payment, nothing but a payment helps once the paid time is over.
-insert into fact_rows
-with standing as (
-    select s.*, c.id as current_id, c.ends_at as current_ends_at, c.standing & 2 <> 0 as failed,
-        case
-            when c.standing & 1 = 0 or c.refunded_at is not null then 1
-            when c.standing & 2 <> 0 then 2
-            else 0
-        end as until_end
-    from segments s
-    join (select * from lined where next_type is null) as c on c.purchase = s.purchase
-    where s.segment_end > least(c.starts_at, c.told_at) and s.type <> 'promotional'
-),
-parts as (
-    select s.*, unnest(
-        if(
-            s.id = s.current_id and s.segment_start < s.current_ends_at and s.current_ends_at < s.segment_end and s.failed
-                and s.until_end <> 2,
-            [
-                {'n': s.until_end, 'starts': s.segment_start, 'ends': s.current_ends_at},
-                {'n': 2, 'starts': s.current_ends_at, 'ends': s.segment_end}
-            ],
-            [{'n': s.until_end, 'starts': s.segment_start, 'ends': s.segment_end}]
-        )
-    ) as part
-    from standing s
-),
-shown as (
-    select p.environment, p.customer, p.part, p.thing, p.origin, p.part.n + if(p.type = 'trial', 3, 0) as n,
-        if(p.type = 'trial', '', p.currency) as currency,
-        if(p.type = 'trial' or s.micros = 0, no_money(), money(s.monthly_micros, s.monthly_usd, s.tax, s.commission))
-            as amount
-    from parts p
-    join sold s on s.id = p.id
-)
-select 'status', environment, customer, part.starts, n, currency, 1, amount.*, thing, origin from shown
-union all
-select 'status', environment, customer, part.ends, n, currency, -1, unnest(negative(amount)), thing, origin from shown;
+select 'trial_ended', customer, over_at, if(fate in (1, 3), 1, 2), 1, 0, 0, thing, origin from trials;
 ----
 -- Renewals are numbered, and cohorts begin anew, where a chain of them begins. Due is a renewal where paid time ends by
 -- itself: not after a refund, and not where another product took its place at once. A cohort keeps its size, whatever is
 -- refunded.
 insert into fact_rows
 with chained as (
-    select l.*, max(if(l.goes_on, null, l.place)) over line as first_place,
-        count(*) filter (where l.type = 'normal') over line as normals
+    select l.id, l.customer, l.purchase, l.place, l.type, l.purchased_at, l.ends_at, l.refunded_at, l.standing, l.next_type,
+        l.next_cause, l.renews, l.is_followed, l.thing, l.origin,
+        max(if(l.goes_on, null, l.place)) over (
+            partition by l.purchase order by l.place rows between unbounded preceding and current row
+        ) as first_place
     from lined l
-    window line as (partition by l.purchase order by l.place rows between unbounded preceding and current row)
 ),
 numbered as (
-    select c.*, least(c.place - c.first_place + 1, 12) as n, row_number() over chain - 1 as standard,
-        first(c.purchased_at) over chain as cohort_at, first(c.thing) over chain as cohort,
-        first(c.origin) over chain as cohort_origin
+    select c.*, row_number() over chain - 1 as standard, first(c.purchased_at) over chain as cohort_at,
+        first(c.thing) over chain as cohort, first(c.origin) over chain as cohort_origin
     from chained c
     where c.type = 'normal'
     window chain as (partition by c.purchase, c.first_place order by c.place)
@@ -300,44 +307,41 @@ due as (
     select *, least(place - first_place + 1, 12) as n from chained
     where renews and (refunded_at is null or refunded_at >= ends_at) and not (is_followed and next_cause = 'change')
 )
-select 'renewal_due', environment, customer, ends_at, n, '', 1, unnest(no_money()), thing, origin from due
+select 'renewal_due', customer, ends_at, n, 1, 0, 0, thing, origin from due
 union all
-select 'renewed', environment, customer, ends_at, n, '', 1, unnest(no_money()), thing, origin from due where is_followed
+select 'renewed', customer, ends_at, n, 1, 0, 0, thing, origin from due where is_followed
 union all
-select 'retained', environment, customer, cohort_at, standard, '', 1, unnest(no_money()), cohort, cohort_origin
+select 'retained', customer, cohort_at, standard, 1, 0, 0, cohort, cohort_origin
 from numbered where standard = 0 or refunded_at is null
 union all
-select 'retained_soon', environment, customer, cohort_at, standard + 1, '', 1, unnest(no_money()), cohort, cohort_origin
+select 'retained_soon', customer, cohort_at, standard + 1, 1, 0, 0, cohort, cohort_origin
 from numbered where next_type is null and refunded_at is null and standing & 21 = 1;
 ----
 -- One for each renewal that failed, however often the store tried. What was to be paid is the price of the payment that
 -- followed, or of the failed one; of what cost nothing it is the price of the product.
+create or replace temp table failed as
+select l.id, any_value(c.standing) as standing, arg_min(n.starts_at, n.place) as paid_at,
+    coalesce(arg_min(n.id, n.place), l.id) as wanted
+from lined l
+join lined c on c.purchase = l.purchase and c.next_type is null
+left join lined n on n.purchase = l.purchase and n.place > l.place and is_paid(n.type)
+where l.failed_at is not null
+group by l.id;
+----
+insert into amounts
+select 3 * s.id + 2, s.currency, unnest(money(s.monthly_micros, s.monthly_usd, s.tax, s.commission))
+from sold s
+where s.micros = 0 and s.id in (select wanted from failed where paid_at is null);
+----
 insert into fact_rows
-with failed as (
-    select l.id, any_value(c.standing) as standing, arg_min(n.starts_at, n.place) as paid_at,
-        coalesce(arg_min(n.id, n.place), l.id) as wanted
-    from lined l
-    join lined c on c.purchase = l.purchase and c.next_type is null
-    left join lined n on n.purchase = l.purchase and n.place > l.place and is_paid(n.type)
-    where l.failed_at is not null
-    group by l.id
-)
-select 'billing_issue', s.environment, s.customer, s.failed_at,
+select 'billing_issue', s.customer, s.failed_at,
     case
         when f.paid_at is not null then if(f.paid_at <= s.access_ends_at, 1, 2)
         when f.standing & 12 <> 0 then 3
         when f.standing & 2 <> 0 then 0
         else 1
     end,
-    w.currency, 1,
-    unnest(
-        case
-            when w.micros <> 0 then money(w.micros, w.usd, w.tax, w.commission)
-            when f.paid_at is null then money(w.monthly_micros, w.monthly_usd, w.tax, w.commission)
-            else no_money()
-        end
-    ),
-    s.thing, s.origin
+    1, 1, 3 * f.wanted + if(w.micros = 0 and f.paid_at is null, 2, 0), s.thing, s.origin
 from failed f
 join sold s on s.id = f.id
 join sold w on w.id = f.wanted;

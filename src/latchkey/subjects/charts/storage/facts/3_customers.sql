@@ -9,10 +9,10 @@ select p.customer, p.enrollments, p.platform, p.app_version, p.variants, p.attri
 from people p
 left join (
     select s.customer, min(s.purchased_at) as first_at, bool_and(s.sandbox) as sandbox,
-        arg_min(s.country, {'moment': s.purchased_at, 'purchase': s.purchase, 'place': s.place}) filter (
+        arg_min(s.country, s.id) filter (
             where c.country = '' and s.sandbox and s.side <> 1 and s.type not in ('shared', 'promotional')
         ) as sandbox_country,
-        arg_min(s.country, {'moment': s.purchased_at, 'purchase': s.purchase, 'place': s.place}) filter (
+        arg_min(s.country, s.id) filter (
             where c.country = '' and not s.sandbox and s.side <> 1 and s.type not in ('shared', 'promotional')
         ) as country
     from sold s
@@ -23,122 +23,124 @@ left join (
 -- What was bought is of the purchase; where the customer was first seen is of the customer, and so are the variants, or more
 -- customers of a variant could buy than there are.
 create or replace temp table scopes as
-select customer, environment, is_sandbox, seen_at as since, country, platform, app_version, variants, attributes,
-    false as is_enrollment
-from seen
-union all
-select customer, environment, is_sandbox, e.moment, country, platform, app_version, e.variant, attributes, true
-from (select *, unnest(enrollments) as e from seen where enrollments is not null);
+select *, hash(environment, country, platform, app_version, variants, attributes) as origin
+from (
+    select customer, is_sandbox, seen_at as since, environment, country, platform, app_version, variants, attributes,
+        false as is_enrollment
+    from seen
+    union all
+    select customer, is_sandbox, e.moment, environment, country, platform, app_version, e.variant, attributes, true
+    from (select *, unnest(enrollments) as e from seen where enrollments is not null)
+);
 ----
 insert into origins
-select (select count(*) from origins) + row_number() over (), d.*
-from (
-    select distinct country, platform, app_version, variants, attributes from scopes
-    except
-    select country, platform, app_version, variants, attributes from origins
-) as d;
+select distinct origin, environment, country, platform, app_version, variants, attributes
+from scopes anti join origins using (origin);
 ----
 -- What counts for a customer: what was bought in the customer's environment, but not by another customer who was erased; and
 -- for each enrollment in an experiment, what was bought since. Nothing of that has a product: the question is what a variant
 -- is worth, whatever was bought.
 create or replace temp table bought as
-select c.customer, c.environment, c.since, c.is_enrollment, o.origin, if(c.is_enrollment, 0, s.thing) as thing, s.id,
-    s.purchase, s.place, s.purchased_at, s.type, s.micros, s.back
+select c.customer, c.since, c.is_enrollment, c.origin, if(c.is_enrollment, 0, s.thing) as thing, s.id, s.purchased_at,
+    s.micros <> 0 as is_paid, s.type <> 'promotional' as is_conversion
 from scopes c
-join origins o on o.country = c.country and o.platform = c.platform and o.app_version = c.app_version
-    and o.variants = c.variants and o.attributes = c.attributes
-left join sold s on s.customer = c.customer and s.sandbox = c.is_sandbox and s.side <> 1 and s.type <> 'shared'
+join sold s on s.customer = c.customer and s.sandbox = c.is_sandbox and s.side <> 1 and s.type <> 'shared'
     and (not c.is_enrollment or s.purchased_at >= c.since);
 ----
 create or replace temp table moves as
-select b.customer, b.environment, b.since, b.is_enrollment, b.origin, b.thing, lifetime(b.purchased_at, b.since) as n,
-    p.currency, 1 as quantity, p.paid as amount
-from bought b
-join payments p on p.id = b.id
+select customer, since, is_enrollment, origin, thing, lifetime(purchased_at, since) as n, 1 as quantity, 1 as sign,
+    3 * id as amount
+from bought
+where is_paid
 union all
-select b.customer, b.environment, b.since, b.is_enrollment, b.origin, b.thing, lifetime(b.b[1], b.since), p.currency,
-    -b.b[2], negative(given(b.b))
-from (select *, unnest(back) as b from bought where micros <> 0 and back is not null) as b
-join payments p on p.id = b.id;
+select b.customer, b.since, b.is_enrollment, b.origin, b.thing, lifetime(r.moment, b.since), -r.quantity, -1, r.amount
+from bought b
+join returned r on r.id = b.id
+where b.is_paid;
 ----
 insert into fact_rows
 with earned as (
     -- The square of what was paid up to each window, in US cents.
-    select environment, customer, since, origin, n,
-        (round_even(sum(sum(amount.usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
-    from moves
-    where is_enrollment
-    group by environment, customer, since, origin, n
-    window line as (partition by customer, since, origin order by n)
+    select m.customer, m.since, m.origin, m.n,
+        (round_even(sum(sum(m.sign * a.usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
+    from moves m
+    join amounts a on a.amount = m.amount
+    where m.is_enrollment
+    group by m.customer, m.since, m.origin, m.n
+    window line as (partition by m.customer, m.since, m.origin order by m.n)
 )
-select distinct if(is_enrollment, 'enrolled', 'customer'), environment, customer, since, 0, '', 1, unnest(no_money()), 0,
-    origin
-from bought
+select distinct if(is_enrollment, 'enrolled', 'customer'), customer, since, 0, 1, 0, 0, 0, origin from scopes
 union all
-select 'paying_customer', b.environment, b.customer, s.purchased_at, 0, '', 1, unnest(no_money()), s.thing, s.origin
-from (
-    select environment, customer, arg_min(id, {'moment': purchased_at, 'purchase': purchase, 'place': place}) as id
-    from bought where micros <> 0 and not is_enrollment
-    group by environment, customer
-) as b
-join sold s on s.id = b.id
+select 'paying_customer', s.customer, s.purchased_at, 0, 1, 0, 0, s.thing, s.origin
+from sold s
+semi join (select min(id) as id from bought where is_paid and not is_enrollment group by customer) as b on b.id = s.id
 union all
-select if(is_enrollment, 'enrolled_revenue', 'seen_revenue'), environment, customer, since, n, currency, quantity,
-    amount.*, thing, origin
+select if(is_enrollment, 'enrolled_revenue', 'seen_revenue'), customer, since, n, quantity, sign, amount, thing, origin
 from moves
 union all
-select 'enrolled_square', environment, customer, since, n, '',
-    (square - lag(square, 1, 0) over (partition by customer, since, origin order by n))::bigint, unnest(no_money()), 0,
-    origin
+select 'enrolled_square', customer, since, n,
+    (square - lag(square, 1, 0) over (partition by customer, since, origin order by n))::bigint, 0, 0, 0, origin
 from earned;
 ----
 -- Whether a customer has anything that is not refunded, from when on. Within one millisecond, what was bought comes before
--- what was given back.
+-- what was given back. Most customers never got anything back: then it is the first that counts.
 insert into fact_rows
-with held as (
-    select if(is_enrollment, 'enrolled_converted', 'seen_converted') as kind, * from bought where type <> 'promotional'
+with refunded as (select distinct customer from sold semi join returned using (id)),
+held as (
+    select if(is_enrollment, 'enrolled_converted', 'seen_converted') as kind, b.* from bought b semi join refunded
+    using (customer) where is_conversion
     union all
-    select if(is_enrollment, 'enrolled_payer', 'seen_payer'), * from bought where micros <> 0
+    select if(is_enrollment, 'enrolled_payer', 'seen_payer'), b.* from bought b semi join refunded
+    using (customer) where is_paid
 ),
-returned as (select distinct customer from sold where back is not null),
 steps as (
-    select h.* exclude (back), h.purchased_at as moment, 1 as change
-    from held h
-    semi join returned r on r.customer = h.customer
+    select kind, customer, since, origin, thing, id, purchased_at as moment, 1 as change from held
     union all
-    select h.* exclude (back, b), h.b[1], -h.b[2]
-    from (select *, unnest(back) as b from held where back is not null) as h
-    where h.b[2] <> 0
+    select h.kind, h.customer, h.since, h.origin, h.thing, h.id, r.moment, -r.quantity
+    from held h
+    join returned r on r.id = h.id
+    where r.quantity <> 0
 ),
 sums as (
     select s.*, sum(s.change) over (
-        partition by s.kind, s.customer, s.since, s.origin order by s.moment, -s.change, s.purchase, s.place
+        partition by s.kind, s.customer, s.since, s.origin order by s.moment, -s.change, s.id
         rows between unbounded preceding and current row
     ) as amount
     from steps s
 ),
 turns as (
     select s.* exclude (thing), last(if(s.change = 1, s.thing, null) ignore nulls) over (
-        partition by s.kind, s.customer, s.since, s.origin order by s.moment, -s.change, s.purchase, s.place
+        partition by s.kind, s.customer, s.since, s.origin order by s.moment, -s.change, s.id
         rows between unbounded preceding and current row
     ) as thing
     from sums s
     where (s.change = 1 and s.amount = 1) or (s.change = -1 and s.amount = 0)
 ),
 firsts as (
-    select h.kind, h.environment, h.customer, h.since, h.origin, min(h.purchased_at) as moment,
-        arg_min(h.thing, {'moment': h.purchased_at, 'purchase': h.purchase, 'place': h.place}) as thing
-    from held h
-    anti join returned r on r.customer = h.customer
-    group by h.kind, h.environment, h.customer, h.since, h.origin
+    select customer, since, origin, is_enrollment, unnest([
+        {'kind': 'converted', 'id': min(id) filter (where is_conversion)},
+        {'kind': 'payer', 'id': min(id) filter (where is_paid)}
+    ]) as first
+    from bought anti join refunded using (customer)
+    group by customer, since, origin, is_enrollment
 )
-select kind, environment, customer, since, lifetime(moment, since), '', change, unnest(no_money()), thing, origin from turns
+select kind, customer, since, lifetime(moment, since), change, 0, 0, thing, origin from turns
 union all
-select kind, environment, customer, since, lifetime(moment, since), '', 1, unnest(no_money()), thing, origin from firsts;
+select if(f.is_enrollment, 'enrolled_', 'seen_') || f.first.kind, f.customer, f.since, lifetime(s.purchased_at, f.since),
+    1, 0, 0, if(f.is_enrollment, 0, s.thing), f.origin
+from firsts f
+join sold s on s.id = f.first.id;
+----
+-- `shown` is the currency of amounts in USD: that, or the own one where no exchange rate is known.
+create or replace temp table prices as
+select *, if(currency <> '' and unconverted = 0, 'USD', currency) as shown from amounts;
 ----
 create or replace temp view facts as
-select c.* exclude (thing, origin), t.product, t.duration, t.store, o.country, o.platform, o.app_version, t.offering,
-    o.variants, o.attributes
-from fact_rows c
-join things t on t.thing = c.thing
-join origins o on o.origin = c.origin;
+select f.kind, o.environment, f.customer, f.moment, (f.moment // 86400000)::integer as day, month_of(day) as month, f.n,
+    p.currency, p.shown, f.quantity, f.sign * p.micros as micros, f.sign * p.tax as tax, f.sign * p.commission as commission,
+    f.sign * p.usd as usd, f.sign * p.tax_usd as tax_usd, f.sign * p.commission_usd as commission_usd,
+    f.sign * p.unconverted as unconverted, t.* exclude (thing), o.* exclude (origin, environment)
+from fact_rows f
+join prices p on p.amount = f.amount
+join things t on t.thing = f.thing
+join origins o on o.origin = f.origin;
