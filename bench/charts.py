@@ -18,7 +18,7 @@ from latchkey.domain.instants import DAY
 from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.subjects.charts.rules.chart import ChartRequest
-from latchkey.subjects.charts.rules.chart_requests import CHARTS
+from latchkey.subjects.charts.rules.definition import CHARTS
 from latchkey.subjects.charts.rules.facts import Day, Filter, Resolution, date_of
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.usecases import read_chart

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from latchkey.subjects.charts.rules.chart_requests import CHARTS
-from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Unit, title_of
+from latchkey.subjects.charts.rules.definition import CHARTS, GROUPS, Definition, Unit, title_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "charts.md"
 BEGIN, END = "<!-- charts -->\n", "<!-- end of charts -->"

@@ -74,8 +74,7 @@ async def facts(database: Database, project_id: str) -> Facts:
     with TemporaryDirectory() as folder:
         periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
         async with database.acquire() as connection:
-            await rows.copy_periods(connection, project_id, periods, None)
-            await rows.copy_customers(connection, project_id, people, None)
+            await rows.copy_rows(connection, project_id, periods, people)
         read(duck, "temp table periods", periods, rows.PERIODS)
         read(duck, "temp table customers", people, rows.CUSTOMERS)
     derive(duck)

@@ -12,9 +12,8 @@ from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.subjects.charts.rules.chart import ChartData
-from latchkey.subjects.charts.rules.chart_requests import BY_NAME
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
-from latchkey.subjects.charts.rules.definition import Unit
+from latchkey.subjects.charts.rules.definition import BY_NAME, Unit
 from latchkey.subjects.charts.rules.facts import Kind, Resolution, day_of
 from tests.subjects.charts.answers import ask, chart
 from tests.subjects.charts.fact import Dimensions, Fact
@@ -90,7 +89,7 @@ def flows(draw: st.DrawFn) -> list[Fact]:
 BOOKS = st.lists(subscriptions() | trials() | flows(), max_size=6).map(
     lambda found: [one for some in found for one in some]
 )
-NAMES = st.sampled_from(sorted(name for name, chart in BY_NAME.items() if chart.measures))
+NAMES = st.sampled_from(sorted(name for name, chart in BY_NAME.items() if chart.has_series))
 CHOSEN_CURRENCY = st.sampled_from(["USD", "EUR"])
 RESOLUTIONS = st.sampled_from(list(Resolution))
 

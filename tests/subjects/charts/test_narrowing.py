@@ -7,8 +7,8 @@ import pytest
 from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
-from latchkey.subjects.charts.rules.chart_requests import BY_NAME, is_wide
-from latchkey.subjects.charts.rules.definition import Unit
+from latchkey.subjects.charts.rules.chart_requests import is_wide
+from latchkey.subjects.charts.rules.definition import BY_NAME, Unit
 from latchkey.subjects.charts.rules.facts import LEVELS, Kind, Resolution
 from tests.subjects.charts.answers import ask, at, chart, chart_in_steps
 from tests.subjects.charts.fact import Dimensions, Fact
@@ -16,7 +16,7 @@ from tests.subjects.charts.fact import Dimensions, Fact
 START = at("2026-01-01")
 RATES = NO_RATES.plus(DayRate("EUR", START // DAY + day, f"1.{day + 100}") for day in range(0, 80, 7))
 SEGMENTED = sorted(
-    one.name for one in BY_NAME.values() if one.measures and "country" in one.segments and not one.is_snapshot
+    one.name for one in BY_NAME.values() if one.has_series and "country" in one.segments and not one.is_snapshot
 )
 
 

@@ -18,8 +18,7 @@ from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.charts.page.presentation import listed
 from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, view_of
 from latchkey.subjects.charts.rules.chart import ChartData, Value
-from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
-from latchkey.subjects.charts.rules.definition import Choice, Drawing, Unit
+from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Choice, Drawing, Unit
 from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
 from latchkey.subjects.charts.usecases import read_chart
 from tests.dashboard.site import Site, Visitor, opened, serious_findings, visiting

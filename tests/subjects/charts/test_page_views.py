@@ -25,8 +25,7 @@ from latchkey.subjects.charts.page.view import (
     without,
 )
 from latchkey.subjects.charts.rules.chart import ChartPeriod, Value
-from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
-from latchkey.subjects.charts.rules.definition import Choice, Unit
+from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Choice, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
 
 NOW = 1_773_964_800_000

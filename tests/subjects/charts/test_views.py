@@ -10,8 +10,8 @@ from latchkey.domain.charts.period_amounts import PeriodMoney, minus
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
 from latchkey.domain.money.pinned_rates import REFERENCE
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.charts.rules.chart_requests import CHARTS, preceding
-from latchkey.subjects.charts.rules.definition import GROUPS, Definition, Drawing
+from latchkey.subjects.charts.rules.chart_requests import preceding
+from latchkey.subjects.charts.rules.definition import CHARTS, GROUPS, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.subjects.charts.answers import (
     ask,

@@ -17,8 +17,8 @@ from latchkey.domain.purchases.subscription import Cause
 from latchkey.subjects.charts.render import chart as rendered
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
-from latchkey.subjects.charts.rules.chart_requests import CHARTS, before, checked
-from latchkey.subjects.charts.rules.definition import Definition, Unit
+from latchkey.subjects.charts.rules.chart_requests import before, checked
+from latchkey.subjects.charts.rules.definition import CHARTS, Definition, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.subjects.charts.answers import NOW, ask, chart
 from tests.subjects.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription

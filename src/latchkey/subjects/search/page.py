@@ -9,7 +9,7 @@ from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain import formats
 from latchkey.domain.customers.customer import visible
-from latchkey.subjects.charts.rules.chart_requests import CHARTS
+from latchkey.subjects.charts.rules.definition import CHARTS
 from latchkey.subjects.search.rules import Named
 from latchkey.subjects.search.usecases import Findings, Match, find
 

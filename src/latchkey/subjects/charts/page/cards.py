@@ -12,8 +12,7 @@ from latchkey.subjects.charts.page import figures
 from latchkey.subjects.charts.page.presentation import Headline, headline, main_series
 from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, today
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Series, Value
-from latchkey.subjects.charts.rules.chart_requests import BY_NAME, CHARTS
-from latchkey.subjects.charts.rules.definition import Definition, Drawing
+from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Definition
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution
 
 SECTIONS = {
@@ -33,11 +32,7 @@ SECTIONS = {
 # The list of charts shows this many days, by day.
 DAYS = 28
 # Charts whose card is a line over these days.
-LINES = tuple(
-    definition.name
-    for definition in CHARTS
-    if definition.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS) and not definition.is_snapshot
-)
+LINES = tuple(definition.name for definition in CHARTS if definition.has_series and not definition.is_snapshot)
 # So many months of cohorts are read.
 _MONTHS = 6
 # Cohorts and columns of a small heat map.

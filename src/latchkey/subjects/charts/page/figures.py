@@ -9,7 +9,7 @@ from functools import cache
 from latchkey.dashboard import texts
 from latchkey.domain import formats as texts_formats
 from latchkey.subjects.charts.rules.chart import ChartData, ChartPeriod, Series, Value
-from latchkey.subjects.charts.rules.definition import DURATION, Unit
+from latchkey.subjects.charts.rules.definition import CHOICES, Unit
 from latchkey.subjects.charts.rules.facts import Resolution
 from latchkey.subjects.money.usecases import TITLES
 
@@ -107,7 +107,7 @@ def _sign(currency: str | None) -> str:
 
 
 NOT_KNOWN = "Not known"
-_DURATIONS = {one.id: one.title for one in DURATION.choices}
+_DURATIONS = {one.id: one.title for one in CHOICES["durations"]}
 
 
 def value_title(dimension: str, value: str) -> str:

@@ -43,13 +43,12 @@ class Presentation:
     def __init__(self, data: ChartData) -> None:
         self._data = data
         definition = data.definition
-        has_series = data.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS)
         whole = [series for series in data.series if series.segment is None]
         if definition.is_snapshot:
             # The bars have their numbers beside them.
             whole = [one for one in whole if not one.is_drawn]
         self.headlines = [headline(data, one) for one in whole[:MOST_HEADLINES]]
-        self.columns = table_columns(data) if has_series else []
+        self.columns = table_columns(data) if definition.has_series else []
         self.total_words = _total_words(data, main_series(data))
         # How things stand now: horizontal bars instead of a picture over time.
         self.ranks: tuple[Rank, ...] = ()
@@ -61,7 +60,7 @@ class Presentation:
         if definition.is_snapshot:
             last = [(series.title, _numbers(series)[-1] if series.values else None) for series in stacked_series(data)]
             self.ranks = ranks(last, lambda value: figures.drawn_in_full(value, data.unit, data.currency))
-        elif has_series:
+        elif definition.has_series:
             self.picture = pictured(data)
             self.others = max(len(stacked_series(data)) - PLACES, 0)
             if data.previous is not None and data.previous.periods:

@@ -158,14 +158,14 @@ def without(view: ChartView, dimension: str) -> ChartView:
 
 
 def usual_range(definition: Definition) -> str:
-    return "12m" if definition.drawing in (Drawing.HEAT_MAP, Drawing.INTERVALS) else "90d"
+    return "90d" if definition.has_series else "12m"
 
 
 def _dates(definition: Definition, query: Form, day: date) -> tuple[str, Range, str]:
     usual = usual_range(definition)
     first, last = query.text("from"), query.text("to")
     # An address with dates and no name of a range means these dates.
-    name = query.choice("range", RANGES, DATES if first and last else usual)
+    name = query.choice("range", (*RANGES, DATES), DATES if first and last else usual)
     if name != DATES:
         return name, dates_of(name, day), ""
     try:
@@ -207,18 +207,6 @@ def _yes(value: bool) -> str:
 Range = tuple[date, date]
 # Any two dates, from the fields beside it.
 DATES = "dates"
-RANGES = {
-    "7d": "Last 7 days",
-    "28d": "Last 28 days",
-    "90d": "Last 90 days",
-    "12m": "Last 12 months",
-    "24m": "Last 24 months",
-    "month": "This month",
-    "last_month": "Last month",
-    "year": "This year",
-    "last_year": "Last year",
-    DATES: "These dates",
-}
 LONGEST = timedelta(days=20 * 366)
 # A longer range is shown by week even if days were asked for: nobody reads more rows than this.
 MOST_DAYS = 3 * 366
@@ -227,11 +215,6 @@ EARLIEST = date(2000, 1, 1)
 
 def today(now: Ms) -> date:
     return datetime.fromtimestamp(now / 1000, UTC).date()
-
-
-def dates_of(name: str, day: date) -> Range:
-    """The dates of a named range, both included. `day` is today."""
-    return _RANGES[name](day)
 
 
 def usual_resolution(span: Range, *, jumps: bool = False) -> Resolution:
@@ -246,6 +229,11 @@ def jumps_by_day(definition: Definition) -> bool:
     return moves or definition.unit is Unit.SHARE
 
 
+def dates_of(name: str, day: date) -> Range:
+    """The dates of a named range, both included. `day` is today."""
+    return RANGES[name][1](day)
+
+
 def _months_back(day: date, months: int) -> date:
     place = day.year * 12 + day.month - 1 - months
     return date(place // 12, place % 12 + 1, 1)
@@ -255,17 +243,18 @@ def _days(count: int) -> Callable[[date], Range]:
     return lambda day: (day - timedelta(days=count - 1), day)
 
 
-_RANGES: dict[str, Callable[[date], Range]] = {
-    "7d": _days(7),
-    "28d": _days(28),
-    "90d": _days(90),
+# The title, and the dates as of a day.
+RANGES: dict[str, tuple[str, Callable[[date], Range]]] = {
+    "7d": ("Last 7 days", _days(7)),
+    "28d": ("Last 28 days", _days(28)),
+    "90d": ("Last 90 days", _days(90)),
     # Whole months and the one that runs.
-    "12m": lambda day: (_months_back(day, 11), day),
-    "24m": lambda day: (_months_back(day, 23), day),
-    "month": lambda day: (day.replace(day=1), day),
-    "last_month": lambda day: (_months_back(day, 1), day.replace(day=1) - timedelta(days=1)),
-    "year": lambda day: (date(day.year, 1, 1), day),
-    "last_year": lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31)),
+    "12m": ("Last 12 months", lambda day: (_months_back(day, 11), day)),
+    "24m": ("Last 24 months", lambda day: (_months_back(day, 23), day)),
+    "month": ("This month", lambda day: (day.replace(day=1), day)),
+    "last_month": ("Last month", lambda day: (_months_back(day, 1), day.replace(day=1) - timedelta(days=1))),
+    "year": ("This year", lambda day: (date(day.year, 1, 1), day)),
+    "last_year": ("Last year", lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31))),
 }
 
 
@@ -288,7 +277,7 @@ def choices_of(view: ChartView, offered: Offered) -> dict[str, Sequence[object]]
     used = {chosen.dimension for chosen in view.request.filters} | {view.adding}
     filters = [(one, dimension_title(one, offered)) for one in filterable(definition, offered) if one not in used]
     return {
-        "ranges": list(RANGES.items()),
+        "ranges": [*((name, title) for name, (title, _) in RANGES.items()), (DATES, "These dates")],
         "environments": [(environment.slug, environment.title) for environment in offered.environments],
         "currencies": [(currency, currency) for currency in offered.currencies],
         "segments": [("", "Nothing"), *segments] if segments else [],

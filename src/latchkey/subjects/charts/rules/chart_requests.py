@@ -10,9 +10,8 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.subjects.charts.rules import customer_charts, revenue_charts, subscription_charts
 from latchkey.subjects.charts.rules.chart import ChartPeriod, ChartRequest
-from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, Drawing
+from latchkey.subjects.charts.rules.definition import BY_NAME, OF_PURCHASES, Definition, Drawing
 from latchkey.subjects.charts.rules.facts import (
     LEVELS,
     LIFETIMES,
@@ -27,14 +26,6 @@ from latchkey.subjects.charts.rules.facts import (
     period_of,
 )
 
-# Every definition of these modules, in their order.
-CHARTS = tuple(
-    found
-    for module in (revenue_charts, subscription_charts, customer_charts)
-    for found in vars(module).values()
-    if isinstance(found, Definition)
-)
-BY_NAME = {definition.name: definition for definition in CHARTS}
 # Five years of days.
 MOST_PERIODS = 1_830
 LONGEST = timedelta(days=20 * 366)

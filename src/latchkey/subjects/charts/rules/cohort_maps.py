@@ -65,8 +65,8 @@ class _Cohorts:
     def __init__(self, columns: Columns, ages: Sequence[_Age]) -> None:
         none = [0] * columns.length
         self._ages = ages
-        self._soon = [columns.quantities.get((Kind.RETAINED_SOON, n, 0), none) for n in range(MOST_COLUMNS)]
-        paid = [columns.quantities.get((Kind.RETAINED, n, 0), none) for n in range(MOST_COLUMNS)]
+        self._soon = [columns.numbers.get((Kind.RETAINED_SOON, n, None), none) for n in range(MOST_COLUMNS)]
+        paid = [columns.numbers.get((Kind.RETAINED, n, None), none) for n in range(MOST_COLUMNS)]
         self._values = [
             kept if soon is none else sum_of(kept, soon) for kept, soon in zip(paid, self._soon, strict=True)
         ]

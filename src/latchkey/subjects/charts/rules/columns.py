@@ -112,43 +112,43 @@ def _divided(usd: Sequence[int], rates: Sequence[_Ratio | None]) -> list[int]:
 
 
 Column: TypeAlias = list[int]
-# The kind, n, and for amounts the place of the revenue type.
-Key: TypeAlias = tuple[Kind, int, int]
+# The kind, n, and the place of the revenue type; no place for quantities.
+Key: TypeAlias = tuple[Kind, int, int | None]
 
 
 class Columns:
     """Flows have a number for each period. Levels also have the number before the first period, at the front."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, numbers: dict[Key, Column] | None = None) -> None:
         self.length = length
-        self.quantities: dict[Key, Column] = {}
-        self.amounts: dict[Key, Column] = {}
+        self.numbers: dict[Key, Column] = {} if numbers is None else numbers
 
     def flow(self, kind: Kind, *ns: int) -> Column:
         """Quantities, over all n or only these."""
-        return self._added(self.quantities, kind, ns, self.length)
+        return self._added(kind, ns, None, self.length)
 
     def flow_money(self, kind: Kind, *ns: int, type: int = 0) -> Column:
-        return self._added(self.amounts, kind, ns, self.length, type)
+        return self._added(kind, ns, type, self.length)
 
     def level(self, kind: Kind, *ns: int) -> Column:
         """At the end of each period."""
-        return self._added(self.quantities, kind, ns, self.length + 1)[1:]
+        return self._added(kind, ns, None, self.length + 1)[1:]
 
     def level_money(self, kind: Kind, *ns: int) -> Column:
-        return self._added(self.amounts, kind, ns, self.length + 1)[1:]
+        return self._added(kind, ns, 0, self.length + 1)[1:]
 
     def before(self, kind: Kind) -> Column:
         """The level at the start of each period."""
-        return self._added(self.quantities, kind, (), self.length + 1)[:-1]
+        return self._added(kind, (), None, self.length + 1)[:-1]
 
     def before_money(self, kind: Kind) -> Column:
-        return self._added(self.amounts, kind, (), self.length + 1)[:-1]
+        return self._added(kind, (), 0, self.length + 1)[:-1]
 
-    @staticmethod
-    def _added(columns: dict[Key, Column], kind: Kind, ns: Collection[int], length: int, type: int = 0) -> Column:
+    def _added(self, kind: Kind, ns: Collection[int], type: int | None, length: int) -> Column:
         found = [
-            column for (of, n, place), column in columns.items() if of is kind and place == type and (not ns or n in ns)
+            column
+            for (of, n, place), column in self.numbers.items()
+            if of is kind and place == type and (not ns or n in ns)
         ]
         return sum_of(*found) if found else [0] * length
 
@@ -165,7 +165,7 @@ class Columns:
             return list(accumulate(numbers)) if is_level else numbers
 
         quantities = column(run.quantities)
-        _add(self.quantities, (run.kind, run.n, 0), quantities)
+        self._add((run.kind, run.n, None), quantities)
         if not run.currency:
             return
         if is_level:
@@ -178,12 +178,11 @@ class Columns:
             found = exchange.columns(run.money, run.currency, days, run.quantities)
             converted = [column(amounts) for amounts in found]
         for type, amounts in enumerate(converted):
-            _add(self.amounts, (run.kind, run.n, type), amounts)
+            self._add((run.kind, run.n, type), amounts)
 
-
-def _add(columns: dict[Key, Column], key: Key, more: Column) -> None:
-    known = columns.get(key)
-    columns[key] = more if known is None else sum_of(known, more)
+    def _add(self, key: Key, more: Column) -> None:
+        known = self.numbers.get(key)
+        self.numbers[key] = more if known is None else sum_of(known, more)
 
 
 def _spread(places: Iterable[int], numbers: Iterable[int], length: int) -> Column:
@@ -235,16 +234,11 @@ def fold(
 
 def added(segments: Iterable[Columns], length: int) -> Columns:
     """The columns of several segments together."""
-    quantities: dict[Key, list[Column]] = defaultdict(list)
-    amounts: dict[Key, list[Column]] = defaultdict(list)
+    found: dict[Key, list[Column]] = defaultdict(list)
     for columns in segments:
-        for mine, theirs in ((quantities, columns.quantities), (amounts, columns.amounts)):
-            for key, column in theirs.items():
-                mine[key].append(column)
-    found = Columns(length)
-    found.quantities = {key: sum_of(*columns) for key, columns in quantities.items()}
-    found.amounts = {key: sum_of(*columns) for key, columns in amounts.items()}
-    return found
+        for key, column in columns.numbers.items():
+            found[key].append(column)
+    return Columns(length, {key: sum_of(*columns) for key, columns in found.items()})
 
 
 def flow(

@@ -7,6 +7,7 @@ from itertools import compress
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.purchases.purchase import USD
+from latchkey.subjects.charts.rules import measures
 from latchkey.subjects.charts.rules.chart import OTHER, ChartData, ChartPeriod, ChartRequest, Previous, Series, Value
 from latchkey.subjects.charts.rules.chart_requests import BY_N, before, definition_of, periods_of
 from latchkey.subjects.charts.rules.cohort_maps import cohort_explorer, retention
@@ -110,9 +111,8 @@ def _segmenting(request: ChartRequest) -> Callable[[int], str] | None:
 
 
 def _measured(request: ChartRequest, columns: Columns) -> list[Series]:
-    measures = definition_of(request.name).measures
-    assert measures is not None, "heat maps and experiments have none"
-    return measures(columns, request)
+    found: list[Series] = getattr(measures, request.name)(columns, request)
+    return found
 
 
 def _shared(request: ChartRequest, folded: Mapping[str, Columns], length: int) -> tuple[Mapping[str, Columns], Columns]:
@@ -121,14 +121,12 @@ def _shared(request: ChartRequest, folded: Mapping[str, Columns], length: int) -
     none = Columns(length)
     if request.segment not in OF_PURCHASES or Kind.CUSTOMER not in definition_of(request.name).kinds:
         return folded, none
-    none.quantities = {(Kind.CUSTOMER, 0, 0): added(folded.values(), length).flow(Kind.CUSTOMER)}
+    none.numbers = {(Kind.CUSTOMER, 0, None): added(folded.values(), length).flow(Kind.CUSTOMER)}
     found: dict[str, Columns] = {}
     for segment, columns in folded.items():
-        rest = {key: column for key, column in columns.quantities.items() if key[0] is not Kind.CUSTOMER}
+        rest = {key: column for key, column in columns.numbers.items() if key[0] is not Kind.CUSTOMER}
         if rest:
-            found[segment] = shared = Columns(length)
-            shared.quantities = rest | none.quantities
-            shared.amounts = columns.amounts
+            found[segment] = Columns(length, rest | none.numbers)
     return found, none
 
 
@@ -174,7 +172,7 @@ def _series(
             found += _of_segment(request, shared.get(segment, none), segment)
         if has_other:
             rest = added((columns for segment, columns in shared.items() if segment not in largest), length)
-            rest.quantities.update(none.quantities)
+            rest.numbers.update(none.numbers)
             found += _of_segment(request, rest, OTHER, is_other=True)
         # The parts of a stack add up to it, so it is not drawn; a share of all is worth a line of its own.
         is_drawn = definition_of(request.name).is_ratio

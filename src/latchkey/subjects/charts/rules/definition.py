@@ -1,17 +1,16 @@
-"""What a chart is: its words, its units, how it is drawn, what it needs, and what a reader may choose."""
+"""What a chart is: its words, its units, how it is drawn, what it needs, and what a reader may choose. All of them are
+in `charts.toml`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from importlib.resources import files
+from typing import Any
+
+from msgspec import convert
 
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Kind
-
-if TYPE_CHECKING:
-    from latchkey.subjects.charts.rules.chart import ChartRequest, Series
-    from latchkey.subjects.charts.rules.columns import Columns
 
 
 class Unit(StrEnum):
@@ -41,28 +40,6 @@ PLAIN = (*OF_PURCHASES, *OF_CUSTOMERS)
 # One dimension for each experiment and each chosen attribute.
 EXPERIMENT, ATTRIBUTE = "experiment:", "attribute:"
 
-TITLES = {
-    "product": "Product",
-    "duration": "Duration",
-    "store": "Store",
-    "offering": "Offering",
-    "country": "Country",
-    "platform": "Platform",
-    "app_version": "App version",
-    "transaction_type": "First payment or later",
-    "renewal_number": "Number of the renewal",
-}
-
-
-# The headings that charts stand under, in order.
-GROUPS = REVENUE, SUBSCRIPTIONS, TRIALS, CUSTOMERS, EXPERIMENTS = (
-    "Revenue",
-    "Subscriptions",
-    "Trials",
-    "Customers",
-    "Experiments",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -81,14 +58,8 @@ class Selector:
     choices: tuple[Choice, ...]
 
 
-# The first series is the chart's own: with segments it is the only one that is drawn.
-Measures: TypeAlias = "Callable[[Columns, ChartRequest], list[Series]]"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """Decorates the function that computes its series from sums."""
-
     name: str
     title: str
     # The heading that it stands under.
@@ -116,13 +87,12 @@ class Definition:
     has_comparison: bool = True
     # Whether it shows money although that is not its unit.
     has_other_money: bool = False
-    # None for heat maps and experiments.
-    measures: Measures | None = None
     # The measure that says how large a segment is; "" for the first one.
     weight: str = ""
 
-    def __call__(self, measures: Measures) -> Definition:
-        return replace(self, measures=measures)
+    @property
+    def has_series(self) -> bool:
+        return self.drawing not in (Drawing.HEAT_MAP, Drawing.INTERVALS)
 
     @property
     def has_money(self) -> bool:
@@ -164,53 +134,29 @@ class Dimension:
     values: tuple[Choice, ...]
 
 
-def title_of(dimension: str) -> str:
-    return TITLES.get(dimension) or dimension.partition(":")[2]
-
-
-REVENUE_TYPE = Selector(
-    "revenue_type",
-    "Revenue type",
-    "revenue",
-    (
-        Choice("revenue", "Revenue"),
-        Choice("revenue_net_of_taxes", "Revenue net of taxes"),
-        Choice("proceeds", "Proceeds"),
-    ),
-)
-
-# In the order of LIFETIMES.
-WINDOWS = (
-    Choice("0_days", "Day 0"),
-    Choice("7_days", "7 days"),
-    Choice("14_days", "14 days"),
-    Choice("30_days", "30 days"),
-    Choice("3_months", "3 months (90 days)"),
-    Choice("6_months", "6 months (180 days)"),
-    Choice("12_months", "12 months (365 days)"),
-    Choice("24_months", "24 months (730 days)"),
-    Choice("unbounded", "No limit"),
-)
+_DATA = tomllib.loads(files("latchkey.subjects.charts.rules").joinpath("charts.toml").read_text("utf-8"))
+# The headings that charts stand under, in order.
+GROUPS: tuple[str, ...] = tuple(_DATA["charts"])
+CHOICES = {name: tuple(Choice(id, title) for id, title in found.items()) for name, found in _DATA["choices"].items()}
+WINDOWS = CHOICES["windows"]
 assert len(WINDOWS) == len(LIFETIMES)
+_SELECTORS = {
+    key: Selector(found.get("name", key), found["title"], found["default"], CHOICES.get(found.get("choices"), ()))
+    for key, found in _DATA["selectors"].items()
+}
 
-CONVERSION_TIMEFRAME = Selector("conversion_timeframe", "Conversion within", "7_days", WINDOWS)
-LIFETIME = Selector("customer_lifetime", "Customer lifetime", "30_days", WINDOWS)
 
-# As `format_duration` writes them.
-DURATION = Selector(
-    "duration",
-    "Duration",
-    "P1M",
-    (
-        Choice("P1D", "1 day"),
-        Choice("P3D", "3 days"),
-        Choice("P1W", "1 week"),
-        Choice("P2W", "2 weeks"),
-        Choice("P4W", "4 weeks"),
-        Choice("P1M", "1 month"),
-        Choice("P2M", "2 months"),
-        Choice("P3M", "3 months"),
-        Choice("P6M", "6 months"),
-        Choice("P1Y", "1 year"),
-    ),
+def _definition(group: str, name: str, data: Mapping[str, Any]) -> Definition:
+    prose = {field: data.get(field, "").format_map(_DATA["phrases"]) for field in ("words", "differs")}
+    selectors = [_SELECTORS[key] for key in data.get("selectors", ())]
+    return convert({**data, **prose, "name": name, "group": group, "selectors": selectors}, Definition)
+
+
+CHARTS = tuple(
+    _definition(group, name, data) for group, charts in _DATA["charts"].items() for name, data in charts.items()
 )
+BY_NAME = {definition.name: definition for definition in CHARTS}
+
+
+def title_of(dimension: str) -> str:
+    return _DATA["dimensions"].get(dimension) or dimension.partition(":")[2]

@@ -75,13 +75,12 @@ async def changed_since(connection: Connection, project_id: str, known: Mark) ->
     return now, [row["id"] for row in rows]
 
 
-async def copy_periods(connection: Connection, project_id: str, output: Path, keys: Sequence[int] | None) -> None:
-    """Of these customers, or of all. CSV without a header, in the order of PERIODS."""
-    await connection.copy_from_query(_PERIODS, project_id, keys, output=output, format="csv")
-
-
-async def copy_customers(connection: Connection, project_id: str, output: Path, keys: Sequence[int] | None) -> None:
-    await connection.copy_from_query(_CUSTOMERS, project_id, keys, output=output, format="csv")
+async def copy_rows(
+    connection: Connection, project_id: str, periods: Path, people: Path, keys: Sequence[int] | None = None
+) -> None:
+    """Of these customers, or of all. CSV without a header, in the order of PERIODS and CUSTOMERS."""
+    for sql, output in ((_PERIODS, periods), (_CUSTOMERS, people)):
+        await connection.copy_from_query(sql, project_id, keys, output=output, format="csv")
 
 
 async def chosen_attributes(connection: Connection, project_id: str) -> list[str] | None:

@@ -96,8 +96,7 @@ class FactCache:
                 if len(keys) > (10 * MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
                     return None
                 if keys:
-                    await chart_tables.copy_periods(connection, project_id, periods, keys)
-                    await chart_tables.copy_customers(connection, project_id, people, keys)
+                    await chart_tables.copy_rows(connection, project_id, periods, people, keys)
             if keys:
                 await asyncio.to_thread(opened.facts.replace, keys, periods, people)
         opened.mark = reached
@@ -159,8 +158,7 @@ class FactCache:
                 isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
             ) as connection:
                 mark, key = await self._identity(connection, project_id)
-                await chart_tables.copy_periods(connection, project_id, periods, None)
-                await chart_tables.copy_customers(connection, project_id, people, None)
+                await chart_tables.copy_rows(connection, project_id, periods, people)
             await asyncio.to_thread(build, made, periods, people, now)
             file = self._folder / f"{project_id}.{key}.{mark.oldest_xid:020}.duckdb"
             made.replace(file)
