@@ -66,17 +66,13 @@ def first(query: Mapping[str, list[str]], name: str) -> str | None:
 
 def _in_netloc(parts: SplitResult, auth: str, listed: str) -> Iterator[Host]:
     for one in listed.split(","):
-        name, port = unquote(one), _port(one)
+        # An IPv6 address is in brackets; a socket's folder is percent-encoded and has no port.
+        name, port = unquote(one), one.rpartition("]")[2].partition(":")[2]
         if not name or name.startswith(":"):
             raise ValueError("a host in the list is empty")
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError("a port must be a number from 1 to 65535")
         yield Host(name, _url(parts, auth + one, parts.query))
-
-
-def _port(host: str) -> str:
-    """An IPv6 address is in brackets; a socket's folder is percent-encoded and has no port."""
-    return host.rpartition("]")[2].partition(":")[2]
 
 
 def _in_query(parts: SplitResult, query: Mapping[str, list[str]]) -> Iterator[Host]:

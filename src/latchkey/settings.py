@@ -9,7 +9,6 @@ time (`docker run --cpus`, a CPU limit of Kubernetes, `CPUQuota=` of systemd), w
 import base64
 import contextlib
 import difflib
-import ipaddress
 import math
 import os
 import tomllib
@@ -31,15 +30,9 @@ _OWN = Path("/proc/self/cgroup")
 
 def available_cpus(groups: Path = _GROUPS, own: Path = _OWN) -> int:
     """At least 1. A part of a processor counts as one: a quota of 1.5 keeps two processes busy."""
-    allowed = _allowed()
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [math.ceil(quota) for quota in _quotas(groups, own)]
     return max(1, min([allowed, *quotas]))
-
-
-def _allowed() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _quotas(groups: Path, own: Path) -> Iterator[float]:
@@ -380,14 +373,6 @@ def _prepared(kind: _Kind, value: Any) -> Any:
     return value
 
 
-def _file(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
-
-
-def _networks(words: tuple[str, ...]) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(word) for word in words)
-
-
 def _key(text: str) -> bytes:
     key = base64.b64decode(text.strip(), validate=True)
     if len(key) != 32:
@@ -397,8 +382,8 @@ def _key(text: str) -> bytes:
 
 # The type as it is written, and what is made of it.
 _MADE: Mapping[Any, tuple[Any, Callable[[Any], Any]]] = {
-    File: (str, _file),
-    Networks: (tuple[str, ...], _networks),
+    File: (str, lambda text: Path(text).expanduser() if text else None),
+    Networks: (tuple[str, ...], lambda words: tuple(map(ip_network, words))),
     Key: (str, _key),
 }
 

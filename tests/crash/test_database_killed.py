@@ -11,7 +11,7 @@ import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from latchkey.database.embedded.leftovers import processes_on
+from latchkey.database.embedded.postgres import processes_on
 from tests.cli.running import Up
 from tests.crash.shoppers import Shop, Shopper
 from tests.patience import until, wait_until

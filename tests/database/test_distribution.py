@@ -9,7 +9,7 @@ import pytest
 from latchkey.database.distribution import result_merge as merging
 from latchkey.database.distribution.distribute import require_cluster
 from latchkey.database.distribution.functions import direct_call, function, template, wanted
-from latchkey.database.distribution.handlers import HANDLERS
+from latchkey.database.distribution.result_merge import HANDLERS
 from latchkey.database.distribution.statements import (
     ROUTES,
     Apart,

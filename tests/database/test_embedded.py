@@ -14,8 +14,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from latchkey.database.embedded.data_files import SOCKET_LIMIT, SOCKET_NAME
-from latchkey.database.embedded.leftovers import processes_on
-from latchkey.database.embedded.postgres import EmbeddedServer
+from latchkey.database.embedded.postgres import EmbeddedServer, processes_on
 from latchkey.database.embedded.system_user import SystemUser, server_user
 from latchkey.database.errors import EmbeddedServerError, FolderInUseError, ServerDidNotStartError
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from latchkey.process.supervision.fork_server import Forked
 from latchkey.process.supervision.listeners import bind
 from latchkey.process.supervision.supervisor import (
     EVERY_SECONDS,
@@ -156,7 +157,7 @@ async def test_a_process_that_crashes_again_and_again_is_named_by_readyz(two: Se
 # Without processes: what is decided in a turn.
 
 
-class Fake:
+class Fake(Forked):
     """A process as the supervisor sees it."""
 
     def __init__(self, pid: int) -> None:
@@ -165,12 +166,6 @@ class Fake:
 
     def send_signal(self, number: int, /) -> None:
         self.returncode = -number
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    async def wait(self) -> int:
-        return 0
 
 
 @pytest.fixture

@@ -17,16 +17,18 @@ from rich.console import Console
 
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates, signs_only_here
-from latchkey.process.local_ca.trust import local_authority, put_in, take_out
-from latchkey.process.local_ca.trust_stores import (
+from latchkey.process.local_ca.trust import (
     Authority,
     CannotTrustError,
     Keychain,
     NssDatabase,
     SystemFolder,
     browser_stores,
+    local_authority,
+    put_in,
     run,
     system_stores,
+    take_out,
 )
 from latchkey.runtime.chromium import FLAGS
 from latchkey.server import Listener

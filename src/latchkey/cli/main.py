@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from latchkey.cli import output
 from latchkey.cli.entry import INTERRUPTED
@@ -294,7 +295,7 @@ def _run() -> None:
         if as_json:
             _write_error(error)
         else:
-            output.told(f"[bold red]Error:[/bold red] {_escaped(error)}")
+            output.told(f"[bold red]Error:[/bold red] {escape(str(error))}")
         sys.exit(output.REFUSED if isinstance(error, WrongAddressError) else output.FAILED)
 
 
@@ -331,10 +332,6 @@ def _write_error(error: Exception) -> None:
     kind = next((name for known, name in _KINDS.items() if isinstance(error, known)), "failed")
     param = {"param": error.param} if isinstance(error, Refusal) and error.param is not None else {}
     output.write_error(kind, str(error), **param)
-
-
-def _escaped(error: Exception) -> str:
-    return str(error).replace("[", r"\[")
 
 
 if __name__ == "__main__":

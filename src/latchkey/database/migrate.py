@@ -139,8 +139,7 @@ async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
             f"The database is at schema version {newest}, this Latchkey knows only {known[-1].version}. "
             "Install the Latchkey that made it, or a newer one; going back is not possible."
         )
-    if different := _changed(records, known):
-        raise MigrationChangedError(_changed_words(different))
+    _require_unchanged(records)
     return [one for one in _waiting(records, known) if after or not one.after or not records]
 
 
@@ -158,8 +157,7 @@ async def newer_than_code(connection: Any) -> list[int]:
 
 async def require_unchanged(connection: Any) -> None:
     """Raise if a migration was changed after it was applied."""
-    if different := _changed(await _records(connection), migrations()):
-        raise MigrationChangedError(_changed_words(different))
+    _require_unchanged(await _records(connection))
 
 
 async def require_current(connection: Any) -> None:
@@ -221,22 +219,17 @@ def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Mi
     return [one for one in known if one.version not in records or not records[one.version].ran(one)]
 
 
-def _changed(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
-    """Migrations that ran with another text."""
-    ran = [one for one in known if one.version in records and records[one.version].ran(one)]
-    return [one for one in ran if records[one.version].checksum_of(one) != one.checksum]
-
-
-def _changed_words(different: list[Migration]) -> str:
-    labels = ", ".join(f"{one.label}.sql" for one in different)
-    return (
-        f"Changed since this database was migrated with it: {labels}. A migration that has run must not change. "
-        "Restore the file as it was released, and put further changes into a new migration."
-    )
+def _require_unchanged(records: dict[int, _Record]) -> None:
+    ran = [one for one in migrations() if one.version in records and records[one.version].ran(one)]
+    changed = [f"{one.label}.sql" for one in ran if records[one.version].checksum_of(one) != one.checksum]
+    if changed:
+        raise MigrationChangedError(
+            f"Changed since this database was migrated with it: {', '.join(changed)}. A migration that has run must "
+            "not change. Restore the file as it was released, and put further changes into a new migration."
+        )
 
 
 async def _prepare_records(connection: Any) -> None:
-    """Creates the table of applied migrations."""
     await connection.execute(
         "create table if not exists schema_migrations ("
         " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
@@ -276,16 +269,10 @@ async def _build_index(connection: Any, name: str, statement: str) -> None:
 
 
 async def _record(connection: Any, migration: Migration) -> None:
+    number, checksum = migration.version, migration.checksum
     if migration.after:
-        await connection.execute(
-            "update schema_migrations set after_at = now(), after_checksum = $2 where version = $1",
-            migration.version,
-            migration.checksum,
-        )
+        statement = "update schema_migrations set after_at = now(), after_checksum = $2 where version = $1"
+        await connection.execute(statement, number, checksum)
     else:
-        await connection.execute(
-            "insert into schema_migrations (version, name, checksum) values ($1, $2, $3)",
-            migration.version,
-            migration.name,
-            migration.checksum,
-        )
+        statement = "insert into schema_migrations (version, name, checksum) values ($1, $2, $3)"
+        await connection.execute(statement, number, migration.name, checksum)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import asyncpg
@@ -37,6 +36,7 @@ _UNREACHABLE = (
     asyncpg.InterfaceError,
     NoPrimaryError,
 )
+_NOT_OPEN = "The database is not open. Call `await database.open()` first."
 _KINDS = ((NoPrimaryError, NoPrimaryError), (_WRONG, WrongAddressError))
 
 
@@ -177,15 +177,13 @@ class Database:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property
     def pool(self) -> asyncpg.Pool[asyncpg.Record]:
         if self._pool is None:
-            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
+            raise DatabaseUnreachableError(_NOT_OPEN)
         return self._pool
 
     @property
@@ -195,7 +193,7 @@ class Database:
     @property
     def hot(self) -> AtHand:
         if self._hot is None:
-            raise DatabaseUnreachableError("The database is not open. Call `await database.open()` first.")
+            raise DatabaseUnreachableError(_NOT_OPEN)
         return self._hot
 
     def usage(self) -> PoolUsage:

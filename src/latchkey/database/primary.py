@@ -13,7 +13,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import asyncpg
@@ -22,7 +22,6 @@ import structlog
 from latchkey.database.errors import NoPrimaryError
 from latchkey.database.servers import SeenCluster, Server, Silent, choose, identify
 from latchkey.database_address import DatabaseAddress, Host
-from latchkey.domain.instants import Ms
 
 # A connection on which nothing came for 5 s is tried every 2 s; after 3 tries without an answer it is closed.
 _IDLE, _EVERY, _TRIES = 5, 2, 3
@@ -96,12 +95,10 @@ async def _opened(host: Host, server_settings: Mapping[str, str] = _WATCHING, **
     return connection
 
 
-class Follow(Protocol):
-    """Called with the first connection to a server, before anything else uses it, and when commits begin or cease to
-    wait for a standby. `unconfirmed_at`: when they did not on the server before, by its clock; 0 if they did when it
-    was last asked."""
-
-    def __call__(self, connection: Connection, *, unconfirmed_at: Ms) -> Awaitable[None]: ...
+# Called with the first connection to a server, before anything else uses it, and when commits begin or cease to wait
+# for a standby. `unconfirmed_at`: when they did not on the server before, by its clock; 0 if they did when it was last
+# asked.
+Follow = Callable[..., Awaitable[None]]
 
 
 class Primary:

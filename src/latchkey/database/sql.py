@@ -23,7 +23,7 @@ from msgspec import json
 import latchkey
 from latchkey.database.errors import QueryNotNamedError
 
-_NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)\s*$", re.MULTILINE)
+_NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 _USED = re.compile(r"\{([a-z_]+)\}")
 # The folders of the package that have queries, at any depth.
 _FOLDERS = ("database", "engine", "observability", "subjects")
@@ -70,25 +70,15 @@ def all_queries() -> dict[str, NamedQuery]:
 
 def parse(text: str, source: str, parts: dict[str, str] | None = None) -> list[NamedQuery]:
     """The queries of a file. Adds what it has to the parts."""
+    before, *found = _NAME.split(text)
+    if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
+        raise QueryNotNamedError(f"{source} has SQL before its first `-- name:` line.")
     queries: list[NamedQuery] = []
-    kind, name = "", ""
-    lines: list[str] = []
-
-    def finish() -> None:
+    for kind, name, body in zip(found[::3], found[1::3], found[2::3], strict=True):
         if kind == "name":
-            queries.append(_named(name, lines, source))
-        elif kind == "part" and parts is not None:
-            parts[name] = "\n".join(lines).strip()
-        elif any(line.strip() and not line.startswith("--") for line in lines):
-            raise QueryNotNamedError(f"{source} has SQL before its first `-- name:` line.")
-
-    for line in text.splitlines():
-        if match := _NAME.match(line):
-            finish()
-            kind, name, lines = match["kind"], match["name"], []
-        else:
-            lines.append(line)
-    finish()
+            queries.append(_named(name, body.splitlines()[1:], source))
+        elif parts is not None:
+            parts[name] = body.strip()
     return queries
 
 

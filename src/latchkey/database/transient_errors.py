@@ -37,31 +37,6 @@ REFUSES_WRITES = (
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-# The database is unreachable, starting, stopping, overloaded or read-only: likely temporary, worth a retry.
-PASSING = (
-    *REFUSES_WRITES,
-    OutageError,
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    # What the driver raises if a connection breaks at certain moments.
-    asyncpg.InternalClientError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-    # Two transactions met, again and again: whoever comes back finds the way free.
-    CollisionError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-)
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
 # The server is gone, stopping, starting, overloaded or read-only, or two transactions collided.
 _OUTAGES = (
     *REFUSES_WRITES,
@@ -75,6 +50,11 @@ _OUTAGES = (
     asyncpg.LockNotAvailableError,
     asyncpg.InternalClientError,
 )
+# Likely temporary, worth a retry. Of two transactions that met again and again, whoever comes back finds the way free.
+PASSING = (*_OUTAGES, OutageError, CollisionError)
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 @contextmanager

@@ -40,16 +40,9 @@ _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
 
 def converted(families: Iterable[Metric], resource: Resource, began_ns: int, now_ns: int) -> MetricsData:
-    merged: dict[str, Metric] = {}
-    for family in families:
-        if family.name in merged:
-            merged[family.name].samples = [*merged[family.name].samples, *family.samples]
-        else:
-            copied = merged[family.name] = Metric(family.name, family.documentation, family.type)
-            copied.samples = list(family.samples)
     metrics = [
         OtelMetric(family.name, family.documentation, "", data)
-        for family in merged.values()
+        for family in families
         if (data := _data(family, began_ns, now_ns)) is not None
     ]
     scope = ScopeMetrics(InstrumentationScope("latchkey"), metrics, "")

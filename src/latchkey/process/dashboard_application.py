@@ -178,7 +178,8 @@ class Dashboard:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            log.error("page failed", request_id=request_id(scope), path=_route(scope), exc_info=error)
+            route = getattr(scope.get("route"), "path", "unmatched")
+            log.error("page failed", request_id=request_id(scope), path=route, exc_info=error)
             if started:
                 raise
             status, words = _fault_of(error)
@@ -220,10 +221,6 @@ def _fault_of(error: Exception) -> tuple[int, str]:
 def request_id(scope: MutableMapping[str, Any]) -> str:
     exchange = scope.get("latchkey.exchange")
     return exchange.request_id.decode() if exchange is not None else ""
-
-
-def _route(scope: MutableMapping[str, Any]) -> str:
-    return getattr(scope.get("route"), "path", "unmatched")
 
 
 def _header(scope: Scope, name: bytes) -> str:

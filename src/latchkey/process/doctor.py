@@ -69,7 +69,9 @@ def show(findings: list[Finding]) -> None:
 
 async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     settings, problems = gather(os.environ, config)
-    for_serve = config is not None or only_serve_reads(settings)
+    # Those that `latchkey up` would set itself.
+    own = (settings.database_url, settings.secret_key, settings.tls_cert, settings.tls_key, settings.behind_proxy)
+    for_serve = config is not None or any(own)
     running = read_json(folder.connection) if not for_serve else {}
     configured = for_serve or bool(problems) or settings != Settings()
     findings = [python(), disk(folder.path)]
@@ -99,12 +101,6 @@ def refusals(settings: Settings, malformed: list[Problem]) -> list[Finding]:
     reported = {problem.about for problem in malformed}
     unsafe = [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
     return [bad(problem) for problem in (*malformed, *unsafe)]
-
-
-def only_serve_reads(settings: Settings) -> bool:
-    """Whether a setting is given that `latchkey up` would set itself."""
-    own = (settings.database_url, settings.secret_key, settings.tls_cert, settings.tls_key, settings.behind_proxy)
-    return any(own)
 
 
 def bad(problem: Problem) -> Finding:

@@ -179,6 +179,8 @@ async def _forever(
                 await _answer_requests(settings, database, listening, stop, watch, restarting)
             case "clock":
                 lookout = Lookout(database, real_now)
+                # An address of exchange rates is guarded as the address of a webhook is.
+                rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
                 await asyncio.gather(
                     lookout.run(stop),
                     run_pruning(
@@ -189,7 +191,7 @@ async def _forever(
                     run_bulk_grants(lookout, Changes(database, real_now), real_now, stop),
                     _hear_stores(settings, database, lookout, stop),
                     run_exports(lookout, exports_of(database, settings), real_now, stop),
-                    run_rates(database, rate_source(settings), settings.exchange_rates, real_now, stop),
+                    run_rates(database, rates, settings.exchange_rates, real_now, stop),
                     *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
                 )
             case "delivery":
@@ -199,11 +201,6 @@ async def _forever(
     except Exception:
         log.exception("role failed", role=role)
         raise
-
-
-def rate_source(settings: Settings) -> RateSource:
-    """An address of exchange rates is guarded as the address of a webhook is."""
-    return RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
 
 
 async def _hear_stores(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:

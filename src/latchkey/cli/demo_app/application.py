@@ -103,17 +103,14 @@ class DemoApp:
         with self._arrivals.bell() as bell:
             while not self._closing:
                 bell.clear()
-                story = await self._story(user)
+                copy = await self._consumer.local(user)
+                story = msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
                 yield b"data: %b\n\n" % story if story != told else b": still here\n\n"
                 told = story
                 try:
                     await asyncio.wait_for(bell.wait(), LOOK_AGAIN)
                 except TimeoutError:
                     continue
-
-    async def _story(self, user: str) -> bytes:
-        copy = await self._consumer.local(user)
-        return msgspec.json.encode(tell(user, copy, self._shop.shown_time(user), self._arrivals.of(user)))
 
     async def _act(self, request: Request) -> Response:
         user, shop = self._user(request), self._shop

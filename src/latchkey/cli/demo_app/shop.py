@@ -58,7 +58,8 @@ class Shop:
 
     async def time(self, user: str) -> Ms:
         """The user's current time. Creates the user and the clock if necessary."""
-        clock = self._clocks.get(user) or await self._settled(user)
+        async with self._settling:
+            clock = self._clocks.get(user) or await self._settle(user)
         return await self._advance(user, to_ms=self._now()) if clock.now_ms < self._now() else clock.now_ms
 
     def shown_time(self, user: str) -> Ms:
@@ -113,10 +114,6 @@ class Shop:
         clock = await self._post(f"/test_clocks/{self._clocks[user].id}/advance", how, TestClock)
         self._clocks[user] = clock
         return clock.now_ms
-
-    async def _settled(self, user: str) -> TestClock:
-        async with self._settling:
-            return self._clocks.get(user) or await self._settle(user)
 
     async def _settle(self, user: str) -> TestClock:
         """Find or create the user's clock, and the user on it."""

@@ -27,6 +27,9 @@ app = typer.Typer(
 )
 
 
+_TITLES = {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}
+
+
 @asynccontextmanager
 async def stores(
     folder: Annotated[
@@ -213,7 +216,7 @@ async def clock(
         now = max(now, said["now_ms"])
         clocks.append({"store": one.name, "now": said["now"], "now_ms": said["now_ms"]})
         if not at.as_json:
-            _console().print(f"The clock of {_title(one.name)}: {shown(said['now_ms'])}")
+            _console().print(f"The clock of {_TITLES.get(one.name, 'the store')}: {shown(said['now_ms'])}")
     followed = await follow(found, test_clock, now) if test_clock is not None else None
     if at.as_json:
         test = {"id": test_clock, "now": to_iso(followed)} if followed is not None else None
@@ -292,10 +295,6 @@ def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:
             "seconds after it was told of it; `latchkey emulate purchases` shows when."
         )
         Console(stderr=True, highlight=False, markup=False).print(words, style="yellow", soft_wrap=True)
-
-
-def _title(store: str) -> str:
-    return {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}.get(store, "the store")
 
 
 def _show(at: EmulatorChoice, purchase: dict[str, Any]) -> None:

@@ -280,12 +280,10 @@ class Cluster:
     settings: Final[Mapping[str, str]] = {"plan_cache_mode": "force_custom_plan"}
 
     def __init__(self, directory: Directory, url: str, connect: Connect, acquire: Acquire) -> None:
-        self._url = url
-        self._connect = connect
         self._acquire = acquire
         self._directory = directory
         self._ask = directory.on_shards["feed_head"].text
-        self.links = directory.nodes = Nodes(self._connect_to)
+        self.links = directory.nodes = Nodes(lambda node: connect(address(parse(url).hosts[0].url, node)))
         self._away = directory.away = Away(self._require_answer)
         # They share what is known of the database.
         self.connection_class: type[asyncpg.Connection[asyncpg.Record]] = type(
@@ -312,9 +310,6 @@ class Cluster:
     async def close(self) -> None:
         await self._away.close()
         await self.links.close()
-
-    async def _connect_to(self, node: NodeAddress) -> Any:
-        return await self._connect(address(parse(self._url).hosts[0].url, node))
 
     async def _require_answer(self, project_id: str) -> None:
         """Raises while the coordinator does not reach the node of a project."""

@@ -15,7 +15,7 @@ from latchkey.database.distribution.tables import TABLES
 from latchkey.database.errors import DatabaseBusyError, NoPrimaryError, NotRelocatableError
 from latchkey.database.migrate import pending_after, require_current
 from latchkey.database.pool import unreachable
-from latchkey.database.primary import Primary
+from latchkey.database.primary import FAILURES, Primary
 from latchkey.database_address import parse
 
 NAME = "latchkey admin copy-database"
@@ -44,7 +44,7 @@ async def connect(url: str) -> Any:
                 "citus.multi_shard_modify_mode": "sequential",
             },
         )
-    except (OSError, TimeoutError, ValueError, NoPrimaryError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (*FAILURES, NoPrimaryError) as error:
         raise unreachable(url, error) from error
 
 

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from latchkey.database.distribution import handlers
+from latchkey.database.distribution import result_merge
 from latchkey.database.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
 from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes
 from latchkey.database.distribution.statements import ROUTES, Home, Route
@@ -142,5 +142,5 @@ async def load(connection: Any) -> Directory:
             on_node = text.replace("at_project.", "at_node.") if is_asked_of_nodes(name) else None
             direct = direct_call(text) if only_reads(name) else None
             calls[query(name)] = on_shards[name] = ShardCall(text, route, name, direct, on_node)
-    calls.update({query(name): handler for name, handler in handlers.HANDLERS.items()})
+    calls.update({query(name): handler for name, handler in result_merge.HANDLERS.items()})
     return Directory(calls, on_shards)

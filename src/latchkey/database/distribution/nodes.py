@@ -18,6 +18,7 @@ import asyncpg
 import structlog
 
 from latchkey.database.errors import NodeAwayError, NoPrimaryError
+from latchkey.database.primary import FAILURES
 
 log = structlog.get_logger()
 
@@ -25,16 +26,6 @@ log = structlog.get_logger()
 LINKS = 4
 # Until a node is tried again that could not be reached, in seconds.
 AGAIN_SECONDS = 60.0
-
-_FAILURES = (
-    OSError,
-    TimeoutError,
-    ValueError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    NoPrimaryError,
-)
 
 
 class NodeAddress(NamedTuple):
@@ -101,7 +92,7 @@ class Nodes:
     async def _make(self, node: NodeAddress) -> None:
         try:
             link = await self._connect(node)
-        except _FAILURES as error:
+        except (*FAILURES, NoPrimaryError) as error:
             self._amount[node] -= 1
             self._not_before[node] = self._clock() + AGAIN_SECONDS
             # The coordinator reaches it, so everything works.

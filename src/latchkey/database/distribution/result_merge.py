@@ -1,12 +1,13 @@
 """Statements that name several projects are sent once for each: arguments are taken apart, rows put together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import asyncpg
 
 from latchkey.database.distribution.statements import ByProject, ByWebhook
-from latchkey.database.sql import notation, values_of
+from latchkey.database.sql import notation, query, values_of
 
 # What `at_project.hold` says of a project that another node has now.
 MOVED = "was moved to another node"
@@ -120,3 +121,127 @@ def as_collision(error: asyncpg.PostgresError) -> Exception:
     if "violates foreign key constraint" in text:
         return asyncpg.ForeignKeyViolationError(text)
     return error
+
+
+# Statements of plain PostgreSQL that are several in a distributed database, and what follows some others. A handler
+# takes the connection and the arguments of the plain statement. Its rows have the same columns.
+
+
+async def admit_reads(connection: Any, args: Sequence[Any]) -> list[Any]:
+    hashes, firsts, amounts, ids = args
+    none = [0] * len(hashes)
+    return await _read(
+        connection, firsts, amounts, ids, (hashes, amounts, amounts, none, none, none, [None] * len(hashes))
+    )
+
+
+async def admit_reads_with_leases(connection: Any, args: Sequence[Any]) -> list[Any]:
+    hashes, firsts, amounts, wanted, ahead, back, settled, back_at, ids = args
+    return await _read(connection, firsts, amounts, ids, (hashes, amounts, wanted, ahead, back, settled, back_at))
+
+
+async def _read(
+    connection: Any,
+    firsts: Sequence[int],
+    amounts: Sequence[int],
+    ids: Sequence[str | None],
+    counted: Sequence[Any],
+) -> list[Any]:
+    """The project of a key never changes. If it is known, the node reads while the coordinator counts."""
+    directory, hashes = connection.directory, counted[0]
+    parts = [ids[first : first + amount] for first, amount in zip(firsts, amounts, strict=True)]
+    asked = [any(one is not None for one in own) for own in parts]
+    begun: dict[int, asyncio.Task[list[Any] | None]] = {}
+    try:
+        for number, own in enumerate(parts):
+            project_id = directory.project_of_key.get(hashes[number])
+            if asked[number] and project_id is not None:
+                task = await connection.begin_read("read_admitted", project_id, (project_id, own, firsts[number]))
+                if task is not None:
+                    begun[number] = task
+        keys = await connection.fetch(query("count_reads"), *counted)
+        await asyncio.gather(*begun.values())
+    except BaseException:
+        for task in begun.values():
+            task.cancel()
+        await asyncio.gather(*begun.values(), return_exceptions=True)
+        raise
+    rows: list[Any] = []
+    for key in keys:
+        number = key["place"] - 1
+        first, own, project_id = firsts[number], parts[number], key["project_id"]
+        directory.remember_key(hashes[number], project_id)
+        read = begun[number].result() if number in begun else None
+        if read is None:
+            read = await connection.fetch(query("read_admitted"), project_id, own, first) if asked[number] else []
+        # What is said of the key is in the row of its first id, whoever that is.
+        of_first = MergedRow({"place": first + 1, **_NOBODY, "of_key": key["said"]})
+        for row in read:
+            if row["place"] == first + 1:
+                of_first = changed(row, of_key=key["said"])
+            else:
+                rows.append(row)
+        rows.append(of_first)
+    return rows
+
+
+_NOBODY = dict.fromkeys(
+    (
+        "key", "state", "now_ms", "next_due_at", "last_seen_at", "last_seen_platform", "last_seen_platform_version",
+        "last_seen_app_version", "last_seen_country",
+    )
+)  # fmt: skip
+
+
+async def insert_feed(connection: Any, args: Sequence[Any]) -> list[Any]:
+    rows: list[Any] = await connection.on_shards(connection.directory.on_shards["insert_feed"], args)
+    await connection.execute(query("insert_customer_counter"), *args)
+    # The project may be the first one in its shard.
+    connection.directory.forget_shards()
+    return rows
+
+
+async def look_out(connection: Any, _: Sequence[Any]) -> list[MergedRow]:
+    at_home = await connection.fetchrow(query("look_out_at_home"))
+    in_projects = await connection.fetchrow(query("look_out_in_projects"))
+    return [
+        MergedRow({**_NO_PROJECTS, **dict(at_home), **dict(in_projects.items() if in_projects is not None else ())})
+    ]
+
+
+# If no node answers.
+_NO_PROJECTS = {
+    "customer_at": None, "acknowledgement_at": None, "check_at": None, "behind": False, "unstarted": False, "newest": 0,
+}  # fmt: skip
+
+
+async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
+    """On the coordinator alone, through which every process opens and drops parts. If a node waits for a lock in vain,
+    Citus reports an internal error, and does not say which."""
+    await connection.plain("set local citus.enable_ddl_propagation = off")
+    await connection.plain(query("lock_partitions"))
+    await connection.plain("set local citus.enable_ddl_propagation = on")
+    return []
+
+
+async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
+    """With the keys of new customers come those of the webhooks that have something to send; see `wake_deliveries`."""
+    rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
+    made = [key for key in rows[0][0] if key > 0]
+    woken = [-key for key in rows[0][0] if key <= 0]
+    if woken:
+        await connection.plain(query("wake_workers"), "" if woken == [0] else ",".join(map(str, woken)))
+    return [(made,)]
+
+
+Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "admit_reads": admit_reads,
+    "admit_reads_with_leases": admit_reads_with_leases,
+    "insert_feed": insert_feed,
+    "look_out": look_out,
+    "lock_partitions": lock_parts,
+    "size_of_partition": lambda connection, args: connection.fetch(query("size_of_spread_partition"), *args),
+    "write_changes": write_changes,
+}

@@ -148,7 +148,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "look_out_in_projects": EachShard(_DUE, merge="sums", least=("customer_at", "acknowledgement_at", "check_at")),
     "take_facets_behind": EachShard(_DUE, limit=2, sorted=True),
     "start_facets": EachShard(_NEW, project=1),
-    # Other statements of queries/distribution.sql are in their place, put together in `handlers.py`.
+    # Other statements of queries/distribution.sql are in their place, put together in `result_merge.py`.
     "admit_reads": Apart("counting requests is for the coordinator, reading for the project's node"),
     "admit_reads_with_leases": Apart("as admit_reads"),
     "size_of_partition": Apart("the size of a table on all nodes is another question there"),

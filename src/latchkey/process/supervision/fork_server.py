@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, NoReturn, Protocol
+from typing import IO, NoReturn
 
 from latchkey.settings import PREFIX
 
@@ -25,18 +25,6 @@ _PROC = Path("/proc/self")
 # Fields of /proc/self/stat, counted from 0 behind the program's name: where the environment is in memory.
 _ENVIRONMENT_FIELDS = (47, 48)
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-class Process(Protocol):
-    """What the supervisor needs of a process, however it was started."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def returncode(self) -> int | None: ...
-    def send_signal(self, signal: int, /) -> None: ...
-    def kill(self) -> None: ...
-    async def wait(self) -> int: ...
 
 
 def may_fork() -> bool:
@@ -157,3 +145,7 @@ class Forked:
         os.close(self._descriptor)
         self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         ended.set_result(None)
+
+
+# A process, however it was started.
+Process = Forked | asyncio.subprocess.Process

@@ -53,9 +53,7 @@ class Child:
     # The program, and its settings if they differ from the service's.
     module: str = SERVICE
     settings: dict[str, object] | None = field(default=None, repr=False)
-    # Its code is loaded only when it gets its settings: the others need the CPU first.
-    later: bool = False
-    # It gets its settings when everything else is up.
+    # It loads its code and gets its settings when everything else is up: the others need the CPU first.
     reserve: bool = False
     process: Process | None = None
     line: socket.socket | None = None
@@ -122,7 +120,7 @@ class Supervisor:
     async def spawn(self) -> None:
         """Start the processes that `fork` has not started; they load their code and wait for `begin`."""
         for child in self.children:
-            if child.process is None:
+            if child.process is None and not child.reserve:
                 await self._start(child)
 
     def begin(self, settings: Settings) -> None:
@@ -132,10 +130,12 @@ class Supervisor:
                 self._begin(child)
         self._watching.append(asyncio.create_task(self._tend()))
 
-    def begin_reserve(self) -> None:
+    async def begin_reserve(self) -> None:
         """Begin the processes that wait until everything else is up."""
         for child in self.children:
             if child.reserve:
+                if child.process is None:
+                    await self._start(child)
                 self._begin(child)
 
     def _begin(self, child: Child) -> None:
@@ -191,7 +191,7 @@ class Supervisor:
 
         def live() -> None:
             # Nothing comes if the supervisor ends before.
-            if not child.later or theirs.recv(1, socket.MSG_PEEK):
+            if not child.reserve or theirs.recv(1, socket.MSG_PEEK):
                 start.run(child.module, theirs.fileno(), child.roles)
 
         child.process = fork(live, keep=sockets, output=self._output)

@@ -28,8 +28,7 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
 from latchkey.process.supervision.start import Timings
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.process.supervision.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY, Child, Supervisor, plan
-from latchkey.process.up import demo_consumer
+from latchkey.process.supervision.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY, Supervisor, plan
 from latchkey.process.up.announcement import announce
 from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
 from latchkey.process.up.demo_stores import DemoStores
@@ -95,11 +94,12 @@ def up(
     ):
         try:
             # Before there is a thread, such as that of the spinner.
-            parts.fork()
+            parts.supervisor.fork()
+            parts.timings.done("code")
             show(console, parts, chosen)
         finally:
             # Those that `run` has not stopped, because it did not begin.
-            parts.kill()
+            parts.supervisor.kill()
 
 
 def show(console: Console, parts: UpParts, chosen: UpSettings) -> None:
@@ -134,20 +134,9 @@ class UpParts:
     # None with --no-stores.
     stores: DemoStores | None
     supervisor: Supervisor
-    # Of the store emulators. Nobody waits for them: they load their code when everything else is up.
-    selling: Supervisor
     timings: Timings
     # Asked for with --history. Otherwise only a new demo project gets one.
     asked_for_history: bool
-
-    def fork(self) -> None:
-        self.supervisor.fork()
-        self.selling.fork()
-        self.timings.done("code")
-
-    def kill(self) -> None:
-        self.supervisor.kill()
-        self.selling.kill()
 
 
 @contextlib.contextmanager
@@ -163,17 +152,13 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool 
         consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
         stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
         with os.fdopen(folder.open_log(), "wb") as log:
-            consuming = Child("consumer", ("consumer",), consumer.listening, module=demo_consumer.MODULE)
             metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
-            children = [*plan(ROLES, listening), consuming]
+            children = [*plan(ROLES, listening), consumer.child, *([stores.child] if stores is not None else [])]
             for child in children[1 : len(listening)]:
                 # Nobody waits for them: the first process answers all requests until they are there.
-                child.later = child.reserve = True
+                child.reserve = True
             supervisor = Supervisor(children, output=log, metrics=metrics)
-            selling = Supervisor([stores.child] if stores is not None else [], output=log)
-            yield UpParts(
-                folder, server, listening[0], consumer, stores, supervisor, selling, Timings(), history is True
-            )
+            yield UpParts(folder, server, listening[0], consumer, stores, supervisor, Timings(), history is True)
     finally:
         server.stop()
 
@@ -181,7 +166,7 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool 
 async def run(parts: UpParts, chosen: UpSettings, said: Said, started: Callable[[Connection], None]) -> None:
     host, port = chosen.given.host, chosen.given.port
     signal = StopSignal()
-    signal.hurry = parts.kill
+    signal.hurry = parts.supervisor.kill
     try:
         certificates = ensure_certificates(parts.folder.tls, addresses_of(host), real_now())
         pushing = push_sandbox(
@@ -197,16 +182,14 @@ async def run(parts: UpParts, chosen: UpSettings, said: Said, started: Callable[
             try:
                 connection = await prepare(parts, chosen, certificates, push, signal, said)
                 started(connection)
-                parts.supervisor.begin_reserve()
                 if parts.stores is not None:
                     parts.stores.tell(connection, certificates)
-                    await parts.selling.spawn()
-                    parts.selling.begin(chosen.given)
+                await parts.supervisor.begin_reserve()
                 async with adding_history(parts.consumer, connection, said):
                     await keep_running(parts.server, signal, said)
                     said("Stopping")
             finally:
-                await asyncio.gather(parts.selling.stop(), parts.supervisor.stop())
+                await parts.supervisor.stop()
     except StoppedError:
         pass
     finally:
@@ -239,7 +222,7 @@ async def prepare(
     parts.timings.done("demo")
     write_json(folder.connection, connection)
     told = parts.consumer.settings(connection.base_url, connection.project_id, certificates, push)
-    parts.supervisor.children[-1].settings = {**told, "demo_key": connection.api_key}
+    parts.consumer.child.settings = {**told, "demo_key": connection.api_key}
     said("Starting the service")
     parts.supervisor.begin(settings)
     await signal.unless_asked(parts.supervisor.wait_until_ready())

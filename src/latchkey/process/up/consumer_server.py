@@ -1,13 +1,10 @@
 """The consumer as its own process: standalone (`latchkey consumer`), or as a child of `latchkey up`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,10 +16,6 @@ from latchkey.process.supervision.listeners import ConsumerFailedError
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
 from latchkey.server import Listener
 from latchkey.settings import Settings as Transport
-
-if TYPE_CHECKING:
-    from latchkey.cli.demo_app.application import DemoApp
-
 
 DRAIN_SECONDS = 10.0
 
@@ -43,7 +36,12 @@ async def serve(
         tls_cert=Path(settings.tls_cert) if settings.tls_cert else None,
         tls_key=Path(settings.tls_key) if settings.tls_key else None,
     )
-    demo = _demo(consumer, demo_key) if demo_key is not None else None
+    demo = None
+    if demo_key is not None:
+        # Imported only here: the demo is not part of a real consumer.
+        from latchkey.cli.demo_app.application import DemoApp
+
+        demo = DemoApp(consumer, demo_key)
     listener = Listener(demo.application if demo is not None else consumer._standalone, listening, tls)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())
@@ -71,13 +69,6 @@ async def _misconfigured(consumer: Consumer) -> str | None:
     """A certain problem with the connection to the service, for which waiting would not help."""
     found = await consumer.check_connection()
     return found.problem if found.certain else None
-
-
-def _demo(consumer: Consumer, key: str) -> DemoApp:
-    # Imported only here: the demo is not part of a real consumer.
-    from latchkey.cli.demo_app.application import DemoApp
-
-    return DemoApp(consumer, key)
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ consumer.db     the local copy
 import asyncio
 import contextlib
 import secrets
-import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
+from latchkey.process.supervision.supervisor import Child
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key, find_key
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -49,8 +49,9 @@ class DemoConsumer:
     def __init__(self, folder: Path, host: str, shown_host: str, first_port: int) -> None:
         self._folder = folder
         self._kept = _remembered(folder)
-        self.listening: socket.socket = bind_wished(host, [self._kept.port, first_port])
-        self._kept.port = self.listening.getsockname()[1]
+        listening = bind_wished(host, [self._kept.port, first_port])
+        self._kept.port = listening.getsockname()[1]
+        self.child = Child("consumer", ("consumer",), listening, module=MODULE)
         self.base_url = f"https://{shown_host}:{self._kept.port}"
 
     @property

@@ -54,7 +54,7 @@ class DemoStores:
             self._sockets[name] = bind_wished(_HOST, wishes)
         write_json(path, {name: one.getsockname()[1] for name, one in self._sockets.items()})
         sockets = tuple(self._sockets.values())
-        self.child = Child("stores", ("stores",), module=MODULE, also=sockets, later=True)
+        self.child = Child("stores", ("stores",), module=MODULE, also=sockets, reserve=True)
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -52,8 +52,7 @@ async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authorit
 
     async def connect(base_url: str) -> None:
         # Before anybody can sell: the service could not check such a sale.
-        connecting = _Connecting(http, told, one, folder, store.credentials(base_url))
-        store.notification_url = await connecting.until_done()
+        store.notification_url = await _connected(http, told, one, folder, store.credentials(base_url))
 
     sockets = _socket(one.api), _socket(one.control)
     async with running(store, listening=sockets[0], control=sockets[1], before_control=connect) as served:
@@ -64,62 +63,47 @@ async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authorit
             folder.control.unlink(missing_ok=True)
 
 
-class _Connecting:
-    """Saves the credentials of one store in the service, where that is needed, and asks where notifications go."""
-
-    def __init__(
-        self,
-        http: HttpClient,
-        told: StoresOrders,
-        one: StoreOrders,
-        folder: EmulatorFolder,
-        credentials: dict[str, Any],
-    ) -> None:
-        self._http = http
-        self._url = f"{told.service_url}/v2/projects/{told.project_id}/apps/{one.app_id}/credentials"
-        self._key = told.api_key
-        self._app_id = one.app_id
-        self._folder = folder
-        self._credentials = credentials
-
-    async def until_done(self) -> str | None:
-        """The notification URL; None if the service refuses the credentials, or the app is gone."""
-        wait = 0.1
-        while True:
-            try:
-                return await self._connect()
-            except _NotNowError:
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT)
-            except _RefusedError as error:
-                log.error("demo app not connected", app_id=self._app_id, reason=str(error))
-                return None
-
-    async def _connect(self) -> str:
-        known = await self._ask("GET")
-        shown, last = known["credentials"], read_json(self._folder.credentials)
-        if shown is None or (self._is_ours(shown, last) and last != self._credentials):
-            known = await self._ask("PUT", self._credentials)
-            write_json(self._folder.credentials, self._credentials)
-            log.info("demo app connected", app_id=self._app_id, check=known["check"]["result"])
-        return str(known["notification_url"])
-
-    def _is_ours(self, shown: dict[str, Any], last: dict[str, Any]) -> bool:
-        """Whoever has put credentials of their own into the app keeps them."""
-        if "bundle_id" in self._credentials or "package_name" in self._credentials:
-            return (shown.get("bundle_id") or shown.get("package_name")) in (None, _PACKAGE)
-        return shown.get("api_base_url") in (self._credentials["api_base_url"], last.get("api_base_url"))
-
-    async def _ask(self, method: str, body: Any = None) -> dict[str, Any]:
+async def _connected(
+    http: HttpClient, told: StoresOrders, one: StoreOrders, folder: EmulatorFolder, credentials: dict[str, Any]
+) -> str | None:
+    """Saves the credentials of one store in the service, where that is needed. Returns the notification URL; None if
+    the service refuses the credentials, or the app is gone."""
+    url = f"{told.service_url}/v2/projects/{told.project_id}/apps/{one.app_id}/credentials"
+    wait = 0.1
+    while True:
         try:
-            reply = await self._http.ask(method, self._url, authorization=f"Bearer {self._key}", json=body)
-        except HttpError as error:
-            raise _NotNowError from error
-        if reply.status == 429 or reply.status >= 500:
-            raise _NotNowError
-        if reply.status >= 300:
-            raise _RefusedError(f"the service answered {reply.status}")
-        return msgspec.json.decode(reply.body, type=dict[str, Any])
+            known = await _ask(http, told, "GET", url)
+            shown, last = known["credentials"], read_json(folder.credentials)
+            if shown is None or (_is_ours(shown, last, credentials) and last != credentials):
+                known = await _ask(http, told, "PUT", url, credentials)
+                write_json(folder.credentials, credentials)
+                log.info("demo app connected", app_id=one.app_id, check=known["check"]["result"])
+            return str(known["notification_url"])
+        except _NotNowError:
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+        except _RefusedError as error:
+            log.error("demo app not connected", app_id=one.app_id, reason=str(error))
+            return None
+
+
+def _is_ours(shown: dict[str, Any], last: dict[str, Any], credentials: dict[str, Any]) -> bool:
+    """Whoever has put credentials of their own into the app keeps them."""
+    if "bundle_id" in credentials or "package_name" in credentials:
+        return (shown.get("bundle_id") or shown.get("package_name")) in (None, _PACKAGE)
+    return shown.get("api_base_url") in (credentials["api_base_url"], last.get("api_base_url"))
+
+
+async def _ask(http: HttpClient, told: StoresOrders, method: str, url: str, body: Any = None) -> dict[str, Any]:
+    try:
+        reply = await http.ask(method, url, authorization=f"Bearer {told.api_key}", json=body)
+    except HttpError as error:
+        raise _NotNowError from error
+    if reply.status == 429 or reply.status >= 500:
+        raise _NotNowError
+    if reply.status >= 300:
+        raise _RefusedError(f"the service answered {reply.status}")
+    return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
 def _open(one: StoreOrders, folder: EmulatorFolder, authority: Authority) -> Emulator[Any, Any]:
