@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.process.supervision.listeners import bind
-from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
+from latchkey.push.push_notification import RetryPolicy
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
 from latchkey.server import Listener

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from latchkey.push.provider_response import interpret
 from latchkey.push.push_notification import (
     BrokenError,
     BusyError,
@@ -14,6 +13,7 @@ from latchkey.push.push_notification import (
     NotificationRefusedError,
     PushError,
     PushResult,
+    interpret,
 )
 from latchkey.push.sandbox.protocol import NONSENSE
 

@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from latchkey.process.local_ca.authority import LocalCertificates
-from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import (
     BrokenError,
@@ -16,6 +15,7 @@ from latchkey.push.push_notification import (
     PushNotification,
     PushNotSentError,
     RefusedError,
+    RetryPolicy,
     UnreachableError,
 )
 from tests.patience import PATIENCE

@@ -3,7 +3,7 @@
 import pytest
 
 from latchkey.http_client import parse_retry_after
-from latchkey.push.provider_response import RetryPolicy
+from latchkey.push.push_notification import RetryPolicy
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ async def test_what_google_did_although_its_answer_was_lost_is_read_soon(google:
     assert google.store.known(purchase).refunded_at is not None
     assert await one_time(google, found["store_purchase_identifier"]) == found
     google.store.behave()
-    google.store.clock.move_to(google.now + MINUTE)
+    google.store.clock.reach(google.now + MINUTE)
     await google.process()
     assert (await one_time(google, found["store_purchase_identifier"]))["status"] == "refunded"
 
@@ -205,7 +205,7 @@ async def test_what_was_done_is_answered_200_although_it_cannot_be_read_yet(
         reply = await v1(google, f"subscriptions/{order}/extend", EXTENDED)
     assert reply.status == 200, reply
     google.store.outbox.messages.clear()
-    google.store.clock.move_to(google.now + MINUTE)
+    google.store.clock.reach(google.now + MINUTE)
     await google.process()
     assert (await subscription(google, order))["current_period_ends_at"] == ends_at + 10 * DAY
 
@@ -214,7 +214,7 @@ async def test_an_app_without_credentials_is_a_store_error(google: World) -> Non
     purchase = await bought(google, "pro_monthly:monthly")
     found = await subscription(google, google.store.known(purchase).id)
     await credentials.delete(google.connections, PROJECT, google.app_id)
-    google.store.clock.move_to(google.now + MINUTE)
+    google.store.clock.reach(google.now + MINUTE)
     assert said(await act(google, found, "actions/cancel")) == (422, "store_error")
     assert google.store.known(purchase).auto_renew
 
@@ -297,7 +297,7 @@ async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: Wor
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.settle()
     assert await access(google) == {"pro"}
-    google.store.clock.move_to(google.now + 1000)
+    google.store.clock.reach(google.now + 1000)
     for done in ("cancel", "uncancel", "refund"):
         google.store.act(bought, done)
         await google.settle()

@@ -50,7 +50,7 @@ async def test_what_was_refunded_before_or_after_its_customer_was_erased_does_no
     if refunded == "after":
         apple.store.act(purchase, "refund")
         await apple.settle()
-    apple.store.clock.move_to(apple.now + late)
+    apple.store.clock.reach(apple.now + late)
     # Also while Apple cannot be asked.
     apple.store.misbehave(api=DOWN)
     for user in ("eve", BUYER):
@@ -90,7 +90,7 @@ async def test_the_end_of_family_sharing_stays_the_end(apple: World, fault: dict
 async def test_what_nobody_took_back_comes_back_with_its_receipt(apple: World, product_id: str, late: int) -> None:
     _, receipt = await bought(apple, product_id)
     await erase(apple, BUYER)
-    apple.store.clock.move_to(apple.now + late)
+    apple.store.clock.reach(apple.now + late)
     replies = await asyncio.gather(*(show(apple, receipt, user) for user in ("eve", "bob", "cat")))
     assert {reply.status for reply in replies} == {200}
     assert sorted([await access(apple, user) for user in ("eve", "bob", "cat")], key=len) == [set(), set(), {"pro"}]
@@ -118,7 +118,7 @@ async def test_a_period_that_was_bought_after_the_refund_counts(apple: World) ->
     assert apple.store.sell(product_id="pro_monthly", buyer="ada") == purchase
     new = apple.store.receipt(purchase)
     await apple.settle()
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     apple.store.misbehave(api=DOWN)
     assert (await show(apple, new)).status == 200
     assert await types(apple, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"], "nobody knows that it has ended"
@@ -150,7 +150,7 @@ async def test_a_receipt_that_was_signed_long_ago_and_is_new_here_is_asked_about
     receipt = apple.store.receipt(purchase)
     if refunded:
         apple.store.act(purchase, "refund")
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     assert (await show(apple, receipt)).status == 200
     assert await access(apple, "eve") == (set() if refunded else {"pro"})
     # It is known now, so Apple need not be there.
@@ -168,7 +168,7 @@ async def test_while_apple_is_away_an_old_receipt_gives_a_day_and_then_what_appl
     receipt = apple.store.receipt(purchase)
     if refunded:
         apple.store.act(purchase, "refund")
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     dearer = {**receipt, "product_id": "team_monthly", "product_ids": ["team_monthly"]}
     assert (await show(apple, dearer)).status == 503, "only what was signed"
     assert (await show(apple, receipt)).status == 200
@@ -196,7 +196,7 @@ async def test_an_old_receipt_of_a_subscription_that_ran_out_gives_not_even_a_da
 async def test_an_answer_of_apples_without_the_purchase_gives_nothing_and_keeps_the_receipt(apple: World) -> None:
     apple.store.misbehave(drop=1.0)
     receipt = apple.store.receipt(apple.store.sell(product_id="pro_lifetime", buyer="ada"))
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     apple.store.misbehave(api={"kind": "truncated"})
     assert (await show(apple, receipt)).status == 503
     assert await types(apple, "eve") == []

@@ -192,7 +192,7 @@ async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple:
     apple.store.act((await apple.owner_id(BUYER)), "cancel")
     await apple.settle()
     apple.store.behave()
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     assert await apple.processor.read_histories() == 1
     await apple.process()
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "CANCELLATION"]
@@ -208,7 +208,7 @@ async def test_what_the_history_tells_from_before_the_app_was_connected_is_no_lo
     apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     await apple.store.deliver()
     apple.store.behave()
-    apple.store.clock.move_to(apple.now + 2 * HOUR)
+    apple.store.clock.reach(apple.now + 2 * HOUR)
     await apple.connect()
     assert await apple.processor.read_histories() >= 1
     await apple.process()
@@ -231,7 +231,7 @@ async def test_the_journal_says_that_apples_question_about_a_refund_was_answered
 
 async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_again(apple: World) -> None:
     await credentials.delete(apple.connections, PROJECT, apple.app_id)
-    apple.store.clock.move_to(apple.now + 10_000)
+    apple.store.clock.reach(apple.now + 10_000)
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     await apple.settle()
     assert await apple.journal() == []
@@ -242,7 +242,7 @@ async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_a
     assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
     # With credentials again, what was kept is processed without the phone.
     await apple.connect()
-    apple.store.clock.move_to(apple.now + 10_000)
+    apple.store.clock.reach(apple.now + 10_000)
     await apple.process()
     assert (await apple.owner(bought)).app_user_id == "ada"
 
@@ -253,13 +253,13 @@ async def test_a_receipt_that_does_not_fit_credentials_nobody_has_proven_is_kept
     apple.store.misbehave(api={"kind": "error", "status": 503})
     await credentials.save(apple.connections, PROJECT, apple.app_id, wrong)
     apple.store.behave()
-    apple.store.clock.move_to(apple.now + 10_000)
+    apple.store.clock.reach(apple.now + 10_000)
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     reply = await apple.show_receipt(bought, "ada")
     assert (reply.status, reply.json()["code"]) == (503, 7101), reply
     assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/ada")).status == 404
     await apple.connect()
-    apple.store.clock.move_to(apple.now + 10_000)
+    apple.store.clock.reach(apple.now + 10_000)
     await apple.process()
     assert (await apple.owner(bought)).app_user_id == "ada"
 

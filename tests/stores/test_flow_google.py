@@ -40,7 +40,7 @@ async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledg
     assert await access(google, "ada") == {"pro"}
     # The app has ten seconds to do it first.
     assert not google.store.known(bought).acknowledged
-    google.store.clock.move_to(google.now + MINUTE)
+    google.store.clock.reach(google.now + MINUTE)
     await google.process()
     assert google.store.known(bought).acknowledged
 
@@ -60,10 +60,10 @@ async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None
     await google.store.deliver()
     await google.process()
     google.store.misbehave(api=DOWN)
-    google.store.clock.move_to(google.now + MINUTE)
+    google.store.clock.reach(google.now + MINUTE)
     await google.processor.acknowledge_due()
     google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
+    google.store.clock.reach(google.now + HOUR)
     await google.processor.acknowledge_due()
     assert google.store.known(bought).acknowledged
 

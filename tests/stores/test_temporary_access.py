@@ -60,7 +60,7 @@ async def test_a_store_that_falters_again_does_not_let_the_notification_overtake
     purchase = billing.store.sell(product_id=PRODUCTS["stripe"], buyer="ada")
     assert (await shown(billing, purchase, "ada")).status == 503
     for _ in range(5):
-        billing.store.clock.move_to(billing.now + 10_000)
+        billing.store.clock.reach(billing.now + 10_000)
         await billing.process()
     billing.store.behave()
     await billing.store.deliver()
@@ -122,7 +122,7 @@ async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
     forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
     assert (await google.show_receipt(bought, "eve", fetch_token=forged)).status == 200
-    google.store.clock.move_to(google.now + 25 * HOUR)
+    google.store.clock.reach(google.now + 25 * HOUR)
     await google.pass_time()
     assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
     again = await google.show_receipt(bought, "eve", fetch_token=forged[:-1] + "x")
@@ -144,7 +144,7 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     assert (copied.status, copied.json()["code"]) == (503, 7101)
     # The store is back and knows none of these: the access ends now, not after a day.
     google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
+    google.store.clock.reach(google.now + HOUR)
     await google.process()
     assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
     assert await access(google, "eve") == set()
@@ -174,7 +174,7 @@ async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: W
     google.store.misbehave(drop=1.0, api=DOWN)
     assert (await google.show_receipt(bought, "ada", product_ids=["pro_monthly"])).status == 200
     google.store.behave()
-    google.store.clock.move_to(google.now + HOUR)
+    google.store.clock.reach(google.now + HOUR)
     await google.process()
     assert (await google.show_receipt(bought, "bob")).status == 200
     assert await access(google, "ada") == set()

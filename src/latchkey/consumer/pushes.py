@@ -24,9 +24,14 @@ from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.consumer.storage.jobs import Job, NewJob
-from latchkey.push.provider_response import RetryPolicy
 from latchkey.push.push_client import PushClient
-from latchkey.push.push_notification import NotificationRefusedError, PushNotification, PushNotSentError, PushResult
+from latchkey.push.push_notification import (
+    NotificationRefusedError,
+    PushNotification,
+    PushNotSentError,
+    PushResult,
+    RetryPolicy,
+)
 
 log = structlog.get_logger()
 

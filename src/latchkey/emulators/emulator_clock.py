@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from latchkey.domain.instants import LATEST, Ms, to_iso
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.instants import Ms
 from latchkey.now import real_now
 
 
@@ -27,22 +26,11 @@ class EmulatorClock:
         self.reach(self.now() + 1)
         return self.now()
 
-    def move_to(self, at: Ms) -> None:
-        now = self.now()
-        if at < now:
-            raise Refusal(f"The clock only moves forward, and it is {to_iso(now)} already.", param="to")
-        if at > LATEST:
-            raise Refusal("The clock stops before the year 2200.", param="to")
-        self._set(at, now)
-
     def reach(self, at: Ms) -> None:
         """Be at this moment or later. A clock that ticks may have passed it by itself."""
         now = self.now()
         if at > now:
-            self._set(at, now)
-
-    def _set(self, at: Ms, now: Ms) -> None:
-        if self._ticks:
-            self._ahead += at - now
-        self._stands_at = max(self._stands_at, at)
-        self._latest = at
+            if self._ticks:
+                self._ahead += at - now
+            self._stands_at = max(self._stands_at, at)
+            self._latest = at

@@ -20,7 +20,6 @@ import msgspec
 import structlog
 
 from latchkey.http_client import HttpClient, HttpError, causes_of, parse_retry_after
-from latchkey.push.provider_response import RetryPolicy, interpret
 from latchkey.push.push_notification import (
     BusyError,
     PushError,
@@ -28,7 +27,9 @@ from latchkey.push.push_notification import (
     PushNotSentError,
     PushResult,
     RefusedError,
+    RetryPolicy,
     UnreachableError,
+    interpret,
 )
 
 log = structlog.get_logger()

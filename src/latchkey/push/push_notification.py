@@ -15,8 +15,11 @@ No message ever contains the REST API key, even if the provider repeats it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,100 @@ class KeyRefusedError(RefusedError):
 
 class NotificationRefusedError(RefusedError):
     pass
+
+
+# The provider's error if none of the ids can be reached; with a status of 200, or 400 in older versions.
+_NOBODY = "not subscribed"
+_INVALID = ("invalid_player_ids", "invalid_subscription_ids")
+_REASONS = 5
+_REASON_LENGTH = 200
+
+
+def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | PushError:
+    """The meaning of a response to a call for the `asked` ids."""
+    if status == 429:
+        return BusyError("The push provider is busy (429).")
+    if status >= 500 or status == 408:
+        return BrokenError(f"The push provider failed ({status}).")
+    response = _decoded(body)
+    errors = response.get("errors") if isinstance(response, dict) else None
+    if 200 <= status < 300 or status == 400:
+        sent = _sent(response, errors, asked)
+        if sent is not None:
+            return sent
+    if 200 <= status < 300:
+        return NonsenseError(f"The push provider answered {status} with something that is not its protocol.")
+    reasons = tuple(_words(errors))[:_REASONS]
+    shown = f": {'; '.join(reasons)}" if reasons else "."
+    if status in {401, 403}:
+        return KeyRefusedError(f"The push provider refused the REST API key ({status}){shown}", status=status)
+    if status == 400:
+        return NotificationRefusedError(
+            f"The push provider refused the notification (400){shown}", status=status, reasons=reasons
+        )
+    return NotificationRefusedError(
+        f"The push provider answered {status}; is the push API URL right?", status=status, reasons=reasons
+    )
+
+
+def _sent(response: Any, errors: Any, asked: Sequence[str]) -> PushResult | None:
+    if not isinstance(response, dict):
+        return None
+    notification_id = response.get("id")
+    named = set(_invalid(errors))
+    # Only requested ids: a response must not be able to remove other devices.
+    invalid = tuple(id for id in asked if id in named)
+    if isinstance(notification_id, str) and notification_id:
+        return PushResult((notification_id,), invalid)
+    if invalid or any(_NOBODY in words for words in _words(errors)):
+        return PushResult((), invalid, tuple(id for id in asked if id not in named))
+    return None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _invalid(errors: Any) -> Iterator[str]:
+    """Unknown ids are in an object; in mixed responses that object is inside the list."""
+    for part in errors if isinstance(errors, list) else [errors]:
+        if isinstance(part, dict):
+            for name in _INVALID:
+                found = part.get(name)
+                if isinstance(found, list):
+                    yield from (id for id in found if isinstance(id, str))
+
+
+def _words(errors: Any) -> Iterator[str]:
+    for part in errors if isinstance(errors, list) else [errors]:
+        if isinstance(part, str):
+            yield "".join(sign if sign.isprintable() else " " for sign in part[:_REASON_LENGTH])
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """All times in seconds. `deadline` covers one call with all its retries."""
+
+    tries: int = 5
+    timeout: float = 10.0
+    first_wait: float = 0.5
+    longest_wait: float = 15.0
+    # The usual wait for a 429 that does not say how long.
+    rate_limit_wait: float = 60.0
+    deadline: float = 120.0
+
+    def wait(self, *, tried: int, spent: float, chance: float, asked: float | None = None) -> float | None:
+        """How long to wait after the `tried`-th failure; None to give up.
+
+        `chance` from 0 to 1 is jitter for callers that failed at the same time: half of the wait is fixed.
+        `asked` is what the provider wants; a shorter wait would only fail again.
+        """
+        if tried >= self.tries:
+            return None
+        wait = min(self.first_wait * 2 ** (tried - 1), self.longest_wait) * (0.5 + chance / 2)
+        if asked is not None:
+            wait = max(wait, asked)
+        return wait if spent + wait < self.deadline else None

@@ -6,10 +6,17 @@ import pytest
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.apple import apple_due_events
-from latchkey.emulators.apple.apple_books import AppleBooks, ApplePurchase, AppleStatus
+from latchkey.emulators.apple import apple_acts
+from latchkey.emulators.apple.apple_books import (
+    FIRST_PRODUCTS,
+    AppleBooks,
+    AppleProductRequest,
+    ApplePurchase,
+    AppleSaleRequest,
+    AppleStatus,
+    buy,
+)
 from latchkey.emulators.apple.apple_emulator import ACTS
-from latchkey.emulators.apple.apple_purchases import FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest, buy
 from latchkey.emulators.control_requests import converted
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
@@ -18,7 +25,7 @@ MONTH = parse_duration("P1M")
 
 
 class AppleLife(EmulatedPurchase[AppleBooks]):
-    rules = apple_due_events
+    rules = apple_acts
 
     def buy(self, product_id: str = "pro_monthly", **sale: Any) -> None:
         request = converted({"product_id": product_id, **sale}, AppleSaleRequest)

@@ -9,15 +9,18 @@ from latchkey.domain.refusal import Refusal
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.google import google_due_events
 from latchkey.emulators.google.google_books import (
+    FIRST_PRODUCTS,
     CancelledBy,
     GoogleBooks,
     GooglePhase,
+    GoogleProductRequest,
     GooglePurchase,
+    GoogleSaleRequest,
     GoogleState,
     GoogleStep,
+    buy,
 )
 from latchkey.emulators.google.google_emulator import ACTS
-from latchkey.emulators.google.google_purchases import FIRST_PRODUCTS, GoogleProductRequest, GoogleSaleRequest, buy
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 START: Ms = 1_800_000_000_000

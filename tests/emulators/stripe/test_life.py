@@ -20,14 +20,13 @@ from latchkey.emulators.stripe.stripe_books import (
     smallest_units,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
-from latchkey.emulators.stripe.stripe_control_requests import (
+from latchkey.emulators.stripe.stripe_emulator import SENT, act_on
+from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
+from latchkey.emulators.stripe.stripe_purchases import (
     FIRST_PRODUCTS,
     StripeProductRequest,
     StripeSaleRequest,
-    act_on,
 )
-from latchkey.emulators.stripe.stripe_emulator import SENT
-from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 T = TypeVar("T")

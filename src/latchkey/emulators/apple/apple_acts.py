@@ -1,6 +1,7 @@
-"""What can happen to a purchase in the App Store. Each function gives the new books and the notifications that the App
-Store would send. No clock, no I/O, no randomness: `now` comes in."""
+"""What can happen to a purchase in the App Store, by an act or by time. Each function gives the new books and the
+notifications that the App Store would send. No clock, no I/O, no randomness: `now` comes in."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -10,6 +11,7 @@ from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleKind,
     AppleOfferKind,
+    AppleOfferRequest,
     ApplePurchase,
     AppleRenewal,
     AppleStatus,
@@ -18,11 +20,12 @@ from latchkey.emulators.apple.apple_books import (
     ExpirationIntent,
     kept,
     noticed,
+    offer_for,
     product_of,
     purchase_of,
+    renewed,
+    started,
 )
-from latchkey.emulators.apple.apple_due_events import expired
-from latchkey.emulators.apple.apple_purchases import AppleOfferRequest, offer_for, renewed, started
 
 _RUNNING = (AppleStatus.ACTIVE, AppleStatus.GRACE, AppleStatus.BILLING_RETRY)
 
@@ -239,3 +242,75 @@ def _changed(purchase: ApplePurchase, new: AppleTransaction) -> ApplePurchase:
         purchase,
         transactions=tuple(new if transaction.id == new.id else transaction for transaction in purchase.transactions),
     )
+
+
+# The App Store tries for so long to collect a payment.
+BILLING_RETRY: Ms = 60 * DAY
+_ENDED_BY = {
+    ExpirationIntent.CANCELLED: "VOLUNTARY",
+    ExpirationIntent.BILLING: "BILLING_RETRY",
+    ExpirationIntent.PRICE_INCREASE: "PRICE_INCREASE",
+    ExpirationIntent.NOT_FOR_SALE: "PRODUCT_NOT_FOR_SALE",
+    ExpirationIntent.OTHER: None,
+}
+
+
+def due_events(books: AppleBooks) -> Iterator[tuple[Ms, str]]:
+    """When time will next change each purchase."""
+    for purchase in books.purchases.values():
+        if (renewal := purchase.renewal) is None or purchase.status is None:
+            continue
+        at = {
+            AppleStatus.ACTIVE: purchase.latest.expires_at,
+            AppleStatus.GRACE: renewal.grace_ends_at,
+            AppleStatus.BILLING_RETRY: renewal.retries_until,
+        }.get(purchase.status)
+        if at is not None:
+            yield at, purchase.id
+
+
+def expired(purchase: ApplePurchase, intent: ExpirationIntent) -> ApplePurchase:
+    assert purchase.renewal is not None
+    over = replace(
+        purchase.renewal, intent=intent, retries_until=None, grace_ends_at=None, fails_with_grace=None, will_end=None
+    )
+    return replace(purchase, status=AppleStatus.EXPIRED, renewal=over)
+
+
+def happen(books: AppleBooks, event: tuple[Ms, str]) -> AppleStep:
+    at, id = event
+    purchase = books.purchases[id]
+    renewal = purchase.renewal
+    assert renewal is not None
+    if purchase.status is AppleStatus.BILLING_RETRY:
+        return _end(books, at, purchase, ExpirationIntent.BILLING)
+    if not renewal.auto_renew:
+        return _end(books, at, purchase, ExpirationIntent.CANCELLED)
+    if purchase.status is AppleStatus.GRACE:
+        retried = replace(purchase, status=AppleStatus.BILLING_RETRY, renewal=replace(renewal, grace_ends_at=None))
+        return kept(books, retried), (noticed("GRACE_PERIOD_EXPIRED", None, at, retried),)
+    if renewal.will_end is not None:
+        return _end(books, at, purchase, renewal.will_end)
+    if renewal.fails_with_grace is not None:
+        return _fail(books, at, purchase, renewal.fails_with_grace)
+    return renewed(books, at, purchase)
+
+
+def _fail(books: AppleBooks, at: Ms, purchase: ApplePurchase, grace_days: int) -> AppleStep:
+    assert purchase.renewal is not None
+    failed = replace(
+        purchase.renewal,
+        fails_with_grace=None,
+        intent=ExpirationIntent.BILLING,
+        grace_ends_at=at + grace_days * DAY if grace_days else None,
+        retries_until=at + BILLING_RETRY,
+    )
+    status = AppleStatus.GRACE if grace_days else AppleStatus.BILLING_RETRY
+    purchase = replace(purchase, status=status, renewal=failed)
+    subtype = "GRACE_PERIOD" if grace_days else None
+    return kept(books, purchase), (noticed("DID_FAIL_TO_RENEW", subtype, at, purchase),)
+
+
+def _end(books: AppleBooks, at: Ms, purchase: ApplePurchase, intent: ExpirationIntent) -> AppleStep:
+    purchase = expired(purchase, intent)
+    return kept(books, purchase), (noticed("EXPIRED", _ENDED_BY[intent], at, purchase),)

@@ -1,11 +1,16 @@
-"""The App Store's own books: products, and the purchases of its customers with every transaction."""
+"""The App Store's own books: products, the purchases of its customers with every transaction, and how they begin."""
 
+import uuid
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from typing import Any, Literal
 
-from latchkey.domain.instants import Duration, Ms
+import msgspec
+
+from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.emulators.control_requests import ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
 
 
 class AppleKind(StrEnum):
@@ -181,3 +186,200 @@ def noticed(
     type: str, subtype: str | None, at: Ms, purchase: ApplePurchase, transaction: AppleTransaction | None = None
 ) -> AppleNotice:
     return AppleNotice(type=type, subtype=subtype, at=at, purchase=purchase, transaction=transaction or purchase.latest)
+
+
+# What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.
+FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
+    {"id": "team_monthly", "period": "P1M", "price": 29.99, "level": 1},
+    {"id": "pro_monthly", "period": "P1M", "price": 9.99, "trial": "P7D", "level": 2},
+    {"id": "pro_yearly", "period": "P1Y", "price": 79.99, "level": 2},
+    {"id": "basic_monthly", "period": "P1M", "price": 4.99, "level": 3,
+     "intro": {"duration": "P1M", "price": 0.99, "periods": 3}},
+    {"id": "pro_lifetime", "kind": "non_consumable", "price": 199.99},
+    {"id": "coins_100", "kind": "consumable", "price": 1.99},
+)  # fmt: skip
+
+
+class AppleOfferRequest(ControlRequest, frozen=True):
+    kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
+    discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
+    # How long each period with this price lasts, and how many there are.
+    duration: str = "P1M"
+    periods: int = 1
+    price: float = 0.0
+    id: str | None = None
+
+    def offer(self, currency: str) -> AppleOffer:
+        discount = AppleDiscount.FREE_TRIAL if self.discount == "free" else AppleDiscount(self.discount.upper())
+        if not 1 <= self.periods <= 36 or (self.periods > 1 and discount is not AppleDiscount.PAY_AS_YOU_GO):
+            raise Invalid("periods is 1 to 36, and more than 1 only with pay_as_you_go.", param="periods")
+        return AppleOffer(
+            kind=AppleOfferKind[self.kind.upper()],
+            discount=discount,
+            duration=duration_of(self.duration, "duration"),
+            price=price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
+            periods=self.periods,
+            id=self.id or (None if self.kind == "introductory" else "offer"),
+        )
+
+
+class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
+    kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
+    group: str = "main"
+    level: int = 1
+    intro: AppleOfferRequest | None = None
+
+    def product(self) -> AppleProduct:
+        if self.kind == "subscription" and self.period is None:
+            raise Invalid("A subscription needs a period such as P1M.", param="period")
+        if self.kind != "subscription" and (self.period or self.trial or self.intro):
+            raise Invalid("Only a subscription has a period, a trial or an introductory price.", param="kind")
+        intro = msgspec.structs.replace(self.intro, kind="introductory") if self.intro else None
+        return AppleProduct(
+            id=self.id,
+            kind=AppleKind[self.kind.upper()],
+            price=price_of(self.price, self.currency),
+            period=self.length(),
+            group=self.group,
+            level=self.level,
+            trial=self.trial_length(),
+            intro=intro.offer(self.currency) if intro else None,
+        )
+
+
+class AppleSaleRequest(SaleRequest, frozen=True, kw_only=True):
+    intro: bool = False
+    offer: AppleOfferRequest | None = None
+    family: bool = False
+
+
+def offer_for(books: AppleBooks, product_id: str, request: AppleOfferRequest | None) -> AppleOffer | None:
+    return request.offer(product_of(books, product_id).price.currency) if request is not None else None
+
+
+def buy(books: AppleBooks, now: Ms, sale: AppleSaleRequest) -> AppleStep:
+    if sale.account_token is not None:
+        try:
+            uuid.UUID(sale.account_token)
+        except ValueError:
+            raise Invalid("account_token is a UUID: Apple takes nothing else.", param="account_token") from None
+    product, offer, known = product_of(books, sale.product_id), offer_for(books, sale.product_id, sale.offer), None
+    renewing = product.kind is AppleKind.SUBSCRIPTION
+    if renewing:
+        known = _in_group(books, product.group, sale.buyer)
+        offer = _offer_used(product, known, sale, offer)
+    elif product.kind is AppleKind.NON_CONSUMABLE:
+        _check_not_owned(books, product, sale.buyer)
+    books, bought = started(books, now, product, offer if renewing else None, family=sale.family, reason="PURCHASE")
+    first = known or ApplePurchase(
+        id=bought.id, buyer=sale.buyer, kind=product.kind, transactions=(), family=sale.family
+    )
+    purchase = replace(
+        first,
+        transactions=(*first.transactions, bought),
+        account_token=sale.account_token or first.account_token,
+        recent_start=now,
+    )
+    if not renewing:
+        return kept(books, purchase), (noticed("ONE_TIME_CHARGE", None, now, purchase),)
+    left = offer.periods - 1 if offer is not None else 0
+    renewal = AppleRenewal(product_id=product.id, offer=offer if left else None, offers_left=left)
+    purchase = replace(purchase, status=AppleStatus.ACTIVE, renewal=renewal)
+    # Only an introductory offer comes with SUBSCRIBED; every other one has a notification of its own.
+    redeemed = offer is not None and offer.kind is not AppleOfferKind.INTRODUCTORY
+    subtype = "INITIAL_BUY" if known is None else "RESUBSCRIBE"
+    return kept(books, purchase), (noticed("OFFER_REDEEMED" if redeemed else "SUBSCRIBED", subtype, now, purchase),)
+
+
+def started(
+    books: AppleBooks,
+    now: Ms,
+    product: AppleProduct,
+    offer: AppleOffer | None,
+    *,
+    family: bool,
+    reason: str,
+    follows: Ms = 0,
+) -> tuple[AppleBooks, AppleTransaction]:
+    """A new transaction. Its time begins at `follows` if that is given, else when it is paid."""
+    length, price = (offer.duration, offer.price) if offer is not None else (product.period, product.price)
+    transaction = AppleTransaction(
+        id=str(books.next_id),
+        product_id=product.id,
+        purchased_at=now,
+        # Apple does not know when a non-renewing subscription ends; the app decides that.
+        expires_at=add(follows or now, length) if length is not None else None,
+        reason=reason,
+        price=Price(0, price.currency) if family else price,
+        offer=offer,
+    )
+    return replace(books, next_id=books.next_id + 1), transaction
+
+
+def renewed(
+    books: AppleBooks, now: Ms, purchase: ApplePurchase, subtype: str | None = None, follows: Ms = 0
+) -> AppleStep:
+    """The next period, with the offer that was chosen for it. With a `subtype`, after a failed payment."""
+    renewal = purchase.renewal
+    assert renewal is not None
+    left = max(renewal.offers_left - 1, 0)
+    offer = renewal.offer if renewal.offers_left else None
+    product = product_of(books, renewal.product_id)
+    books, paid = started(books, now, product, offer, family=purchase.family, reason="RENEWAL", follows=follows)
+    renewal = replace(
+        renewal,
+        offer=offer if left else None,
+        offers_left=left,
+        intent=None,
+        grace_ends_at=None,
+        retries_until=None,
+        fails_with_grace=None,
+        price_increase=renewal.price_increase if subtype else None,
+    )
+    purchase = replace(
+        purchase, transactions=(*purchase.transactions, paid), status=AppleStatus.ACTIVE, renewal=renewal
+    )
+    return kept(books, purchase), (noticed("DID_RENEW", subtype, now, purchase),)
+
+
+def _check_not_owned(books: AppleBooks, product: AppleProduct, buyer: str) -> None:
+    for purchase in books.purchases.values():
+        latest = purchase.latest
+        if purchase.buyer == buyer and latest.product_id == product.id and latest.revoked_at is None:
+            raise Refusal(f"{buyer!r} owns {product.id!r} already.", param="product_id")
+
+
+def _in_group(books: AppleBooks, group: str, buyer: str) -> ApplePurchase | None:
+    for purchase in books.purchases.values():
+        if purchase.kind is AppleKind.SUBSCRIPTION and purchase.buyer == buyer:
+            product = books.products.get(purchase.latest.product_id)
+            if product is not None and product.group == group:
+                return purchase
+    return None
+
+
+def _offer_used(
+    product: AppleProduct, known: ApplePurchase | None, sale: AppleSaleRequest, offer: AppleOffer | None
+) -> AppleOffer | None:
+    if sum((sale.trial, sale.intro, offer is not None)) > 1:
+        raise Refusal("A purchase has one offer at most: trial, intro or offer.", param="offer")
+    if known is not None and known.status not in (AppleStatus.EXPIRED, AppleStatus.REVOKED):
+        message = f"{sale.buyer!r} has a subscription in the group {product.group!r} already; use the act `change`."
+        raise Refusal(message, param="product_id")
+    if not sale.trial and not sale.intro:
+        return offer
+    if sale.trial and product.trial is None:
+        raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
+    if sale.intro and product.intro is None:
+        raise Refusal(f"{product.id!r} has no introductory price on offer.", param="intro")
+    before = [bought.offer for bought in known.transactions] if known is not None else []
+    if any(used is not None and used.kind is AppleOfferKind.INTRODUCTORY for used in before):
+        raise Refusal("The buyer has used an introductory offer of this group already.", param="trial")
+    if product.trial is None or not sale.trial:
+        return product.intro
+    return AppleOffer(
+        kind=AppleOfferKind.INTRODUCTORY,
+        discount=AppleDiscount.FREE_TRIAL,
+        duration=product.trial,
+        price=Price(0, product.price.currency),
+    )

@@ -9,19 +9,22 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.emulators.apple import apple_acts, apple_due_events, apple_payloads
+from latchkey.emulators.apple import apple_acts, apple_payloads
 from latchkey.emulators.apple.apple_books import (
+    FIRST_PRODUCTS,
     AppleBooks,
     AppleKind,
     AppleNotice,
+    AppleProductRequest,
     ApplePurchase,
+    AppleSaleRequest,
     AppleStatus,
     AppleTransaction,
+    buy,
     purchase_of,
 )
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.apple.apple_purchases import FIRST_PRODUCTS, AppleProductRequest, AppleSaleRequest, buy
 from latchkey.emulators.control_requests import Acts, converted
 from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
@@ -50,7 +53,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
     accepted = frozenset(range(200, 207))
     first_products = FIRST_PRODUCTS
-    rules = apple_due_events
+    rules = apple_acts
 
     def __init__(
         self,

@@ -16,12 +16,12 @@ from latchkey.emulators.google.google_books import (
     GoogleStep,
     NoticeCode,
     kept,
+    new_purchase,
     noticed,
     product_of,
     purchase_of,
 )
 from latchkey.emulators.google.google_due_events import ended, renewed, voided
-from latchkey.emulators.google.google_purchases import new_purchase
 
 # Google keeps a token readable for so long after the end.
 READABLE_AFTER_END: Ms = 60 * DAY

@@ -18,8 +18,8 @@ from latchkey.emulators.google.google_books import (
     noticed,
     product_of,
     renewal_order_id,
+    terms,
 )
-from latchkey.emulators.google.google_purchases import terms
 
 # A purchase that the app did not acknowledge by then is refunded and taken back.
 ACKNOWLEDGE_WITHIN: Ms = 3 * DAY

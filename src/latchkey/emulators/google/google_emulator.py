@@ -15,15 +15,18 @@ from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.google import google_acts, google_due_events, google_resources
 from latchkey.emulators.google.google_books import (
+    FIRST_PRODUCTS,
     GoogleBooks,
     GoogleNotice,
     GooglePhase,
+    GoogleProductRequest,
     GooglePurchase,
+    GoogleSaleRequest,
     GoogleState,
+    buy,
     purchase_of,
 )
 from latchkey.emulators.google.google_keys import GoogleKeys
-from latchkey.emulators.google.google_purchases import FIRST_PRODUCTS, GoogleProductRequest, GoogleSaleRequest, buy
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
 

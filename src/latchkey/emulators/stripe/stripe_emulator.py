@@ -10,21 +10,21 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
-from latchkey.emulators.control_requests import converted
+from latchkey.domain.refusal import Refusal
+from latchkey.emulators.control_requests import Acts, converted
 from latchkey.emulators.emulator import Emulator, ExpectedState
 from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
-from latchkey.emulators.stripe import stripe_due_events
+from latchkey.emulators.stripe import stripe_acts, stripe_due_events
 from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
-from latchkey.emulators.stripe.stripe_control_requests import (
+from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
+from latchkey.emulators.stripe.stripe_objects import API_VERSION
+from latchkey.emulators.stripe.stripe_purchases import (
     FIRST_PRODUCTS,
     StripeProductRequest,
     StripeSaleRequest,
-    act_on,
 )
-from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
-from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.now import real_now
 
 
@@ -58,6 +58,12 @@ def header(at: int, *signatures: str, scheme: str = "v1") -> str:
     return ",".join((f"t={at}", *(f"{scheme}={signature}" for signature in signatures)))
 
 
+_OF_PAYMENTS = "pay refund fail_refund dispute lose_dispute win_dispute"
+_ACTS = Acts(
+    stripe_acts,
+    "cancel uncancel cancel_now fail_billing recover finalize change remove_item pause resume extend_trial "
+    + _OF_PAYMENTS,
+)
 # The events that the webhook endpoint asked for. Stripe's log has all of them.
 SENT = frozenset(
     {
@@ -92,6 +98,12 @@ T = TypeVar("T")
 
 # What a verifier takes is at most 5 minutes old.
 _OLD: Seconds = 3600
+
+
+def act_on(changes: StripeChangeset, purchase: str, name: str, options: Mapping[str, Any]) -> None:
+    if purchase in changes.books.sessions and name not in _OF_PAYMENTS.split():
+        raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
+    _ACTS.apply(name, options, changes, purchase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
