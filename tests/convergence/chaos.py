@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from msgspec import json
 from pyreqwest.client import ClientBuilder
@@ -42,7 +41,7 @@ from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
-from tests.convergence.verdict import Verdict, answers, compare
+from tests.convergence.verdict import answers, compare
 from tests.databases import drained
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY
@@ -200,11 +199,35 @@ async def converge(
             await asking.client.close()
             await asking._store.close()
         books = await _books(database, store)
-        kills = {process.role: process.kills for process in processes}
-        return _report(
-            seed, seconds, store, lives, proxy, kills, drained_in, before, unexplained, mended, waiting, after, books,
-            wrong_answers,
-        )  # fmt: skip
+        return Report(
+            seed=seed,
+            seconds=seconds,
+            database="sqlite" if store.database.is_sqlite else "postgresql",
+            users=after.users,
+            active_users=after.active,
+            acts=dict(lives.did),
+            events=len(books.committed),
+            kills={process.role: process.kills for process in processes},
+            network={str(fault): count for fault, count in proxy.did.items()},
+            errors=books.errors,
+            drained_in=drained_in,
+            right_before_reconcile=before.right,
+            unexplained=unexplained,
+            events_missed=len(mended["events_missed"]),
+            users_differed=len(mended["differences"]),
+            jobs_waiting=waiting,
+            right=after.right,
+            wrong=after.wrong,
+            wrong_answers=wrong_answers,
+            statuses=dict(after.statuses),
+            statuses_by_table=after.by_table,
+            statuses_by_reading=after.by_reading,
+            unprocessed=len(books.committed - books.processed),
+            invented=len(books.processed - books.committed),
+            balance_here=books.balance_here,
+            balance_there=books.balance_there,
+            wrong_before=before.wrong,
+        )
 
 
 async def _kill(processes: list[Killable], chances: random.Random, seconds: float) -> None:
@@ -255,53 +278,6 @@ async def _books(database: Database, store: ConsumerStorage) -> _Books:
     errors = await database.pool.fetch("select error, count(*) from attempts where error is not null group by error")
     return _Books(
         {body["id"] for body in bodies}, processed, {row["error"]: row["count"] for row in errors}, int(here), there
-    )
-
-
-def _report(
-    seed: int,
-    seconds: float,
-    store: ConsumerStorage,
-    lives: Lives,
-    proxy: HostileProxy,
-    kills: dict[str, int],
-    drained_in: float,
-    before: Verdict,
-    unexplained: dict[str, str],
-    mended: Any,
-    waiting: int,
-    after: Verdict,
-    books: _Books,
-    wrong_answers: dict[str, str],
-) -> Report:
-    return Report(
-        seed=seed,
-        seconds=seconds,
-        database="sqlite" if store.database.is_sqlite else "postgresql",
-        users=after.users,
-        active_users=after.active,
-        acts=dict(lives.did),
-        events=len(books.committed),
-        kills=kills,
-        network={str(fault): count for fault, count in proxy.did.items()},
-        errors=books.errors,
-        drained_in=drained_in,
-        right_before_reconcile=before.right,
-        unexplained=unexplained,
-        events_missed=len(mended["events_missed"]),
-        users_differed=len(mended["differences"]),
-        jobs_waiting=waiting,
-        right=after.right,
-        wrong=after.wrong,
-        wrong_answers=wrong_answers,
-        statuses=dict(after.statuses),
-        statuses_by_table=after.by_table,
-        statuses_by_reading=after.by_reading,
-        unprocessed=len(books.committed - books.processed),
-        invented=len(books.processed - books.committed),
-        balance_here=books.balance_here,
-        balance_there=books.balance_there,
-        wrong_before=before.wrong,
     )
 
 

@@ -1,6 +1,5 @@
 """A service that takes notifications on loopback, and answers as it is told."""
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -12,11 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from latchkey.emulators.emulator_server import bind
 from latchkey.process.local_ca.authority import LocalCertificates
-from latchkey.server import Listener
-from latchkey.settings import Settings
-from tests.patience import PATIENCE
+from tests.http.serving import serving
 
 
 @dataclass
@@ -44,18 +40,7 @@ class Service:
 async def receiving(certificates: LocalCertificates | None = None) -> AsyncIterator[Service]:
     """Over HTTPS with `certificates`, else over HTTP."""
     service = Service()
-    listening = bind("127.0.0.1", 0)
     application = Starlette(routes=[Route("/incoming", service.take, methods=["POST"])])
-    settings = Settings(behind_proxy=True)
-    if certificates is not None:
-        settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
-    listener = Listener(application, listening, settings)
-    serving = asyncio.create_task(listener.serve())
-    scheme = "https" if certificates else "http"
-    service.url = f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/incoming"
-    try:
+    async with serving(application, certificates) as url:
+        service.url = f"{url}/incoming"
         yield service
-    finally:
-        listener.stop()
-        await asyncio.wait_for(serving, PATIENCE)
-        listening.close()

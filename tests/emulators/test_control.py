@@ -12,8 +12,8 @@ from latchkey.domain.instants import to_iso
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.emulators.emulator_server import running
-from tests.emulators.apple.shop import START, app_store, verifier
 from tests.emulators.receiving import Service, receiving
+from tests.emulators.shops import START, app_store, verifier
 
 
 @dataclass

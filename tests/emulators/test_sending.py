@@ -14,8 +14,8 @@ from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
-from tests.emulators.apple.shop import START, app_store
 from tests.emulators.receiving import Service, receiving
+from tests.emulators.shops import START, app_store
 
 
 @contextlib.asynccontextmanager

@@ -18,13 +18,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
-from latchkey.process.supervision.listeners import bind
 from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import RetryPolicy
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
-from latchkey.server import Listener
-from latchkey.settings import Settings
+from tests.http.serving import serving
 from tests.patience import PATIENCE
 
 APP_ID = "0b2f3c1e-demo"
@@ -35,20 +33,6 @@ QUICK = RetryPolicy(tries=4, timeout=60.0, first_wait=0.01, longest_wait=0.05, r
 
 def certificates_in(folder: Path) -> LocalCertificates:
     return ensure_certificates(folder, [], time.time_ns() // 1_000_000)
-
-
-@asynccontextmanager
-async def serving(application: Any, certificates: LocalCertificates) -> AsyncIterator[str]:
-    (listening,) = bind("127.0.0.1", 0, 1)
-    settings = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
-    listener = Listener(application, listening, settings)
-    task = asyncio.create_task(listener.serve())
-    try:
-        yield f"https://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        listener.stop()
-        await asyncio.wait_for(task, PATIENCE)
-        listening.close()
 
 
 @dataclass

@@ -14,8 +14,9 @@ from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_notification import PushNotification
 from latchkey.runtime.device_errors import AlreadyRunningError, CannotShowError
 from latchkey.runtime.reference_device import Device, DeviceOptions
+from tests.http.serving import serving
 from tests.patience import PATIENCE, until
-from tests.push.push_provider import APP_ID, Provider, certificates_in, providing, serving
+from tests.push.push_provider import APP_ID, Provider, certificates_in, providing
 
 FAILED = PushNotification(
     contents={"en": "Your payment failed", "de": "Zahlung fehlgeschlagen"}, headings={"en": "Demo"}

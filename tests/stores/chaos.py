@@ -33,9 +33,7 @@ from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from tests.conftest import UNSAFE_BUT_FAST
-from tests.emulators.apple.shop import app_store
-from tests.emulators.google.shop import play_store
-from tests.emulators.stripe.shop import stripe_account
+from tests.emulators.shops import app_store, play_store, stripe_account
 from tests.stores.lives import converges, live
 from tests.stores.world import PROJECT, world
 

@@ -7,9 +7,7 @@ from latchkey.database.pool import Database
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.emulators.google.google_keys import GoogleKeys
 from latchkey.emulators.stripe.stripe_emulator import StripeKeys
-from tests.emulators.apple.shop import app_store
-from tests.emulators.google.shop import play_store
-from tests.emulators.stripe.shop import stripe_account
+from tests.emulators.shops import app_store, play_store, stripe_account
 from tests.stores.world import PRODUCTS, World, world
 
 

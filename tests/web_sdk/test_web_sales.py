@@ -21,7 +21,7 @@ from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
-from tests.emulators.stripe.shop import stripe_account
+from tests.emulators.shops import stripe_account
 from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world
 from tests.web_sdk.shopper import Service, Shopper, serving, shopping

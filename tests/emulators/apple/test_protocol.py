@@ -30,8 +30,8 @@ from latchkey.domain.instants import DAY, add, parse_duration
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
 from latchkey.emulators.emulator_server import running
-from tests.emulators.apple.shop import APPLE_ID, BUNDLE, START, app_store, verifier
 from tests.emulators.receiving import receiving
+from tests.emulators.shops import APPLE_ID, BUNDLE, START, app_store, verifier
 
 ACCOUNT = str(uuid.UUID(int=7))
 

@@ -20,8 +20,8 @@ from latchkey.domain.instants import DAY, add, parse_duration
 from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.emulators.google.google_emulator import GoogleEmulator
 from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys
-from tests.emulators.google.shop import PACKAGE, START, play_store
 from tests.emulators.receiving import Taken, receiving
+from tests.emulators.shops import PACKAGE, START, play_store
 
 SCOPE = "https://www.googleapis.com/auth/androidpublisher"
 Ask = Callable[..., Awaitable[tuple[int, Any]]]

@@ -17,7 +17,7 @@ from latchkey.emulators.stripe.stripe_emulator import SENT, StripeEmulator, Stri
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.stores.stripe.notification import EVENT_TYPES
 from tests.emulators.receiving import Taken, receiving
-from tests.emulators.stripe.shop import START, stripe_account
+from tests.emulators.shops import START, stripe_account
 
 T = TypeVar("T")
 MONTHLY = "pro_monthly:price_pro_monthly"

@@ -12,13 +12,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from latchkey.emulators.emulator_server import bind
 from latchkey.emulators.stripe.stripe_emulator import StripeKeys
-from latchkey.server import Listener
-from latchkey.settings import Settings
 from tests.emulators.stripe.test_checkout import embedded
 from tests.emulators.stripe.test_protocol import Desk, asking
-from tests.patience import PATIENCE
+from tests.http.serving import serving
 
 PAGE = '<!doctype html><title>Shop</title><div id="place"></div><script src="https://js.stripe.com/dahlia/stripe.js"></script>'
 
@@ -36,21 +33,15 @@ async def shop(browser: Browser, desk: Desk) -> AsyncIterator[Page]:
     async def answer(route: Route) -> None:
         await route.fulfill(body=script.text, content_type="text/javascript")
 
-    listening = bind("127.0.0.1", 0)
-    application = Starlette(routes=[routing.Route("/", shown)])
-    listener = Listener(application, listening, Settings(behind_proxy=True))
-    serving = asyncio.create_task(listener.serve())
-    context = await browser.new_context()
-    page = await context.new_page()
-    await page.route("https://js.stripe.com/**", answer)
-    await page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/")
-    try:
-        yield page
-    finally:
-        await context.close()
-        listener.stop()
-        await asyncio.wait_for(serving, PATIENCE)
-        listening.close()
+    async with serving(Starlette(routes=[routing.Route("/", shown)])) as url:
+        context = await browser.new_context()
+        page = await context.new_page()
+        await page.route("https://js.stripe.com/**", answer)
+        await page.goto(f"{url}/")
+        try:
+            yield page
+        finally:
+            await context.close()
 
 
 async def test_the_embedded_page_is_paid(browser: Browser, stripe_keys: StripeKeys) -> None:

@@ -10,7 +10,7 @@ from latchkey.emulators.emulator_server import running
 from latchkey.emulators.google.google_emulator import GoogleEmulator
 from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.subjects.api_keys import usecases as keys
-from tests.emulators.google.shop import play_store
+from tests.emulators.shops import play_store
 from tests.http.apple import new_app, put
 from tests.http.client import NOW, Shop
 from tests.http.management import get, walk

@@ -20,8 +20,7 @@ from latchkey.subjects.accounts.rules import Role
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site
 from tests.dashboard.tab import tab
-from tests.emulators.google.shop import play_store
-from tests.emulators.stripe.shop import stripe_account
+from tests.emulators.shops import play_store, stripe_account
 from tests.http.apple import new_app, processor, put
 from tests.http.client import NOW
 from tests.http.doings import make_clock, move_in
