@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import (
     SECP256R1,
     SECP384R1,
-    EllipticCurve,
     EllipticCurvePrivateKey,
     EllipticCurvePublicKey,
     generate_private_key,
@@ -91,39 +90,20 @@ def make_chain(
 
     `not_before` and `not_after` are those of the leaf. The marks can be left out, to show that they are looked at.
     """
-    root_key, middle_key, leaf_key = _key(SECP384R1()), _key(SECP384R1()), _key(SECP256R1())
-    root = _certificate(f"{name} Root CA", root_key, f"{name} Root CA", root_key, FROM, UNTIL, authority=True)
-    middle = _certificate(
-        f"{name} intermediate",
-        middle_key,
-        f"{name} Root CA",
-        root_key,
-        FROM,
-        UNTIL,
-        authority=True,
-        mark=INTERMEDIATE_MARK if intermediate_mark else None,
-    )
-    leaf = _certificate(
-        f"{name} signing",
-        leaf_key,
-        f"{name} intermediate",
-        middle_key,
-        not_before,
-        not_after,
-        mark=LEAF_MARK if leaf_mark else None,
-    )
+    root_key, middle_key, leaf_key = map(generate_private_key, (SECP384R1(), SECP384R1(), SECP256R1()))
+    issuer = f"{name} Root CA", root_key
+    root = _certificate(*issuer, issuer, FROM, UNTIL, authority=True)
+    mark = INTERMEDIATE_MARK if intermediate_mark else None
+    middle = _certificate(f"{name} intermediate", middle_key, issuer, FROM, UNTIL, authority=True, mark=mark)
+    issuer, mark = (f"{name} intermediate", middle_key), LEAF_MARK if leaf_mark else None
+    leaf = _certificate(f"{name} signing", leaf_key, issuer, not_before, not_after, mark=mark)
     return AppleChain(root, middle, leaf, leaf_key)
-
-
-def _key(curve: EllipticCurve) -> EllipticCurvePrivateKey:
-    return generate_private_key(curve)
 
 
 def _certificate(
     subject: str,
     key: EllipticCurvePrivateKey,
-    issuer: str,
-    issuer_key: EllipticCurvePrivateKey,
+    issuer: tuple[str, EllipticCurvePrivateKey],
     not_before: datetime,
     not_after: datetime,
     *,
@@ -145,19 +125,19 @@ def _certificate(
     builder = (
         x509.CertificateBuilder()
         .subject_name(_named(subject))
-        .issuer_name(_named(issuer))
+        .issuer_name(_named(issuer[0]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(not_before)
         .not_valid_after(not_after)
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key()), critical=False)
         .add_extension(usage, critical=True)
     )
     if mark is not None:
         builder = builder.add_extension(x509.UnrecognizedExtension(mark, _MARK_VALUE), critical=False)
-    return builder.sign(issuer_key, hashes.SHA256())
+    return builder.sign(issuer[1], hashes.SHA256())
 
 
 def _named(name: str) -> x509.Name:

@@ -51,19 +51,20 @@ class StripeRecord:
     created: Seconds
     metadata: dict[str, str] = field(default_factory=dict)
 
+    def __init_subclass__(cls, shelf: str = "") -> None:
+        # A class with slots is made twice; the second time it has its shelf already.
+        if shelf:
+            cls.shelf = shelf
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeProduct(StripeRecord):
-    shelf = "products"
-
+class StripeProduct(StripeRecord, shelf="products"):
     name: str
     active: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripePrice(StripeRecord):
-    shelf = "prices"
-
+class StripePrice(StripeRecord, shelf="prices"):
     product: str
     amount: int
     # In lower case.
@@ -83,9 +84,7 @@ class StripePrice(StripeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCustomer(StripeRecord):
-    shelf = "customers"
-
+class StripeCustomer(StripeRecord, shelf="customers"):
     name: str | None = None
     email: str | None = None
     country: str | None = None
@@ -123,9 +122,7 @@ class InvoiceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeSubscription(StripeRecord):
-    shelf = "subscriptions"
-
+class StripeSubscription(StripeRecord, shelf="subscriptions"):
     customer: str
     currency: str
     items: tuple[StripeItem, ...]
@@ -169,9 +166,7 @@ class StripeSubscription(StripeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeInvoice(StripeRecord):
-    shelf = "invoices"
-
+class StripeInvoice(StripeRecord, shelf="invoices"):
     number: str
     customer: str
     subscription: str
@@ -210,9 +205,7 @@ class StripeIntent(StripeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentIntent(StripeIntent):
-    shelf = "intents"
-
+class PaymentIntent(StripeIntent, shelf="intents"):
     amount: int
     currency: str
     charge: str | None = None
@@ -223,14 +216,12 @@ class PaymentIntent(StripeIntent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetupIntent(StripeIntent):
-    shelf = "setups"
+class SetupIntent(StripeIntent, shelf="setups"):
+    """A card that is charged later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCharge(StripeRecord):
-    shelf = "charges"
-
+class StripeCharge(StripeRecord, shelf="charges"):
     amount: int
     currency: str
     customer: str | None
@@ -242,9 +233,7 @@ class StripeCharge(StripeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeRefund(StripeRecord):
-    shelf = "refunds"
-
+class StripeRefund(StripeRecord, shelf="refunds"):
     charge: str
     intent: str
     amount: int
@@ -255,9 +244,7 @@ class StripeRefund(StripeRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripeDispute(StripeRecord):
-    shelf = "disputes"
-
+class StripeDispute(StripeRecord, shelf="disputes"):
     charge: str
     intent: str
     amount: int
@@ -275,9 +262,7 @@ class CheckoutItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutSession(StripeRecord):
-    shelf = "sessions"
-
+class CheckoutSession(StripeRecord, shelf="sessions"):
     mode: Literal["payment", "subscription", "setup"]
     expires_at: Seconds
     currency: str

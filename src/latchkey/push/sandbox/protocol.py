@@ -136,26 +136,12 @@ class PlayerChange(msgspec.Struct, frozen=True):
     notification_types: int | None = None
 
 
-def body_of(raw: bytes, content_type: str, form: type[Body]) -> Body:
-    if content_type.split(";")[0].strip().lower() != "application/json":
-        raise SandboxRefusal(400, NO_APP)
-    try:
-        return msgspec.json.decode(raw, type=form)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise SandboxRefusal(400, f"The body cannot be read: {error}") from None
-
-
 def check_key(header: str | None, key: str) -> None:
     scheme, _, given = (header or "").strip().partition(" ")
     if scheme.lower() not in {"basic", "key"} or not given:
         raise SandboxRefusal(401, NO_KEY)
     if not hmac.compare_digest(given.strip().encode(), key.encode()):
         raise SandboxRefusal(403, NO_KEY)
-
-
-def check_app(given: str, app_id: str) -> None:
-    if given != app_id:
-        raise SandboxRefusal(400, NO_APP)
 
 
 def check_notification(new: NewNotification) -> None:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from latchkey.push.sandbox import protocol
 from latchkey.push.sandbox.protocol import Fault, Faults, NewNotification, NewPlayer, PlayerChange, SandboxRefusal
-from latchkey.push.sandbox.sandbox_database import PendingNotification, SandboxDatabase
+from latchkey.push.sandbox.sandbox_database import SandboxDatabase
 
 MOST_BYTES = 1024 * 1024
 NO_PLAYER = "No user with this id found"
@@ -64,11 +64,11 @@ class DeviceStreams:
         try:
             yield b": connected\n\n"
             while self._wakers.get(player_id) is waker and not self._closed:
-                for notification in self._database.pending(player_id, self._now()):
-                    yield _event(notification)
+                for number, shown in self._database.pending(player_id, self._now()):
+                    yield b"id: %d\nevent: notification\ndata: %b\n\n" % (number, msgspec.json.encode(shown))
                     # Marked after it was sent: if the stream breaks just then, it is sent again, and the device, which
                     # knows its id, shows it once.
-                    self._database.mark_arrived(player_id, notification.number, self._now())
+                    self._database.mark_arrived(player_id, number, self._now())
                 try:
                     await asyncio.wait_for(waker.wait(), HEARTBEAT)
                 except TimeoutError:
@@ -77,18 +77,6 @@ class DeviceStreams:
         finally:
             if self._wakers.get(player_id) is waker:
                 del self._wakers[player_id]
-
-
-def _event(notification: PendingNotification) -> bytes:
-    shown = {
-        "id": notification.id,
-        "heading": notification.heading,
-        "content": notification.content,
-        "data": notification.data,
-        "url": notification.url,
-        "sent_at": notification.sent_at,
-    }
-    return b"id: %d\nevent: notification\ndata: %b\n\n" % (notification.number, msgspec.json.encode(shown))
 
 
 class Sandbox:
@@ -140,8 +128,7 @@ class Sandbox:
 
     async def _accept(self, request: Request) -> Response:
         self._authenticate(request)
-        new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewNotification)
-        protocol.check_app(new.app_id, self.app_id)
+        new = await self._body(request, NewNotification)
         protocol.check_notification(new)
         accepted = self.database.accept(new, self._now())
         older = request.url.path.startswith("/api/v1/")
@@ -190,14 +177,12 @@ class Sandbox:
         return await self.faults.around(lambda: self._registered(request))
 
     async def _registered(self, request: Request) -> Response:
-        new = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), NewPlayer)
-        protocol.check_app(new.app_id, self.app_id)
+        new = await self._body(request, NewPlayer)
         return _json({"success": True, "id": self.database.register(new, self._now())})
 
     async def _change(self, request: Request) -> Response:
         id = self._own_device(request)
-        change = protocol.body_of(await _raw(request), request.headers.get("content-type", ""), PlayerChange)
-        protocol.check_app(change.app_id, self.app_id)
+        change = await self._body(request, PlayerChange)
         self.database.change(id, change, self._now())
         return _json({"success": True, "id": id})
 
@@ -214,7 +199,7 @@ class Sandbox:
 
     async def _begin_fault(self, request: Request) -> Response:
         self._authenticate(request)
-        self.faults.begin(protocol.body_of(await _raw(request), request.headers.get("content-type", ""), Fault))
+        self.faults.begin(await self._body(request, Fault))
         return _json(self.faults.now)
 
     async def _show_fault(self, request: Request) -> Response:
@@ -225,6 +210,22 @@ class Sandbox:
         self._authenticate(request)
         self.faults.end()
         return _json(None)
+
+    async def _body(self, request: Request, form: type[protocol.Body]) -> protocol.Body:
+        raw = b""
+        async for chunk in request.stream():
+            raw += chunk
+            if len(raw) > MOST_BYTES:
+                raise SandboxRefusal(413, "The body is too large")
+        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            raise SandboxRefusal(400, protocol.NO_APP)
+        try:
+            body = msgspec.json.decode(raw, type=form)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise SandboxRefusal(400, f"The body cannot be read: {error}") from None
+        if getattr(body, "app_id", self.app_id) != self.app_id:
+            raise SandboxRefusal(400, protocol.NO_APP)
+        return body
 
     def _authenticate(self, request: Request) -> None:
         protocol.check_key(request.headers.get("authorization"), self._key)
@@ -241,15 +242,6 @@ class Sandbox:
 
 async def _healthy(_: Request) -> Response:
     return _json({"status": "ok"})
-
-
-async def _raw(request: Request) -> bytes:
-    kept = b""
-    async for chunk in request.stream():
-        kept += chunk
-        if len(kept) > MOST_BYTES:
-            raise SandboxRefusal(413, "The body is too large")
-    return kept
 
 
 def _page(request: Request) -> tuple[int, int]:

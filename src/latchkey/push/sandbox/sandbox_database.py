@@ -41,17 +41,6 @@ class AcceptedNotification:
     reached: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PendingNotification:
-    number: int
-    id: str
-    heading: str
-    content: str
-    data: Any
-    url: str | None
-    sent_at: int
-
-
 class SandboxDatabase:
     def __init__(self, path: str = ":memory:") -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
@@ -126,16 +115,19 @@ class SandboxDatabase:
             raise
         return AcceptedNotification(id, len(reached), invalid, new.external_id, reached)
 
-    def pending(self, player_id: str, now: int) -> list[PendingNotification]:
+    def pending(self, player_id: str, now: int) -> list[tuple[int, dict[str, Any]]]:
+        """By their numbers, as the device gets them."""
         return [
-            PendingNotification(
+            (
                 row["number"],
-                row["id"],
-                in_language(json.decode(row["headings"]), row["language"]),
-                in_language(json.decode(row["contents"]), row["language"]),
-                json.decode(row["data"]) if row["data"] else None,
-                row["url"],
-                row["sent_at"],
+                {
+                    "id": row["id"],
+                    "heading": in_language(json.decode(row["headings"]), row["language"]),
+                    "content": in_language(json.decode(row["contents"]), row["language"]),
+                    "data": json.decode(row["data"]) if row["data"] else None,
+                    "url": row["url"],
+                    "sent_at": row["sent_at"],
+                },
             )
             for row in self._database.execute(
                 """select n.*, p.language from arrivals a join notifications n using (number)
