@@ -1,19 +1,5 @@
 """The control API: how people and scripts sell, act, move the clock and make a store emulator misbehave.
-
-GET  /control                                  what this is, its clock, its counts
-GET  /control/products                         what is for sale;   PUT adds or replaces one
-GET  /control/purchases                        what the store thinks of every purchase
-POST /control/purchases                        sell: {"product_id": "pro_monthly", "buyer": "ada", "trial": true};
-                                               with "notify_after": "PT30S" a phone can show its receipt first
-GET  /control/purchases/{id}                   one of them, with the body for `POST /v1/receipts`
-POST /control/purchases/{id}/acts              {"act": "cancel"}, {"act": "fail_billing", "grace_days": 16}, ...
-GET  /control/clock                            PUT moves it: {"by": "P1M"}, {"to": "2027-01-31T12:00:00Z"},
-                                               or {"to_ms": 1801396800000}
-GET  /control/notifications                    newest first, each with every attempt; ?purchase=, ?limit=
-POST /control/notifications/test               send the store's test notification
-POST /control/notifications/{id}/send          send one again
-GET  /control/misbehaviour                     PUT sets it, DELETE ends it: see misbehaviour.py
-PUT  /control/notification_url                 {"url": "https://..."}
+docs/emulators.md lists its paths and bodies.
 
 It has no password, so it is served on loopback only. A page in a browser cannot use it either: the Host has to be a
 loopback name, and a body has to say that it is JSON, which browsers do not send to strangers unasked.

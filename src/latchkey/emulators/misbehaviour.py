@@ -1,21 +1,5 @@
 """How an emulator misbehaves on demand. Everything is drawn from one seed, so a run can be repeated.
-
-Notifications, each a probability from 0 to 1:
-    drop        lost: never sent, and not sent again either
-    duplicate   sent twice
-    reorder     sent after one to three later ones
-    late        held back for `late_by_hours` of the emulator's clock
-    lie         an attempt that lies as one of `lies` says; a retry draws anew
-`delay_ms` waits in real time before each request.
-
-The store's API, `api`:
-    {"kind": "down"}                       the connection breaks without an answer
-    {"kind": "busy", "retry_after": 2}     429
-    {"kind": "error", "status": 503}       a 5xx with a page of HTML
-    {"kind": "truncated"}                  200 with half a body
-    {"kind": "slow", "seconds": 5}         the right answer, late
-    {"kind": "lost"}                       carried out, but the answer is a 502
-with "probability" for some calls only, and "times" for the next so many calls only.
+docs/emulators.md says what each option and each fault of the API does.
 """
 
 import asyncio

@@ -178,13 +178,13 @@ class _Api:
 
     async def cancel(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)
-        asked = (await _asked(request, _Cancellation)).cancellationContext.cancellationType
+        asked = (await _context(request, "cancellationContext", _CancellationContext)).cancellationType
         self._act(purchase, "cancel", by="developer" if asked == "DEVELOPER_REQUESTED_STOP_PAYMENTS" else "user")
         return _json({})
 
     async def defer(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)
-        context = (await _asked(request, _Deferral)).deferralContext
+        context = await _context(request, "deferralContext", _DeferralContext)
         if context.etag != google_resources.etag(purchase):
             raise GoogleApiError(400, "invalid", "The etag is not that of the subscription as it stands.")
         until = (purchase.expires_at or 0) + round(float(context.deferDuration.removesuffix("s")) * 1000)
@@ -195,7 +195,7 @@ class _Api:
     async def revoke(self, request: Request) -> Response:
         """Only with a full refund. A period that cost nothing is only ended."""
         purchase = self._purchase(request, subscription=True)
-        if (await _asked(request, _Revocation)).revocationContext.get("fullRefund") is None:
+        if (await _context(request, "revocationContext", dict[str, Any])).get("fullRefund") is None:
             raise GoogleApiError(400, "invalid", "Only revocationContext.fullRefund is emulated.")
         paid = purchase.latest.price.micros > 0 and purchase.latest.refunded_at is None
         self._act(purchase, "refund" if paid else "revoke")
@@ -257,27 +257,17 @@ class _CancellationContext(msgspec.Struct):
     cancellationType: Literal["USER_REQUESTED_STOP_RENEWALS", "DEVELOPER_REQUESTED_STOP_PAYMENTS"]  # noqa: N815
 
 
-class _Cancellation(msgspec.Struct):
-    cancellationContext: _CancellationContext  # noqa: N815
-
-
 class _DeferralContext(msgspec.Struct):
     etag: str
     deferDuration: Annotated[str, msgspec.Meta(pattern=r"^\d{1,9}(\.\d{1,9})?s$")]  # noqa: N815
 
 
-class _Deferral(msgspec.Struct):
-    deferralContext: _DeferralContext  # noqa: N815
-
-
-class _Revocation(msgspec.Struct):
-    revocationContext: dict[str, Any]  # noqa: N815
-
-
-async def _asked(request: Request, type: type[T]) -> T:
+async def _context(request: Request, name: str, type: type[T]) -> T:
+    """The field of the body that says what to do."""
     try:
-        return msgspec.json.decode(await request.body(), type=type)
-    except msgspec.DecodeError:
+        fields = msgspec.json.decode(await request.body(), type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(fields[name], type=type)
+    except (msgspec.DecodeError, KeyError):
         raise GoogleApiError(400, "invalid", "Invalid JSON payload received.") from None
 
 

@@ -27,20 +27,7 @@ _SCRIPT = Path(__file__).with_name("stand_in.js")
 _LARGEST_FORM = 16 * 1024
 # The release of Stripe.js whose name the script has, unless its address names another.
 _RELEASE = "v3"
-_STYLE = (
-    ":root{color-scheme:light dark;background:light-dark(#f6f5f2,#14171a);color:light-dark(#1d2327,#e8e6e1)}"
-    "body{font:16px/1.5 system-ui,sans-serif;margin:0}"
-    "main{box-sizing:border-box;max-width:28rem;margin:3rem auto;padding:1.5rem;background:light-dark(#fff,#1c2024);"
-    "border:1px solid light-dark(#e0dcd4,#343a41);border-radius:.6rem}"
-    "@media(max-width:30rem){main{margin:1rem}}"
-    "h1{margin:0;font-size:1.4rem;overflow-wrap:anywhere}p{margin:.75rem 0 0}.due{font-size:1.6rem;font-weight:600}"
-    "form{display:grid;gap:.6rem;margin-top:1.25rem}"
-    "button{font:inherit;font-weight:570;padding:.6rem 1rem;border-radius:.45rem;cursor:pointer;color:inherit;"
-    "background:none;border:1px solid light-dark(#b9b4aa,#555d65)}"
-    "button.first{background:light-dark(#0f5e59,#6fd0c6);color:light-dark(#fff,#0c1f1d);border-color:transparent}"
-    "a{color:light-dark(#0f5e59,#6fd0c6)}small{display:block;margin-top:1.25rem;color:light-dark(#5b6167,#a3a9af)}"
-)
-_EMULATOR = "<small>This is a Stripe emulator. No money moves.</small>"
+_DOCUMENT = Path(__file__).with_name("hosted_page.html")
 
 
 def routes(store: StripeEmulator) -> list[BaseRoute]:
@@ -137,10 +124,6 @@ def _refused(request: Request, message: str, status: int) -> Response:
 
 
 def _page(content: str, status: int = 200) -> Response:
-    document = (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        "<title>Stripe emulator</title>"
-        f"<style>{_STYLE}</style><main>{content}{_EMULATOR}</main></html>"
-    )
+    document = _DOCUMENT.read_text().replace("__CONTENT__", content)
     headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
     return HTMLResponse(document, status, headers)
