@@ -20,7 +20,7 @@ from latchkey.domain.instants import DAY, HOUR, Duration, Ms, add
 from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import running
 from latchkey.now import real_now
 

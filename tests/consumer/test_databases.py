@@ -181,8 +181,17 @@ async def test_an_old_primary_is_never_used(postgres_url: str) -> None:
     assert [connection.timeline for connection in made if not connection.ended] == [2, 3]
 
 
-def test_an_address_that_cannot_work_is_refused_without_its_password() -> None:
-    for url in ("postgresql://bob:hunter2@a,,b/x", "postgresql://bob:hunter2@a,b/x?target_session_attrs=standby"):
-        with pytest.raises(ValueError, match=r"empty|read-write") as refused:
-            checked_url(url)
-        assert "hunter2" not in str(refused.value)
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("postgresql://bob:hunter2@a,,b/x", "empty"),
+        ("postgresql://bob:hunter2@a,b/x?target_session_attrs=standby", "read-write"),
+        ("mysql://x/y", "sqlite"),
+        ("sqlite://", "SQLite"),
+        ("sqlite:///:memory:", "SQLite"),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_without_its_password(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why) as refused:
+        checked_url(url)
+    assert "hunter2" not in str(refused.value)

@@ -6,14 +6,13 @@ import asyncio
 from pathlib import Path
 
 import asyncpg
-import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from latchkey.consumer.rules.record import Entitlement, Subscription
-from latchkey.consumer.storage.consumer_database import ConsumerDatabase, checked_url
+from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.copy_tables import entitlements, metadata, processed_events, subscriptions
 from latchkey.consumer.storage.schema import VERSION_TABLE, config, migrate, newest
 from latchkey.database.embedded.postgres import EmbeddedServer
@@ -68,9 +67,3 @@ def test_every_field_of_the_specification_is_there() -> None:
     new = Subscription(app_user_id="ada")
     assert (new.is_active, new.auto_renew, new.billing_issue) == (False, True, False)
     assert Entitlement(entitlement_id="pro").is_active
-
-
-@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:"])
-def test_databases_that_cannot_work_are_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"SQLite|sqlite"):
-        checked_url(url)

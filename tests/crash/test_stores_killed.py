@@ -25,7 +25,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import make_apple_keys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.now import real_now
 from latchkey.stores.adapters import adapters

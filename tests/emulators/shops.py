@@ -12,8 +12,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import Emulator, EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator
 from latchkey.emulators.google.google_keys import GoogleKeys

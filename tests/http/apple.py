@@ -13,7 +13,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import running
 from latchkey.http.services import Services
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor

@@ -43,12 +43,14 @@ class SaleRequest(ControlRequest, frozen=True, kw_only=True):
 
 
 class Acts:
-    """Acts by name. An act is a function of the module, and its keyword-only parameters are the options of the act. The
-    option `for`, which Python cannot have as a parameter, is `duration` there."""
+    """Acts by name. An act is a function of the first module that has it, and its keyword-only parameters are the
+    options of the act. The option `for`, which Python cannot have as a parameter, is `duration` there."""
 
-    def __init__(self, module: ModuleType, names: str) -> None:
-        acts: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in names.split()}
-        self._acts = {name: (act, _options(name, act)) for name, act in acts.items()}
+    def __init__(self, names: str, *modules: ModuleType) -> None:
+        self._acts: dict[str, tuple[Callable[..., Any], type[msgspec.Struct]]] = {}
+        for name in names.split():
+            act = next(getattr(module, name) for module in modules if hasattr(module, name))
+            self._acts[name] = act, _options(name, act)
 
     def apply(self, name: str, options: Mapping[str, Any], *context: Any) -> Any:
         """Calls the act with the context (the books and the purchase) and the options."""

@@ -4,6 +4,7 @@ purchase."""
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,9 +13,9 @@ from starlette.applications import Starlette
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.misbehaviour import Dice, Misbehaviour
 from latchkey.emulators.notification_outbox import NotificationOutbox, NotificationRequest, OutgoingNotification
+from latchkey.now import real_now
 
 L = TypeVar("L")
 N = TypeVar("N")
@@ -72,6 +73,38 @@ def advance(
     return books, tuple(notices)
 
 
+class EmulatorClock:
+    """It follows the real clock, or stands still, and can be moved forward."""
+
+    def __init__(self, *, starts_at: Ms | None = None, ticks: bool = True, real: Callable[[], Ms] = real_now) -> None:
+        self._real = real
+        self._ticks = ticks
+        self._ahead = 0 if starts_at is None else starts_at - real()
+        self._stands_at = real() + self._ahead
+        self._latest = self._stands_at
+
+    def now(self) -> Ms:
+        read = self._real() + self._ahead if self._ticks else self._stands_at
+        # A real clock that is set back must not make the store contradict itself.
+        self._latest = max(self._latest, read)
+        return self._latest
+
+    def next(self) -> Ms:
+        """A moment after every moment that was given before: two acts never happen in the same millisecond. What the
+        App Store says is ordered by these moments."""
+        self.reach(self.now() + 1)
+        return self.now()
+
+    def reach(self, at: Ms) -> None:
+        """Be at this moment or later. A clock that ticks may have passed it by itself."""
+        now = self.now()
+        if at > now:
+            if self._ticks:
+                self._ahead += at - now
+            self._stands_at = max(self._stands_at, at)
+            self._latest = at
+
+
 class Emulator(ABC, Generic[L, N]):
     """`L` are the store's books, `N` its notices. The books change through `_change` only."""
 
@@ -92,7 +125,7 @@ class Emulator(ABC, Generic[L, N]):
         self.clock = clock
         self.dice = Dice(self.lies)
         self.outbox = NotificationOutbox(
-            clock, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try, extra_ca=extra_ca
+            clock.now, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try, extra_ca=extra_ca
         )
         # Called with the new books after every change.
         self.kept: Callable[[L], None] = lambda _: None
@@ -141,9 +174,10 @@ class Emulator(ABC, Generic[L, N]):
     def credentials(self, base_url: str) -> dict[str, Any]:
         """What is PUT to the app's credentials in Latchkey, where the emulator serves at `base_url`."""
 
-    @abstractmethod
     def application(self) -> Starlette:
-        """The store's API."""
+        """The store's API. Imported here because its module knows the class of the store."""
+        application: Starlette = import_module(f"latchkey.emulators.{self.name}.{self.name}_api").application(self)
+        return application
 
     def _advance(self, until: Ms) -> None:
         self._change(*advance(self.books, until // self.unit, self.rules.due_events, self.rules.happen))

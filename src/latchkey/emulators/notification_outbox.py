@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from latchkey.domain.instants import Ms
-from latchkey.emulators.emulator_clock import EmulatorClock
 from latchkey.emulators.misbehaviour import Dice, Fate, hold_until
 from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError
 
@@ -56,7 +55,7 @@ class NotificationRequest:
 class NotificationOutbox:
     def __init__(
         self,
-        clock: EmulatorClock,
+        now: Callable[[], Ms],
         dice: Dice,
         *,
         write: Callable[[OutgoingNotification, str | None], NotificationRequest],
@@ -68,7 +67,7 @@ class NotificationOutbox:
         self.messages: list[OutgoingNotification] = []
         # Called after every attempt.
         self.attempted: Callable[[OutgoingNotification, SendAttempt], None] = lambda _, __: None
-        self._clock = clock
+        self._now = now
         self._dice = dice
         self._write = write
         self._accepted = accepted
@@ -132,7 +131,7 @@ class NotificationOutbox:
         return next((message for message in waiting if everything or self._due(message)), None)
 
     def _due(self, message: OutgoingNotification) -> bool:
-        if message.due_at <= self._clock.now():
+        if message.due_at <= self._now():
             return True
         overtaken = message.fate.overtaken_by and not message.fate.late_by and not message.attempts
         return bool(overtaken) and self._posted >= message.number + message.fate.overtaken_by
@@ -140,7 +139,7 @@ class NotificationOutbox:
     async def _send(self, message: OutgoingNotification) -> None:
         if message.fate.drop:
             message.state = "lost"
-            dropped = SendAttempt(at=self._clock.now(), did="dropped")
+            dropped = SendAttempt(at=self._now(), did="dropped")
             message.attempts.append(dropped)
             self.attempted(message, dropped)
             return
@@ -160,7 +159,7 @@ class NotificationOutbox:
         if self._dice.wanted.delay_ms:
             await asyncio.sleep(self._dice.wanted.delay_ms / 1000)
         did = f"lied about {lie}" if lie else "sent"
-        at = self._clock.now()
+        at = self._now()
         try:
             if self._client is None:
                 self._client = self._build()

@@ -12,7 +12,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks, AppleNotice
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from tests.stores.apple.app_store import APP_APPLE_ID, BUNDLE_ID, PRIVATE_KEY, START, notification
 
 PRODUCTS: tuple[dict[str, Any], ...] = (

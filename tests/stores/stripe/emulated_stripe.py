@@ -9,7 +9,7 @@ import msgspec
 from stripe import WebhookSignature
 
 from latchkey.domain.instants import Ms, add, parse_duration
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.notification_outbox import OutgoingNotification
 from latchkey.emulators.stripe.stripe_books import StripeBooks
 from latchkey.emulators.stripe.stripe_emulator import StripeAccount, StripeEmulator, StripeKeys

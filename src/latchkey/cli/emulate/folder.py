@@ -24,7 +24,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator
 from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys, restore_signing_key

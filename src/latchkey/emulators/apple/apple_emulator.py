@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-from starlette.applications import Starlette
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.emulators.apple import apple_acts, apple_payloads
@@ -26,14 +25,13 @@ from latchkey.emulators.apple.apple_books import (
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.control_requests import Acts, converted
-from latchkey.emulators.emulator import Emulator, ExpectedState
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 
 ACTS = Acts(
-    apple_acts,
     "cancel uncancel fail_billing recover expire refund reverse_refund decline_refund request_consumption change "
     "redeem extend end_family_sharing price_increase",
+    apple_acts,
 )
 # Hours from one try to the next, as Apple does it in production. In the sandbox Apple tries once.
 RETRIES = (1, 12, 24, 48, 72)
@@ -122,12 +120,6 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             "root_certificates": [self.keys.chain.root_pem],
             "api_base_url": base_url,
         }
-
-    def application(self) -> Starlette:
-        # Imported here because the API knows this class.
-        from latchkey.emulators.apple.apple_api import application
-
-        return application(self)
 
     def signed_transaction(self, purchase: ApplePurchase, transaction: AppleTransaction) -> str:
         return self.keys.chain.sign(

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import Acts, converted
-from latchkey.emulators.emulator import Emulator, ExpectedState
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
 from latchkey.emulators.google import google_acts, google_due_events, google_resources
 from latchkey.emulators.google.google_books import (
     FIRST_PRODUCTS,
@@ -31,9 +29,9 @@ from latchkey.emulators.notification_outbox import NotificationRequest, Outgoing
 from latchkey.now import real_now
 
 ACTS = Acts(
-    google_acts,
     "cancel uncancel fail_billing recover pause resume defer refund revoke change resubscribe top_up complete decline "
     "price_change acknowledge consume",
+    google_acts,
 )
 PUBSUB_SUBSCRIPTION = "projects/latchkey-emulator/subscriptions/play"
 # Pub/Sub waits longer and longer, and gives up after a week.
@@ -129,12 +127,6 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             "certificates_url": f"{base_url}/oauth2/v1/certs",
             "token_url": f"{base_url}/token",
         }
-
-    def application(self) -> Starlette:
-        # Imported here because the API knows this class.
-        from latchkey.emulators.google.google_api import application
-
-        return application(self)
 
     def _message(self, notice: GoogleNotice) -> OutgoingNotification:
         return OutgoingNotification(

@@ -14,14 +14,12 @@ from latchkey.emulators.stripe.stripe_books import (
     AfterFailure,
     InvoiceLine,
     Seconds,
-    StripeDispute,
     StripeItem,
     StripePause,
     StripePrice,
     StripeStatus,
     StripeSubscription,
     next_period,
-    smallest_units,
 )
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
@@ -333,79 +331,6 @@ def _new_trial(changes: StripeChangeset, subscription: StripeSubscription, until
     lines = tuple(stripe_billing.line_of(changes, item, free=True) for item in items)
     invoice = stripe_billing.invoiced(changes, subscription, "subscription_update", lines, before)
     stripe_billing.finalize(changes, invoice)
-
-
-def refund(
-    changes: StripeChangeset,
-    id: str,
-    *,
-    amount: float | None = None,
-    payment: str | None = None,
-    reason: Literal["duplicate", "fraudulent", "requested_by_customer"] | None = "requested_by_customer",
-) -> None:
-    """The amount as people write it, 4.99; without it, all that is left. The payment is a charge, payment intent or
-    invoice; without it, the latest."""
-    charge = stripe_billing.charge_named(changes.books, id, payment)
-    units = None if amount is None else smallest_units(amount, charge.currency)
-    stripe_billing.give_back(changes, charge.id, amount=units, reason=reason)
-
-
-def fail_refund(changes: StripeChangeset, id: str) -> None:
-    """The bank gives the latest refund back."""
-    charges = {charge.id for charge in stripe_billing.charges_of(changes.books, id)}
-    refunds = changes.books.refunds.values()
-    made = [refund for refund in refunds if refund.charge in charges and refund.status == "succeeded"]
-    if not made:
-        raise Refusal("Nothing was refunded.", param="act")
-    failed = changes.put(made[-1], status="failed", failed_at=changes.at)
-    charge = changes.charge(failed.charge)
-    changes.put(charge, refunded=charge.refunded - failed.amount)
-    for type in ("refund.updated", "charge.refund.updated", "refund.failed"):
-        changes.emit(type, failed, status="succeeded")
-
-
-def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> None:
-    """The customer's bank takes the money back; the dispute is open."""
-    charge = stripe_billing.charge_named(changes.books, id, payment)
-    if charge.disputed:
-        raise Refusal(f"Charge {charge.id} is disputed already.", param="charge")
-    if charge.refunded >= charge.amount:
-        raise Refusal(f"Charge {charge.id} has already been refunded.", param="charge")
-    made = StripeDispute(
-        id=changes.id("du"),
-        charge=charge.id,
-        intent=charge.intent,
-        amount=charge.amount - charge.refunded,
-        currency=charge.currency,
-        created=changes.at,
-        reason=reason,
-    )
-    changes.put(made)
-    changes.put(charge, disputed=True)
-    changes.emit("charge.dispute.created", made)
-    changes.emit("charge.dispute.funds_withdrawn", made)
-
-
-def lose_dispute(changes: StripeChangeset, id: str) -> None:
-    _close_dispute(changes, id, won=False)
-
-
-def win_dispute(changes: StripeChangeset, id: str) -> None:
-    """The money comes back to the seller."""
-    _close_dispute(changes, id, won=True)
-
-
-def _close_dispute(changes: StripeChangeset, id: str, *, won: bool) -> None:
-    charges = {charge.id for charge in stripe_billing.charges_of(changes.books, id)}
-    disputes = changes.books.disputes.values()
-    found = [dispute for dispute in disputes if dispute.charge in charges and dispute.status == "needs_response"]
-    if not found:
-        raise Refusal("No dispute is open.", param="act")
-    closed = replace(found[-1], status="won", reinstated_at=changes.at) if won else replace(found[-1], status="lost")
-    changes.put(closed)
-    changes.emit("charge.dispute.closed", closed, status="needs_response")
-    if won:
-        changes.emit("charge.dispute.funds_reinstated", closed)
 
 
 def set_metadata(changes: StripeChangeset, id: str, metadata: dict[str, str]) -> None:

@@ -25,24 +25,8 @@ from latchkey.emulators.stripe.stripe_books import (
 
 R = TypeVar("R", bound=StripeRecord)
 
-# Ids begin so, as Stripe's do.
-_PREFIXES = {
-    "sub": "sub_1",
-    "si": "si_",
-    "in": "in_1",
-    "il": "il_1",
-    "pi": "pi_3",
-    "seti": "seti_1",
-    "ch": "ch_3",
-    "re": "re_3",
-    "du": "du_1",
-    "evt": "evt_1",
-    "cus": "cus_",
-    "sub_sched": "sub_sched_1",
-    "li": "li_1",
-    "price": "price_1",
-    "prod": "prod_",
-}
+# What ids have after their prefix, as Stripe's do; others have a 1.
+_DIGITS = {"pi": "3", "ch": "3", "re": "3", "si": "", "cus": "", "prod": ""}
 
 
 class StripeChangeset:
@@ -64,8 +48,8 @@ class StripeChangeset:
     def id(self, kind: str) -> str:
         if kind == "cs":
             return f"cs_{'live' if self.books.live else 'test'}_a1{self._draw('cs', 56)}"
-        prefix = _PREFIXES[kind]
-        return prefix + self._draw(kind, 14 if prefix.endswith("_") else 23)
+        digit = _DIGITS.get(kind, "1")
+        return f"{kind}_{digit}{self._draw(kind, 23 if digit else 14)}"
 
     def secret(self, id: str) -> str:
         return f"{id}_secret_{drawn(self.books.series, f'secret of {id}', 25)}"

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.applications import Starlette
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.control_requests import Acts, converted
-from latchkey.emulators.emulator import Emulator, ExpectedState
-from latchkey.emulators.emulator_clock import EmulatorClock
+from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
-from latchkey.emulators.stripe import stripe_acts, stripe_due_events
+from latchkey.emulators.stripe import stripe_acts, stripe_billing, stripe_due_events
 from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
@@ -60,9 +58,10 @@ def header(at: int, *signatures: str, scheme: str = "v1") -> str:
 
 _OF_PAYMENTS = "pay refund fail_refund dispute lose_dispute win_dispute"
 _ACTS = Acts(
-    stripe_acts,
     "cancel uncancel cancel_now fail_billing recover finalize change remove_item pause resume extend_trial "
     + _OF_PAYMENTS,
+    stripe_acts,
+    stripe_billing,
 )
 # The events that the webhook endpoint asked for. Stripe's log has all of them.
 SENT = frozenset(
@@ -202,12 +201,6 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         if self.keys.previous_webhook_secret is not None:
             given["previous_webhook_secret"] = self.keys.previous_webhook_secret
         return given
-
-    def application(self) -> Starlette:
-        # Imported here because the API knows this class.
-        from latchkey.emulators.stripe.stripe_api import application
-
-        return application(self)
 
     def event(self, event: StripeEvent) -> dict[str, Any]:
         waiting = any(message.id == event.id and message.state == "waiting" for message in self.outbox.messages)

@@ -172,7 +172,7 @@ def session_lines(books: StripeBooks, id: str) -> list[dict[str, Any]]:
 
 def page(books: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
     """A page of a list, newest first. The list comes oldest first."""
-    limit = _number(asked, "limit", 10)
+    limit = number(asked, "limit", 10)
     if not 1 <= limit <= _MOST:
         raise StripeError(400, "Invalid integer: limit is 1 to 100.", param="limit")
     wanted = [shown for shown in all_of_it if _created(shown, asked)][::-1]
@@ -206,12 +206,12 @@ def _created(shown: dict[str, Any], asked: Mapping[str, Any]) -> bool:
     if wanted is None:
         return True
     if not isinstance(wanted, dict):
-        return bool(shown["created"] == _number(asked, "created", 0))
+        return bool(shown["created"] == number(asked, "created", 0))
     at = shown["created"]
     checks = {"gte": at.__ge__, "gt": at.__gt__, "lte": at.__le__, "lt": at.__lt__}
     if unknown := wanted.keys() - checks.keys():
         raise StripeError(400, f"Received unknown parameter: created[{min(unknown)}]", param="created")
-    return all(checks[name](_number(wanted, name, 0)) for name in wanted)
+    return all(checks[name](number(wanted, name, 0)) for name in wanted)
 
 
 def _place(ids: list[str], id: str, param: str) -> int:
@@ -220,9 +220,9 @@ def _place(ids: list[str], id: str, param: str) -> int:
     return ids.index(id)
 
 
-def _number(asked: Mapping[str, Any], name: str, ordinary: int) -> int:
+def number(asked: Mapping[str, Any], name: str, ordinary: int | None = None) -> int:
     text = asked.get(name)
-    if text is None:
+    if text is None and ordinary is not None:
         return ordinary
     if not isinstance(text, str) or not text.isdigit() or len(text) > 12:
         raise StripeError(400, f"Invalid integer: {str(text)[:100]}", code="parameter_invalid_integer", param=name)

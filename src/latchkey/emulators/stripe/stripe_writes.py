@@ -9,7 +9,7 @@ from latchkey.emulators.stripe import stripe_acts as acts
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import StripePause, StripePrice, StripeProduct
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
-from latchkey.emulators.stripe.stripe_queries import StripeError, charge_for, items
+from latchkey.emulators.stripe.stripe_queries import StripeError, charge_for, items, number
 
 Asked = Mapping[str, Any]
 
@@ -245,15 +245,6 @@ def merged(before: dict[str, str], asked: Asked) -> dict[str, str]:
         return {}
     given = _inside(asked, "metadata")
     return {name: str(value) for name, value in {**before, **given}.items() if value != ""}
-
-
-def number(asked: Asked, name: str, ordinary: int | None = None) -> int:
-    text = asked.get(name)
-    if text is None and ordinary is not None:
-        return ordinary
-    if not isinstance(text, str) or not text.isdigit() or len(text) > 12:
-        raise StripeError(400, f"Invalid integer: {str(text)[:100]}", code="parameter_invalid_integer", param=name)
-    return int(text)
 
 
 def _cart(changes: StripeChangeset, given: Any, param: str) -> list[tuple[StripePrice, int]]:
