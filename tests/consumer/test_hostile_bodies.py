@@ -24,18 +24,8 @@ BODY = {"error": "Invalid webhook body"}
 EVENT = {"error": "Invalid event structure"}
 
 NOT_OBJECTS = (
-    b"",
-    b" ",
-    b"not json",
-    b"[]",
-    b'[{"event": {}}]',
-    b"null",
-    b"1",
-    b'"x"',
-    b"{",
-    b"\xff\xfe",
-    b"[" * 100_000,
-)
+    b"", b" ", b"not json", b"[]", b'[{"event": {}}]', b"null", b"1", b'"x"', b"{", b"\xff\xfe", b"[" * 100_000,
+)  # fmt: skip
 NO_EVENT: tuple[Any, ...] = ({}, {"event": None}, {"Event": {"type": "RENEWAL"}}, {"api_version": "1.0"})
 NOT_EVENTS: tuple[Any, ...] = ([], "x", 1, True, {}, {"type": "RENEWAL"}, {"app_user_id": "ada"})
 # For each field, values of a wrong type, each with the value that the consumer uses.
@@ -45,37 +35,17 @@ for _ in range(200):
     DEEP = {"x": [DEEP]}
 LONG = "x" * 300
 TEXTS: tuple[tuple[Any, Any], ...] = (
-    (7, "7"),
-    (1.5, "1.5"),
-    (True, UNUSABLE),
-    ([], UNUSABLE),
-    ({}, UNUSABLE),
-    (DEEP, UNUSABLE),
-)
+    (7, "7"), (1.5, "1.5"), (True, UNUSABLE), ([], UNUSABLE), ({}, UNUSABLE), (DEEP, UNUSABLE),
+)  # fmt: skip
 INSTANTS: tuple[tuple[Any, Any], ...] = (
-    ("12", 12),
-    (12.0, 12),
-    (10**30, LAST),
-    (-(10**30), FIRST),
-    ("soon", UNUSABLE),
-    (True, UNUSABLE),
-)
+    ("12", 12), (12.0, 12), (10**30, LAST), (-(10**30), FIRST), ("soon", UNUSABLE), (True, UNUSABLE),
+)  # fmt: skip
 LISTS: tuple[tuple[Any, Any], ...] = (
-    ("bob", ["bob"]),
-    (7, ["7"]),
-    (["a", 7, None, [], {}], ["a", "7"]),
-    ({}, UNUSABLE),
-    (True, UNUSABLE),
-)
+    ("bob", ["bob"]), (7, ["7"]), (["a", 7, None, [], {}], ["a", "7"]), ({}, UNUSABLE), (True, UNUSABLE),
+)  # fmt: skip
 NUMBERS: tuple[tuple[Any, Any], ...] = (
-    ("5", 5),
-    (1.5, 1.5),
-    ("1.5", 1.5),
-    (10**30, UNUSABLE),
-    (1e300, UNUSABLE),
-    ([], UNUSABLE),
-    (True, UNUSABLE),
-)
+    ("5", 5), (1.5, 1.5), ("1.5", 1.5), (10**30, UNUSABLE), (1e300, UNUSABLE), ([], UNUSABLE), (True, UNUSABLE),
+)  # fmt: skip
 TAKEN: dict[str, tuple[tuple[Any, Any], ...]] = {
     **dict.fromkeys(
         ("original_app_user_id", "product_id", "new_product_id", "period_type", "environment", "store", "currency",
@@ -93,21 +63,8 @@ NOT_READ = (
     "price", "price_in_purchased_currency", "takehome_percentage", "cancellation_reason", "expiration_reason",
 )  # fmt: skip
 ANYTHING_AT_ALL: tuple[Any, ...] = (
-    None,
-    True,
-    1,
-    1.5,
-    -(10**30),
-    10**4000,
-    "",
-    "9.99",
-    "\0",
-    LONG,
-    [],
-    {},
-    [DEEP],
-    {"\0": "\ud800"},
-)
+    None, True, 1, 1.5, -(10**30), 10**4000, "", "9.99", "\0", LONG, [], {}, [DEEP], {"\0": "\ud800"},
+)  # fmt: skip
 # Values that cannot be read as entitlements, so that the consumer asks V2.
 NO_ENTITLEMENTS: tuple[Any, ...] = (
     None, "x", 1, [], {"pro": 1}, {"pro": []}, {"pro": None}, {"pro": {"expires_date": "tomorrow"}},
