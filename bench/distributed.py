@@ -22,13 +22,13 @@ from latchkey.database.pool import Database, connect
 from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.changes import Changes
-from latchkey.engine.feed import page_of_events
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import look_out
 from latchkey.now import real_now
 from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
+from latchkey.subjects.events.usecases import page_of_events
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.storage import lanes

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.domain.access.entitlements import active, held
-from latchkey.domain.access.explanation import explain
 from latchkey.domain.access.remapping import Grant, Remapping, remapped
 from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer, LastSeen
@@ -22,6 +21,7 @@ from latchkey.engine.due_transitions import at_present
 from latchkey.engine.reads import CustomerView
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
+from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.wire.event import Entitlement
 from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from latchkey.domain.access.entitlements import active, held
-from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.access.remapping import Grant, Remapping, remapped
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
@@ -23,6 +22,7 @@ from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.due_transitions import at_present
+from latchkey.subjects.customers.rules.explanation import Explanation, explain
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG, NOON, TEAM_MONTHLY, someone

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.access.explanation import explain
 from latchkey.domain.customers.customer import with_subscription
-from latchkey.domain.customers.subscription_timeline import SpanKind, lives
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Reason
 from latchkey.domain.purchases.subscription import Moment, Pause, Status, Subscription
 from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.due_transitions import at_present
+from latchkey.subjects.customers.rules.explanation import explain
+from latchkey.subjects.customers.rules.subscription_timeline import SpanKind, lives
 from latchkey.subjects.test_clocks.page import WORDS, in_words
 from tests.domain.lives import lives as any_lives
 from tests.domain.shop import CATALOG, NOON, at, someone, subscribed

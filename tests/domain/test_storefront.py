@@ -20,7 +20,7 @@ from latchkey.domain.catalog import (
 )
 from latchkey.domain.instants import Duration, parse_duration
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.storefront import AskingApp, HiddenReason, Storefront, storefront, usual_package
+from latchkey.subjects.offerings.rules import AskingApp, HiddenReason, Storefront, storefront, usual_package
 
 APPLE, GOOGLE, TEST = AskingApp("ios", "app_store"), AskingApp("android", "play_store"), AskingApp("demo", "test_store")
 SECRET = AskingApp()

@@ -12,8 +12,8 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.stores.test_store.orders import Action, ActionName
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.clock import pass_time
-from latchkey.engine.feed import page_of_events
 from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.events.usecases import page_of_events
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
 from latchkey.subjects.test_store import usecases as test_store

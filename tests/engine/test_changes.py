@@ -12,13 +12,13 @@ from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.test_store.orders import Action
-from latchkey.engine.feed import page_of_events
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.read_rows import look
 from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.writes import Owned, Save, Writes, write_at_once
 from latchkey.engine.unit_of_work import newcomer
 from latchkey.subjects.demo.usecases.project import add_catalog
+from latchkey.subjects.events.usecases import page_of_events
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store.usecases import act
 from latchkey.subjects.webhooks.storage import lanes as parts

@@ -44,7 +44,7 @@ def price_for(
     return max(candidates, key=rank).price
 
 
-# Offerings: which products an app shows to its users, in packages. `storefront.py` decides what one app sees.
+# Offerings: which products an app shows to its users, in packages. An app sees what the rules of `offerings` choose.
 
 
 class Eligibility(StrEnum):

@@ -10,7 +10,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.storage import state as customer_state
-from latchkey.subjects.customers.rules import spend_of
+from latchkey.subjects.customers.rules.spend import spend_of
 from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.customers.usecases.profile import (

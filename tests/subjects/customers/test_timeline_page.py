@@ -5,7 +5,12 @@ from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant, revoke
-from latchkey.domain.customers.subscription_timeline import (
+from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
+from latchkey.domain.stores.test_store import actions
+from latchkey.domain.stores.test_store.billing import pass_time
+from latchkey.subjects.customers.page.timeline_svg import MOST_ROWS, picture, ticks_between, window
+from latchkey.subjects.customers.rules.subscription_timeline import (
     FailedPayment,
     Past,
     PurchaseTimeline,
@@ -14,11 +19,6 @@ from latchkey.domain.customers.subscription_timeline import (
     latest,
     lives,
 )
-from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
-from latchkey.domain.purchases.subscription import Cause, PeriodType, Subscription
-from latchkey.domain.stores.test_store import actions
-from latchkey.domain.stores.test_store.billing import pass_time
-from latchkey.subjects.customers.page.timeline_svg import MOST_ROWS, picture, ticks_between, window
 from tests.domain.shop import CATALOG, COINS, PRO_LIFETIME, PRO_YEARLY, at, bought, someone, subscribed
 
 JAN = at("2027-01-01")

@@ -8,12 +8,12 @@ from msgspec import json
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
 from latchkey.domain.instants import DAY, HOUR, Duration, Ms, to_iso
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.engine.feed import page_of_events
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.demo.usecases import market
 from latchkey.subjects.demo.usecases.history import EXPERIMENT, History, is_wanted, tell, told, write_history
 from latchkey.subjects.demo.usecases.market import PREFIX
 from latchkey.subjects.demo.usecases.project import want_history
+from latchkey.subjects.events.usecases import page_of_events
 from latchkey.subjects.experiments.usecases import count_enrolled
 from latchkey.wire.event import Event
 from tests.http.client import Shop

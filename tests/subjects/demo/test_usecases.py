@@ -7,7 +7,6 @@ import pytest
 
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.domain.storefront import AskingApp, Storefront
 from latchkey.engine.changes import Changes
 from latchkey.engine.storage.catalog import app_rows as projects_rules
 from latchkey.subjects.api_keys import usecases as keys
@@ -20,6 +19,7 @@ from latchkey.subjects.demo.usecases.project import (
     ensure_demo,
     ensure_store_app,
 )
+from latchkey.subjects.offerings.rules import AskingApp, Storefront
 from latchkey.subjects.offerings.usecases import load_storefront
 from latchkey.subjects.projects import usecases as projects
 

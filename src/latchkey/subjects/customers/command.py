@@ -13,7 +13,6 @@ from latchkey.cli.command import command
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.entitlements import held
-from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import visible
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
@@ -25,6 +24,7 @@ from latchkey.domain.purchases.summary import gives_access, purchase_status, sum
 from latchkey.engine.reads import CustomerView
 from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
+from latchkey.subjects.customers.rules.explanation import Explanation, explain
 from latchkey.subjects.customers.usecases import edits
 from latchkey.subjects.customers.usecases.edits import list_aliases
 from latchkey.subjects.customers.usecases.erasure import erase

@@ -11,7 +11,7 @@ from latchkey.database.sql import query
 from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import folded
-from latchkey.subjects.customers.rules import ListedCustomer
+from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.wire.event import Event
 
 _PAGE = query("list_customers")

@@ -5,11 +5,11 @@ from urllib.parse import quote
 from msgspec import Raw, json
 from starlette.responses import Response
 
-from latchkey.engine.feed import FeedPage, page_of_events
 from latchkey.http.authentication import ReadKey
 from latchkey.http.models import Paging, PathUserId
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
+from latchkey.subjects.events.usecases import FeedPage, page_of_events
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
 from latchkey.wire.event import Event

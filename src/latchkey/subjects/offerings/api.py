@@ -9,7 +9,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.catalog import Eligibility, Offering, Package
-from latchkey.domain.storefront import AskingApp
 from latchkey.http.audited import audited
 from latchkey.http.authentication import AppReadKey, ReadKey, SecretWriteKey, WriteKey
 from latchkey.http.exchange import SCOPE_KEY, Exchange
@@ -19,6 +18,7 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.offerings import render, usecases, wire
+from latchkey.subjects.offerings.rules import AskingApp
 from latchkey.subjects.offerings.usecases import assign_offering, clear_offering, load_storefront
 from latchkey.subjects.offerings.wire import Offerings
 from latchkey.wire.v1 import SubscriberResponse

@@ -11,9 +11,9 @@ from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.catalog import Eligibility, Placement
 from latchkey.domain.refusal import Invalid
-from latchkey.domain.storefront import USUAL_PACKAGES, Storefront
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.offerings import usecases
+from latchkey.subjects.offerings.rules import USUAL_PACKAGES, Storefront
 from latchkey.subjects.offerings.usecases import Previews, load_previews
 
 pages = Pages()

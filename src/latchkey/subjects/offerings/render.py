@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from latchkey.domain.catalog import Catalog, Offering, Package, Placement, without_plan
-from latchkey.domain.storefront import ShownPackage, Storefront
 from latchkey.domain.stores.store import BASE_PLANS
 from latchkey.engine.storage.catalog.offering_rows import Attached
 from latchkey.subjects.catalog.render import product
 from latchkey.subjects.offerings import wire
+from latchkey.subjects.offerings.rules import ShownPackage, Storefront
 from latchkey.subjects.purchase_intake.wire import MappedProduct, ProductEntitlementMapping
 from latchkey.wire.paging import project_path
 from latchkey.wire.shape import shaped

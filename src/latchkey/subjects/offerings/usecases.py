@@ -1,4 +1,4 @@
-"""Offerings: what apps show to their users. `packages.py` fills them. The rules are in `domain/storefront.py`."""
+"""Offerings: what apps show to their users, in packages, and at placements. `rules.py` decides what one app sees."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
 from latchkey.domain.pages import items_after
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
-from latchkey.domain.storefront import AskingApp, Storefront, storefront
 from latchkey.engine.changes import Change, Changes
 from latchkey.engine.storage import state
 from latchkey.engine.storage.catalog import offering_rows
@@ -25,6 +24,7 @@ from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, PLACEMENTS,
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
 from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.offerings.rules import AskingApp, Storefront, storefront
 
 MOST_OFFERINGS = 500
 # Every app reads the metadata at every start.

@@ -10,7 +10,10 @@ from typing import Any, Literal
 
 from msgspec import MsgspecError, json
 
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
+from latchkey.domain.purchases.subscription import PeriodType
 
 Source = Literal["notification", "receipt", "history"]
 Status = Literal["waiting", "applied", "ignored", "failed"]
@@ -99,3 +102,23 @@ def _claims(text: str, depth: int) -> Any:
     except (MsgspecError, ValueError, RecursionError):
         return None
     return _opened(claims, depth) if isinstance(claims, dict) else None
+
+
+_INTRODUCTORY = frozenset({PeriodType.TRIAL, PeriodType.INTRO})
+
+
+def intro_eligible(customer: Customer | None, catalog: Catalog, store: str | None, product_id: str) -> bool | None:
+    """None: not known. Stores allow one introductory offer in each group of subscriptions, and the catalog does not
+    know the groups: an offer used for another product may or may not count. The store itself decides."""
+    if catalog.find(product_id) is None:
+        return None
+    used = {
+        period.product_id
+        for subscription in (customer.subscriptions if customer is not None else ())
+        if store is None or subscription.store == store
+        for period in subscription.periods
+        if period.period_type in _INTRODUCTORY
+    }
+    if product_id in used:
+        return False
+    return None if used else True

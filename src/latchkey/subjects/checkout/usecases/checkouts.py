@@ -15,7 +15,6 @@ import structlog
 
 from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
-from latchkey.domain.customers import eligibility
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.presented import has_offering
@@ -26,6 +25,7 @@ from latchkey.stores import selling
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
 from latchkey.subjects.catalog.usecases.version import load_catalog
+from latchkey.subjects.checkout import rules as eligibility
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.storage import Checkout
 from latchkey.subjects.checkout.usecases import steps

@@ -8,7 +8,6 @@ from fastapi import Query, Request
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from latchkey.domain.access.explanation import explain
 from latchkey.domain.customers.customer import MAX_NAME, MAX_VALUE, problem_with_attribute
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey, documented
@@ -20,6 +19,7 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
 from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.render import customer_v2
+from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits
 from latchkey.subjects.customers.usecases.edits import list_customers as find
 from latchkey.subjects.customers.usecases.edits import put_attributes

@@ -7,11 +7,11 @@ from latchkey.dashboard.links import address, customer_id, isolated, written_out
 from latchkey.dashboard.page import Pages, Visit
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
-from latchkey.domain.customers.subscription_timeline import latest, lives
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import is_anonymous
 from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
 from latchkey.subjects.customers.page.timeline_svg import WORDS, picture
+from latchkey.subjects.customers.rules.subscription_timeline import latest, lives
 from latchkey.subjects.customers.usecases.profile import load_profile, movements, timeline, view_of
 
 pages = Pages()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from latchkey.domain.customers.subscription_timeline import PurchaseTimeline, SpanKind, TimelineSpan
 from latchkey.domain.formats import day, instant
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+from latchkey.subjects.customers.rules.subscription_timeline import PurchaseTimeline, SpanKind, TimelineSpan
 
 WORDS: dict[SpanKind, str] = {
     SpanKind.TRIAL: "Trial",

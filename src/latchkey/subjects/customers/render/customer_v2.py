@@ -8,7 +8,7 @@ from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
 from latchkey.engine.reads import CustomerView, lifetime_end
 from latchkey.subjects.customers import wire
-from latchkey.subjects.customers.rules import ListedCustomer
+from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.wire import v2
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import DEFAULT_LIMIT, page, path_of

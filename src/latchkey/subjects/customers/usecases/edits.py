@@ -17,7 +17,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.rules import ListedCustomer
+from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.subjects.customers.storage import Alias
 
 

@@ -10,9 +10,7 @@ from msgspec import UNSET
 
 from latchkey.database.pool import Database
 from latchkey.domain.access.entitlements import held
-from latchkey.domain.access.explanation import Explanation, explain
 from latchkey.domain.customers.customer import Attribute, Customer, visible
-from latchkey.domain.customers.subscription_timeline import FailedPayment, Past
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
@@ -24,7 +22,9 @@ from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.rules import Spend, spend_of
+from latchkey.subjects.customers.rules.explanation import Explanation, explain
+from latchkey.subjects.customers.rules.spend import Spend, spend_of
+from latchkey.subjects.customers.rules.subscription_timeline import FailedPayment, Past
 from latchkey.subjects.customers.storage import CustomerProblem, Movement, MovementCursor, Note, TimelineEvent
 
 LONGEST_NOTE = 4000

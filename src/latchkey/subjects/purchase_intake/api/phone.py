@@ -8,7 +8,6 @@ from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
-from latchkey.domain.customers.eligibility import intro_eligible
 from latchkey.engine.reads import look_at
 from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
 from latchkey.http.errors import BadRequest, StoreNotConnected
@@ -21,6 +20,7 @@ from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.offerings.render import product_entitlement_mapping
 from latchkey.subjects.purchase_intake import wire
 from latchkey.subjects.purchase_intake.api.receipts import INVALID_RECEIPT
+from latchkey.subjects.purchase_intake.rules import intro_eligible
 from latchkey.subjects.purchase_intake.usecases.phone_requests import (
     account_token,
     may_restore,

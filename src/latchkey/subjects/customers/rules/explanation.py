@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from latchkey.domain.access.entitlements import Access, accesses
-from latchkey.domain.access.explained_changes import Case, sentence, would_bring_it, would_change_it
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import SubscriptionState
+from latchkey.subjects.customers.rules.explained_changes import Case, sentence, would_bring_it, would_change_it
 
 # Why a subscription gives no access any more.
 _REASON_OF_END = {
