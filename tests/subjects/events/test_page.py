@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.events import usecases as event_list
-from latchkey.subjects.events.usecases import EventFilter
+from latchkey.subjects.events.rules import EventFilter
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import tab

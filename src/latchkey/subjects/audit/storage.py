@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Database
 from latchkey.database.rows import item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -16,51 +16,54 @@ _FINISH = query("finish_audit_entry")
 _FORGET = query("forget_in_audit_entries")
 _LIST = query("list_audit_entries")
 
+LONGEST_SUBJECT = 500
 # A position after every entry. With a nullable condition the query could not seek within the index.
 END = 2**63 - 1
 
 
 async def begin(
-    connection: Connection,
+    database: Database,
     *,
     project_id: str | None,
     account_id: str | None,
     actor: str,
     action: str,
-    subject: str,
-    address: str,
     now: Ms,
+    subject: str = "",
+    address: str = "",
 ) -> int:
-    """A new entry without an outcome; returns its position."""
-    position: int = await connection.fetchval(
-        _BEGIN, project_id, now, account_id, actor, action, subject, b"{}", address
-    )
+    """Written before anything is changed, so that there is no change without an entry. Returns its position."""
+    subject = subject[:LONGEST_SUBJECT]
+    entry = project_id, now, account_id, actor, action, subject, b"{}", address
+    position: int = await database.pool.fetchval(_BEGIN, *entry)
     return position
 
 
 async def finish(
-    connection: Connection,
+    database: Database,
     position: int,
     outcome: Outcome,
-    subject: str,
-    detail: Mapping[str, Any],
-    account_id: str | None,
-    actor: str | None,
+    subject: str = "",
+    detail: Mapping[str, Any] | None = None,
+    *,
+    account_id: str | None = None,
+    actor: str | None = None,
 ) -> None:
-    """Sets `account_id` only if the entry has none; `actor` replaces the entry's actor."""
-    encoded = msgspec.json.encode(dict(detail))
-    await connection.execute(_FINISH, position, outcome, subject, encoded, account_id, actor)
+    """`account_id` is the account that was changed, and `actor` who did it, if they were not known at the beginning."""
+    encoded = msgspec.json.encode(dict(detail or {}))
+    ended = outcome, subject[:LONGEST_SUBJECT], encoded, account_id, actor
+    await database.pool.execute(_FINISH, position, *ended)
 
 
-async def forget(connection: Connection, project_id: str, ids: Collection[str], stand_in: str) -> None:
-    """Replaces these customer ids in all entries."""
-    await connection.execute(_FORGET, project_id, list(ids), stand_in)
+async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
+    """For an erased customer: replaces these ids in all entries."""
+    await connection.execute(_FORGET, project_id, list(ids), instead)
 
 
 async def page(
-    connection: Connection,
+    database: Database,
     project_id: str,
-    before: int,
+    before: int | None,
     limit: int,
     *,
     action: str | None = None,
@@ -71,15 +74,12 @@ async def page(
 ) -> list[AuditEntry]:
     """Newest first: what was done in the project, and what its members did to their accounts. `actor` is one without an
     account, such as the command line. From `since` until before `until`: only what was done in the project."""
-    rows = await connection.fetch(_LIST, project_id, before, action, limit, account_id, actor, since, until)
-    return [_entry(row) for row in rows]
+    chosen = action, limit, account_id, actor, since, until
+    rows = await database.pool.fetch(_LIST, project_id, END if before is None else before, *chosen)
+    return [item_of(AuditEntry, row, detail=msgspec.json.decode(row["detail"])) for row in rows]
 
 
-async def load(connection: Connection, project_id: str, position: int) -> AuditEntry | None:
+async def load(database: Database, project_id: str, position: int) -> AuditEntry | None:
     """None: there is no such entry, or this project may not see it."""
-    found = await page(connection, project_id, position + 1, 1)
+    found = await page(database, project_id, position + 1, 1)
     return found[0] if found and found[0].position == position else None
-
-
-def _entry(row: Record) -> AuditEntry:
-    return item_of(AuditEntry, row, detail=msgspec.json.decode(row["detail"]))

@@ -110,7 +110,7 @@ async def time_of(database: Database, project_id: str, environment: str, now: Ms
     if environment in (Environment.PRODUCTION, Environment.SANDBOX):
         return now
     async with database.acquire() as connection:
-        clock = await clocks.load_in(connection, project_id, environment)
+        clock = await clocks.find_clock(connection, project_id, environment)
     if clock is None:
         raise Invalid(
             f"environment is production, sandbox, or the id of a test clock. There is no test clock "

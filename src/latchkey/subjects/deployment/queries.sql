@@ -68,7 +68,8 @@ select current_setting('synchronous_standby_names');
 -- name: look_at_feeds
 -- the projects with the most events ever, and how many those are; a feed has one row for each project
 -- After a restore positions go on a thousand million higher.
-select f.project_id, f.position % 1000000000 as events, (select p.name from projects p where p.id = f.project_id) as name
+select f.project_id as id, f.position % 1000000000 as events,
+    coalesce((select p.name from projects p where p.id = f.project_id), '') as name
 from feeds f
 order by events desc
 limit $1;

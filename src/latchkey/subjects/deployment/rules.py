@@ -114,11 +114,11 @@ class HotProject:
     name: str
     # Events since the project exists, and since a day ago.
     events: int
-    lately: int
+    lately: int = 0
     # Counted up to a limit.
-    customers: int
+    customers: int = 0
     # About what its events, deliveries and customers take.
-    bytes: int | None
+    bytes: int | None = None
     # In a cluster: the node that has its rows, and how many projects share its shards.
     node: str = ""
     neighbours: int = 0

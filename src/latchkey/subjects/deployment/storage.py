@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import fetch_all, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.deployment.rules import Node, PartitionReport, ServerReport, Standby, Table
+from latchkey.subjects.deployment.rules import HotProject, Node, PartitionReport, ServerReport, Standby, Table
 
 SERVER = query("look_at_server")
 _TABLES = query("look_at_tables")
@@ -21,31 +22,25 @@ _SYNCHRONOUS = query("synchronous_standbys")
 async def server(connection: Connection) -> ServerReport:
     row = await connection.fetchrow(SERVER)
     assert row is not None, "it has no condition"
-    said = {**row, "oldest": msgspec.json.decode(row["oldest"] or b"null"), "slots": msgspec.json.decode(row["slots"])}
-    return msgspec.convert(said, ServerReport)
+    oldest, slots = msgspec.json.decode(row["oldest"] or b"null"), msgspec.json.decode(row["slots"])
+    return item_of(ServerReport, row, oldest=oldest, slots=slots)
 
 
 async def standbys(connection: Connection) -> tuple[list[Standby], str]:
     """And the setting synchronous_standby_names."""
-    rows = await connection.fetch(_STANDBYS)
-    return [msgspec.convert(dict(row), Standby) for row in rows], str(await connection.fetchval(_SYNCHRONOUS))
+    return await fetch_all(connection, Standby, _STANDBYS), str(await connection.fetchval(_SYNCHRONOUS))
 
 
 async def tables(connection: Connection) -> tuple[list[Table], list[PartitionReport]]:
     """Largest first. Partitions are added up in their table, and listed for themselves."""
-    return summed(measured(await connection.fetch(_TABLES)))
+    rows = await connection.fetch(_TABLES)
+    return summed((Table(row["name"], row["rows"], row["bytes"], row["dead"]), _partition(row)) for row in rows)
 
 
-def measured(rows: Iterable[Record]) -> list[tuple[Table, PartitionReport | None]]:
-    return [
-        (
-            Table(row["name"], row["rows"], row["bytes"], row["dead"]),
-            PartitionReport(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
-            if row["partition"]
-            else None,
-        )
-        for row in rows
-    ]
+def _partition(row: Record) -> PartitionReport | None:
+    if not row["partition"]:
+        return None
+    return PartitionReport(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
 
 
 def summed(pieces: Iterable[tuple[Table, PartitionReport | None]]) -> tuple[list[Table], list[PartitionReport]]:
@@ -77,17 +72,8 @@ _SINCE = query("count_events_since")
 _CUSTOMERS = query("export_size")
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    project_id: str
-    name: str
-    # Since the project exists.
-    events: int
-
-
-async def largest_feeds(connection: Connection, limit: int) -> list[Feed]:
-    rows = await connection.fetch(_FEEDS, limit)
-    return [Feed(row["project_id"], row["name"] or "", row["events"]) for row in rows]
+async def largest_feeds(connection: Connection, limit: int) -> list[HotProject]:
+    return await fetch_all(connection, HotProject, _FEEDS, limit)
 
 
 async def events_since(connection: Connection, project_id: str, since: Ms) -> int:
@@ -214,8 +200,7 @@ def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list
     return sorted([*spread, *local], key=lambda one: -one.bytes), partitions
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectLocation:
+class ProjectLocation(NamedTuple):
     """Where a project's rows are."""
 
     node: str

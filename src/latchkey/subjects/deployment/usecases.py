@@ -1,6 +1,7 @@
 """A look at the whole database: one machine or a cluster, sizes, standbys, the projects with the most events."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, Ms
@@ -15,16 +16,7 @@ NEW_CUSTOMERS = 1_000
 # A look at a database in trouble must not become part of the trouble.
 PATIENCE_MS = 10_000
 # Tables that grow with the events of a project, and tables that grow with its customers.
-BY_EVENT = frozenset(
-    {
-        "events",
-        "deliveries",
-        "attempts",
-        "lanes",
-        "chart_periods",
-        "purchase_transactions",
-    }
-)
+BY_EVENT = frozenset({"events", "deliveries", "attempts", "lanes", "chart_periods", "purchase_transactions"})
 BY_CUSTOMER = frozenset(
     {"customers", "aliases", "customer_emails", "purchase_owners", "store_handles", "customer_facets"}
 )
@@ -65,43 +57,24 @@ async def _lists(connection: Connection, tables: Sequence[Table], now: Ms) -> Li
 async def hottest(
     connection: Connection, tables: Sequence[Table], homes: Mapping[str, storage.ProjectLocation], now: Ms
 ) -> list[HotProject]:
-    feeds = await storage.largest_feeds(connection, LOOKED_AT)
     found = []
-    for feed in feeds:
-        lately = await storage.events_since(connection, feed.project_id, now - DAY) if feed.events else 0
-        customers = await storage.customers(connection, feed.project_id)
-        home = homes.get(feed.project_id)
-        found.append(
-            HotProject(
-                feed.project_id,
-                feed.name,
-                feed.events,
-                lately,
-                customers,
-                home.bytes if home is not None else None,
-                home.node if home is not None else "",
-                home.neighbours if home is not None else 0,
-            )
-        )
+    for project in await storage.largest_feeds(connection, LOOKED_AT):
+        lately = await storage.events_since(connection, project.id, now - DAY) if project.events else 0
+        customers = await storage.customers(connection, project.id)
+        home = homes[project.id]._asdict() if project.id in homes else {}
+        found.append(replace(project, lately=lately, customers=customers, **home))
     if not homes:
         found = _sized(found, tables)
-    return sorted(found, key=lambda one: (-one.lately, -one.events, one.id))[:SHOWN]
+    return sorted(found, key=lambda project: (-project.lately, -project.events, project.id))[:SHOWN]
 
 
 def _sized(found: Sequence[HotProject], tables: Sequence[Table]) -> list[HotProject]:
     """On one server all projects share the tables: each gets its part by its events and its customers."""
     by_event = sum(table.bytes for table in tables if table.name in BY_EVENT)
     by_customer = sum(table.bytes for table in tables if table.name in BY_CUSTOMER)
-    events = sum(one.events for one in found) or 1
-    customers = sum(one.customers for one in found) or 1
+    events = sum(project.events for project in found) or 1
+    customers = sum(project.customers for project in found) or 1
     return [
-        HotProject(
-            one.id,
-            one.name,
-            one.events,
-            one.lately,
-            one.customers,
-            by_event * one.events // events + by_customer * one.customers // customers,
-        )
-        for one in found
+        replace(project, bytes=by_event * project.events // events + by_customer * project.customers // customers)
+        for project in found
     ]

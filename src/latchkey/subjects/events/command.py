@@ -13,8 +13,7 @@ from latchkey.cli.command import command
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import DeliveryTally, ListedEvent
-from latchkey.subjects.events.usecases import EventFilter
+from latchkey.subjects.events.rules import DeliveryTally, EventFilter, ListedEvent
 
 app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
 
@@ -127,7 +126,9 @@ async def tail(
             new = await usecases.events_after(at.database, at.project_id, position, BATCH)
             if new:
                 position = new[-1].position
-            found = [one for one in new if _matches(one, chosen, key)]
+            found = [
+                event for event in new if chosen.matches(event) and (key is None or key in (event.key, event.owner))
+            ]
             if len(new) < BATCH:
                 await asyncio.sleep(POLL)
 
@@ -139,14 +140,6 @@ def _filter(event_type: str | None, environment: str | None, customer: str | Non
         type=event_type.upper() if event_type is not None else None,
         environment=environment.upper() if environment is not None else None,
         customer_id=customer,
-    )
-
-
-def _matches(one: ListedEvent, chosen: EventFilter, key: int | None) -> bool:
-    return (
-        chosen.type in (None, one.type)
-        and chosen.environment in (None, one.environment)
-        and (key is None or key in (one.key, one.owner))
     )
 
 

@@ -14,8 +14,8 @@ from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import NotFound
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import ListedEvent
-from latchkey.subjects.events.usecases import EventFilter, EventPage, Tails
+from latchkey.subjects.events.rules import EventFilter, ListedEvent
+from latchkey.subjects.events.usecases import EventPage, Tails
 
 
 @dataclass(slots=True)
@@ -26,11 +26,9 @@ class EventQuery:
     owner: int | None = None
 
     def __call__(self, event: ListedEvent) -> bool:
-        chosen = self.chosen
         return (
-            (chosen.type is None or event.type == chosen.type)
-            and (chosen.environment is None or event.environment == chosen.environment)
-            and (chosen.customer_id is None or (event.owner is not None and event.owner == self.owner))
+            self.chosen.matches(event)
+            and (self.chosen.customer_id is None or (event.owner is not None and event.owner == self.owner))
             and (self.clock_id is None or event.test_clock_id == self.clock_id)
         )
 

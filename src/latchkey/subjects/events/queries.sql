@@ -3,8 +3,8 @@
 select position from feeds where project_id = $1;
 
 -- part: event_row
-position, id, customer_id, sequence, type, environment, occurred_at, committed_at,
-        body ->> 'app_user_id' as app_user_id, body ->> 'product_id' as product_id
+position, id, customer_id as key, sequence, type, environment, occurred_at, committed_at,
+        coalesce(body ->> 'app_user_id', '') as app_user_id, body ->> 'product_id' as product_id
 
 -- part: event_owner
 left join lateral (

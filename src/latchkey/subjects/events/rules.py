@@ -37,6 +37,18 @@ class ListedEvent:
     deliveries: DeliveryTally = _NONE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    type: str | None = None
+    environment: str | None = None
+    # Any of the customer's ids.
+    customer_id: str | None = None
+
+    def matches(self, event: ListedEvent) -> bool:
+        """Whether its type and environment are those asked for."""
+        return self.type in (None, event.type) and self.environment in (None, event.environment)
+
+
 @dataclass(frozen=True, slots=True)
 class EventDetails:
     event: ListedEvent

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection
+from latchkey.database.rows import fetch_all, item_of
 from latchkey.database.sql import query
 from latchkey.engine.storage import event_feed as customers_storage
-from latchkey.subjects.events.rules import DeliveryTally, EventDetails, ListedEvent
+from latchkey.subjects.events.rules import DeliveryTally, EventDetails, EventFilter, ListedEvent
 
 _HEAD = query("feed_head")
 _NEWEST = query("listed_events")
@@ -24,54 +25,41 @@ async def head(connection: Connection, project_id: str) -> int:
 
 
 async def newest(
-    connection: Connection,
-    project_id: str,
-    *,
-    before: int,
-    floor: int,
-    type: str | None,
-    environment: str | None,
-    limit: int,
+    connection: Connection, project_id: str, chosen: EventFilter, *, before: int, floor: int, limit: int
 ) -> list[ListedEvent]:
     """Newest first, with `floor` <= position < `before`."""
-    rows = await connection.fetch(_NEWEST, project_id, before, floor, type, environment, limit)
-    return [_listed(row) for row in rows]
+    asked = project_id, before, floor, chosen.type, chosen.environment, limit
+    return await fetch_all(connection, ListedEvent, _NEWEST, *asked)
 
 
 async def newest_of_customer(
-    connection: Connection,
-    project_id: str,
-    customer_key: int,
-    *,
-    before: int,
-    type: str | None,
-    environment: str | None,
-    limit: int,
+    connection: Connection, project_id: str, customer_key: int, chosen: EventFilter, *, before: int, limit: int
 ) -> list[ListedEvent]:
     """Newest first, with the events of customers that were merged into this one."""
-    rows = await connection.fetch(_OF_CUSTOMER, project_id, customer_key, before, type, environment, limit)
-    return [_listed(row) for row in rows]
+    asked = project_id, customer_key, before, chosen.type, chosen.environment, limit
+    return await fetch_all(connection, ListedEvent, _OF_CUSTOMER, *asked)
 
 
 async def newest_of_clock(
     connection: Connection, project_id: str, test_clock_id: str, *, customers: int, until: int, limit: int
 ) -> list[ListedEvent]:
     """Newest first, up to position `until`, of the `customers` on this clock who fall due first."""
-    rows = await connection.fetch(_OF_CLOCK, project_id, test_clock_id, customers, until, limit)
-    return [_listed(row) for row in rows]
+    return await fetch_all(connection, ListedEvent, _OF_CLOCK, project_id, test_clock_id, customers, until, limit)
 
 
 async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[ListedEvent]:
     """Oldest first."""
-    return [_listed(row) for row in await connection.fetch(_AFTER, project_id, position, limit)]
+    return await fetch_all(connection, ListedEvent, _AFTER, project_id, position, limit)
 
 
 async def load(connection: Connection, project_id: str, event_id: str) -> EventDetails | None:
     row = await connection.fetchrow(_LOAD, project_id, event_id)
     if row is None:
         return None
-    sent = await customers_storage.deliveries(connection, project_id, [(row["customer_id"], row["sequence"])])
-    return EventDetails(_listed(row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone])
+    sent = await customers_storage.deliveries(connection, project_id, [(row["key"], row["sequence"])])
+    return EventDetails(
+        item_of(ListedEvent, row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone]
+    )
 
 
 async def tallied(connection: Connection, project_id: str, events: Sequence[ListedEvent]) -> list[ListedEvent]:
@@ -81,20 +69,3 @@ async def tallied(connection: Connection, project_id: str, events: Sequence[List
     sent = await customers_storage.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
     counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
     return [replace(event, deliveries=DeliveryTally(**counted.get(event.id, Counter()))) for event in events]
-
-
-def _listed(row: Record) -> ListedEvent:
-    return ListedEvent(
-        position=row["position"],
-        id=row["id"],
-        key=row["customer_id"],
-        sequence=row["sequence"],
-        type=row["type"],
-        environment=row["environment"],
-        occurred_at=row["occurred_at"],
-        committed_at=row["committed_at"],
-        app_user_id=row["app_user_id"] or "",
-        product_id=row["product_id"],
-        owner=row["owner"],
-        test_clock_id=row["test_clock_id"],
-    )

@@ -14,20 +14,12 @@ from latchkey.database.transient_errors import PASSING
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import event_feed, state
 from latchkey.subjects.events import storage
-from latchkey.subjects.events.rules import EventDetails, ListedEvent
+from latchkey.subjects.events.rules import EventDetails, EventFilter, ListedEvent
 
 # How many events a page examines at most to find those that match. Measured: 13 ms, from a cold disk 100.
 EXAMINED = 25_000
 # Customers of a test clock whose events a page shows.
 CLOCK_CUSTOMERS = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFilter:
-    type: str | None = None
-    environment: str | None = None
-    # Any of the customer's ids.
-    customer_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +42,17 @@ async def page_of_newest(
             key = await state.key_of(connection, project_id, chosen.customer_id)
             if key is None:
                 raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer")
-            found = await storage.newest_of_customer(
-                connection,
-                project_id,
-                key,
-                before=start,
-                type=chosen.type,
-                environment=chosen.environment,
-                limit=limit + 1,
-            )
+            found = await storage.newest_of_customer(connection, project_id, key, chosen, before=start, limit=limit + 1)
             floor = 1
         else:
             filtered = chosen.type is not None or chosen.environment is not None
             floor = max(start - EXAMINED, 1) if filtered else 1
-            found = await storage.newest(
-                connection,
-                project_id,
-                before=start,
-                floor=floor,
-                type=chosen.type,
-                environment=chosen.environment,
-                limit=limit + 1,
-            )
+            found = await storage.newest(connection, project_id, chosen, before=start, floor=floor, limit=limit + 1)
         events = await storage.tallied(connection, project_id, found[:limit])
         if len(found) > limit:
             return EventPage(events, head, events[-1].position)
         # Positions have a large gap after a restore, so the next page begins at an event.
-        older = await storage.newest(
-            connection, project_id, before=floor, floor=1, type=None, environment=None, limit=1
-        )
+        older = await storage.newest(connection, project_id, EventFilter(), before=floor, floor=1, limit=1)
     return EventPage(events, head, older[0].position + 1 if older else None)
 
 
@@ -237,7 +211,7 @@ class Tail:
         events = await events_after(self._database, self._project_id, self.position, BATCH)
         if events:
             self.position = events[-1].position
-            self._tell(Happened(one) for one in events)
+            self._tell(Happened(event) for event in events)
             self.follow_deliveries(events)
         if len(events) == BATCH:
             await self._jump()
@@ -259,9 +233,9 @@ class Tail:
             self._tell([Skipped(skipped, head)])
 
     def _tell(self, news: Iterable[News]) -> None:
-        for one in news:
+        for item in news:
             for subscriber in self.subscribers:
-                subscriber.put(one)
+                subscriber.put(item)
 
 
 class Tails:

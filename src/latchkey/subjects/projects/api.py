@@ -113,9 +113,7 @@ async def list_audit_logs(
     if paging.after is not None and (before := audit_render.position_of(paging.after)) is None:
         raise NotFound(f"There is no entry {paging.after!r} to start after.", param="starting_after")
     since, until = _midnight(start_date) if start_date else 0, _midnight(end_date, 1) if end_date else LATEST
-    found = await audit.between(
-        services.database, caller.project_id, before=before, since=since, until=until, limit=paging.limit + 1
-    )
+    found = await audit.page(services.database, caller.project_id, before, paging.limit + 1, since=since, until=until)
     days = {"start_date": start_date, "end_date": end_date}
     filters = {name: day.isoformat() for name, day in days.items() if day is not None}
     return reply(paging.of([audit_render.audit_log(caller.project_id, entry) for entry in found], filters=filters))

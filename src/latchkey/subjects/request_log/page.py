@@ -6,7 +6,6 @@ from latchkey.dashboard.page import Pages, Visit
 from latchkey.engine.storage import keys
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.request_log import usecases
-from latchkey.subjects.request_log.rules import EXAMINED
 
 pages = Pages()
 
@@ -47,7 +46,7 @@ async def show_requests(visit: Visit) -> Response:
         routes=await usecases.routes(visit.database, visit.project_id),
         keys=known,
         names={key.id: key.name for key in known},
-        examined=EXAMINED,
+        examined=usecases.EXAMINED,
     )
 
 

@@ -6,9 +6,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.request_log.rules import EXAMINED
+
+# Rows that a page of the log looks at, for those that fit its filters.
+EXAMINED = 20_000
+_LAST_ID = 2**63 - 1
 
 _LOG = query("log_requests")
 _NOTE = query("note_key_uses")
@@ -37,21 +41,10 @@ class Logged(Struct, frozen=True, gc=False):
     left_out: int = 0
 
 
-class LoggedRequest(Struct, frozen=True):
+class LoggedRequest(Logged, frozen=True):
     """A row as the dashboard shows it."""
 
-    id: int
-    key_id: str
-    at: Ms
-    method: str
-    route: str
-    status: int
-    took_us: int
-    bytes: int
-    request_id: str
-    address: str
-    agent: str
-    left_out: int
+    id: int = 0
 
 
 async def write(connection: Connection, rows: Sequence[Logged]) -> None:
@@ -67,23 +60,24 @@ async def note_uses(connection: Connection, uses: Mapping[str, tuple[str, Ms]]) 
 
 
 async def page(
-    connection: Connection,
+    database: Database,
     project_id: str,
     *,
-    key_id: str | None,
-    status_class: int | None,
-    route: str | None,
-    before: int,
-    limit: int,
+    key_id: str | None = None,
+    status_class: int | None = None,
+    route: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
 ) -> list[LoggedRequest]:
-    """Newest first, of at most `EXAMINED` rows."""
-    rows = await connection.fetch(_LIST, project_id, before, EXAMINED, status_class, route, limit, key_id)
-    # Without its project.
-    return [LoggedRequest(*row[1:]) for row in rows]
+    """Newest first, of at most `EXAMINED` rows. Rows that say how many were left out are shown only where nothing is
+    filtered."""
+    before = _LAST_ID if before is None else before
+    chosen = before, EXAMINED, status_class, route, limit, key_id
+    return [item_of(LoggedRequest, row) for row in await database.pool.fetch(_LIST, project_id, *chosen)]
 
 
-async def routes(connection: Connection, project_id: str) -> list[str]:
-    return [row["route"] for row in await connection.fetch(_ROUTES, project_id, EXAMINED)]
+async def routes(database: Database, project_id: str) -> list[str]:
+    return [row["route"] for row in await database.pool.fetch(_ROUTES, project_id, EXAMINED)]
 
 
 async def prune_request_log(

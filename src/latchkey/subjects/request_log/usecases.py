@@ -10,6 +10,7 @@ own, such as credits.
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from time import perf_counter
@@ -24,7 +25,7 @@ from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.engine.admission import Caller
 from latchkey.subjects.accounts.rules import client_address, roughly
 from latchkey.subjects.request_log import storage
-from latchkey.subjects.request_log.storage import Logged, LoggedRequest
+from latchkey.subjects.request_log.storage import Logged
 
 KEPT: Ms = DAY
 # No request takes this long. One without a reply after it has lost its process.
@@ -110,7 +111,6 @@ _EVERY_SECONDS = 1.0
 _NOTED_EVERY: Ms = 1 * MINUTE
 _LONGEST_AGENT = 80
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
-_LAST_ID = 2**63 - 1
 _PRUNED_EVERY_SECONDS = 60.0
 
 
@@ -305,32 +305,9 @@ def _left_out(windows: dict[str, _Window], now: Ms) -> list[Logged]:
     ]
 
 
-async def entries(
-    database: Database,
-    project_id: str,
-    *,
-    key_id: str | None = None,
-    status_class: int | None = None,
-    route: str | None = None,
-    before: int | None = None,
-    limit: int = 50,
-) -> list[LoggedRequest]:
-    """Newest first. Rows that say how many were left out are shown only where nothing is filtered."""
-    async with database.acquire() as connection:
-        return await storage.page(
-            connection,
-            project_id,
-            key_id=key_id,
-            status_class=status_class,
-            route=route,
-            before=_LAST_ID if before is None else before,
-            limit=limit,
-        )
-
-
-async def routes(database: Database, project_id: str) -> list[str]:
-    async with database.acquire() as connection:
-        return await storage.routes(connection, project_id)
+EXAMINED = storage.EXAMINED
+entries = storage.page
+routes = storage.routes
 
 
 async def run_pruning(
@@ -343,7 +320,5 @@ async def run_pruning(
             await storage.prune_idempotent_requests(database, now() - KEPT)
         except Exception as error:
             log.warning("request log not pruned", error=str(error))
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _PRUNED_EVERY_SECONDS)
-        except TimeoutError:
-            continue

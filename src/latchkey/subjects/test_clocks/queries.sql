@@ -4,7 +4,7 @@ insert into test_clocks (project_id, id, name, now_ms, created_at) values ($1, $
 
 -- name: clocks_of_project
 -- a page of a project's test clocks, oldest first; or the one with an id
-select id, name, now_ms, created_at from test_clocks
+select id, name, now_ms as now, created_at from test_clocks
 where project_id = $1 and ($2::text is null or (created_at, id) > (select created_at, id from test_clocks where project_id = $1 and id = $2))
     and ($4::text is null or id = $4)
 order by created_at, id
@@ -33,7 +33,7 @@ delete from test_clocks where project_id = $1 and id = $2;
 
 -- name: newest_clocks
 -- a page of a project's test clocks, newest first, with the number of customers (up to a hundred) and the next due time
-select t.id, t.name, t.now_ms, t.created_at,
+select t.id, t.name, t.now_ms as now, t.created_at,
     (
         select count(*) from (
             select from customers where project_id = t.project_id and test_clock_id = t.id limit 100

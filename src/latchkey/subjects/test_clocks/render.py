@@ -5,10 +5,11 @@ from msgspec import structs
 from latchkey.subjects.test_clocks import wire
 from latchkey.subjects.test_clocks.rules import TestClock
 from latchkey.subjects.test_clocks.usecases import Advanced
+from latchkey.wire.attributes import from_attributes
 
 
-def test_clock(project_id: str, one: TestClock) -> wire.TestClock:
-    return wire.TestClock(id=one.id, project_id=project_id, name=one.name, now_ms=one.now, created_at=one.created_at)
+def test_clock(project_id: str, clock: TestClock) -> wire.TestClock:
+    return from_attributes(wire.TestClock, clock, project_id=project_id, now_ms=clock.now)
 
 
 def test_clock_advanced(project_id: str, moved: Advanced) -> wire.TestClockAdvanced:

@@ -1,8 +1,10 @@
 """Test clocks, and the customers on them."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import Listing, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import Stored
@@ -10,26 +12,20 @@ from latchkey.engine.storage.state import decode
 from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
 
 _CREATE = query("create_clock")
-_PAGE = query("clocks_of_project")
+CLOCKS = Listing(
+    "test clock", query("clocks_of_project"), partial(item_of, TestClock), param="test_clock_id", by_age=True
+)
 _SHARE = query("share_clock")
 _SET = query("set_clock")
 _NEXT_DUE = query("next_due_on_clock")
 _DUE = query("customers_due_on_clock")
 _DELETE = query("delete_clock")
+_NEWEST = query("newest_clocks")
+_CUSTOMERS = query("customers_on_clock")
 
 
 async def create(connection: Connection, project_id: str, clock: TestClock) -> None:
     await connection.execute(_CREATE, project_id, clock.id, clock.name, clock.now, clock.created_at)
-
-
-async def load(connection: Connection, project_id: str, id: str) -> TestClock | None:
-    row = await connection.fetchrow(_PAGE, project_id, None, 1, id)
-    return None if row is None else clock_of(row)
-
-
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[TestClock]:
-    """Oldest first; `after` is the id of the last clock of the page before."""
-    return [clock_of(row) for row in await connection.fetch(_PAGE, project_id, after, limit, None)]
 
 
 async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
@@ -69,14 +65,6 @@ async def delete(connection: Connection, project_id: str, id: str) -> None:
     await connection.execute(_DELETE, project_id, id)
 
 
-def clock_of(row: Record) -> TestClock:
-    return TestClock(id=row["id"], name=row["name"], now=row["now_ms"], created_at=row["created_at"])
-
-
-_NEWEST = query("newest_clocks")
-_CUSTOMERS = query("customers_on_clock")
-
-
 @dataclass(frozen=True, slots=True)
 class ListedClock:
     clock: TestClock
@@ -84,12 +72,12 @@ class ListedClock:
     next_due_at: Ms | None
 
 
-async def newest(connection: Connection, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
-    rows = await connection.fetch(_NEWEST, project_id, after, limit)
-    return [ListedClock(clock_of(row), row["customers"], row["next_due_at"]) for row in rows]
+async def newest(database: Database, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
+    rows = await database.pool.fetch(_NEWEST, project_id, after, limit)
+    return [item_of(ListedClock, row, clock=dict(row)) for row in rows]
 
 
-async def inhabitants(connection: Connection, project_id: str, clock_id: str, limit: int) -> list[Inhabitant]:
+async def inhabitants(database: Database, project_id: str, clock_id: str, limit: int) -> list[Inhabitant]:
     """The customers of a clock; those who fall due first come first."""
-    rows = await connection.fetch(_CUSTOMERS, project_id, clock_id, limit)
+    rows = await database.pool.fetch(_CUSTOMERS, project_id, clock_id, limit)
     return [Inhabitant(decode(row["state"]), row["next_due_at"]) for row in rows]

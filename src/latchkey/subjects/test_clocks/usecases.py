@@ -4,11 +4,11 @@ dashboard lists them with their customers and what falls due next."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer, set_now
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import LATEST, Duration, Ms, add
-from latchkey.domain.refusal import Conflict, InUse, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, InUse, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records
 from latchkey.engine.storage.read_rows import load_projects
@@ -16,7 +16,6 @@ from latchkey.engine.storage.writes import Save, save
 from latchkey.engine.unit_of_work import UnitOfWork, newcomer
 from latchkey.subjects.test_clocks import storage
 from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
-from latchkey.subjects.test_clocks.storage import ListedClock
 from latchkey.wire.event import Event
 
 # Customers changed in one transaction while a clock moves.
@@ -30,25 +29,16 @@ async def create_clock(database: Database, project_id: str, id: str, name: str, 
     return clock
 
 
-async def get_clock(database: Database, project_id: str, id: str) -> TestClock:
-    async with database.acquire() as connection:
-        clock = await storage.load(connection, project_id, id)
-    if clock is None:
-        raise _unknown(id)
-    return clock
-
-
-async def list_clocks(database: Database, project_id: str, after: str | None, limit: int) -> list[TestClock]:
-    async with database.acquire() as connection:
-        if after is not None and await storage.load(connection, project_id, after) is None:
-            raise NotFound(f"There is no test clock {after!r} to start after.", param="starting_after")
-        return await storage.page(connection, project_id, after, limit)
+get_clock = storage.CLOCKS.load
+list_clocks = storage.CLOCKS.load_page
+find_clock = storage.CLOCKS.find
+newest_clocks = storage.newest
 
 
 async def delete_clock(database: Database, project_id: str, id: str) -> None:
     async with database.transaction() as connection:
         if await storage.hold(connection, project_id, id) is None:
-            raise _unknown(id)
+            raise storage.CLOCKS.missing(id)
         if await storage.is_used(connection, project_id, id):
             raise InUse("There are customers on this test clock; delete them first.")
         await storage.delete(connection, project_id, id)
@@ -69,7 +59,7 @@ async def create_customer(
         if test_clock_id is not None:
             clock_now = await storage.share(connection, project_id, test_clock_id)
             if clock_now is None:
-                raise _unknown(test_clock_id)
+                raise storage.CLOCKS.missing(test_clock_id)
             now = clock_now
         customer: Customer = newcomer(project_id, app_user_id, now, test_clock_id)
         made = await records.create(connection, [customer])
@@ -119,7 +109,7 @@ async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple
     async with changes.database.transaction() as connection:
         now = await storage.hold(connection, project_id, id)
         if now is None:
-            raise _unknown(id)
+            raise storage.CLOCKS.missing(id)
         instant = await storage.next_due(connection, project_id, id, target)
         if instant is None:
             await storage.move(connection, project_id, id, max(now, target))
@@ -134,23 +124,13 @@ async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple
         return told.get(0, []), False
 
 
-def _unknown(id: str) -> NotFound:
-    return NotFound(f"There is no test clock {id!r} in this project.", param="test_clock_id")
-
-
 # How many customers of a clock a page shows.
 SHOWN = 100
 
 
-async def newest_clocks(database: Database, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
-    async with database.acquire() as connection:
-        return await storage.newest(connection, project_id, after, limit)
-
-
 async def inhabitants(database: Database, project_id: str, clock_id: str) -> list[Inhabitant]:
     """The customers who fall due first. One more than `SHOWN` means that there are more."""
-    async with database.acquire() as connection:
-        return await storage.inhabitants(connection, project_id, clock_id, SHOWN + 1)
+    return await storage.inhabitants(database, project_id, clock_id, SHOWN + 1)
 
 
 async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
@@ -159,7 +139,3 @@ async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
     if instant is None:
         raise Refusal("No customer on this clock has anything due. Buy a subscription first.")
     return instant
-
-
-async def load_in(connection: Connection, project_id: str, clock_id: str) -> TestClock | None:
-    return await storage.load(connection, project_id, clock_id)

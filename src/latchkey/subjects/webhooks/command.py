@@ -21,6 +21,7 @@ from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.rules import DeliveryFilter
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -233,7 +234,7 @@ async def deliveries(
     """List what was sent to a webhook, newest first. A delivery has the id of its event."""
     if status not in (None, "waiting", "delivered", "failed"):
         raise typer.BadParameter("is waiting, delivered or failed.", param_hint="--status")
-    chosen = delivery_log.DeliveryFilter(
+    chosen = DeliveryFilter(
         status=status,  # type: ignore[arg-type]  # checked above
         type=event_type.upper() if event_type is not None else None,
         customer_id=customer,

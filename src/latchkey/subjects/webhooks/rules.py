@@ -238,3 +238,15 @@ class OperationalEvent:
 
 # `failing` is what has failed for good, or has failed and waits for a retry.
 Chosen = Literal["waiting", "delivered", "failed", "failing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    status: Chosen | None = None
+    type: str | None = None
+    answered: StatusRange | None = None
+    # Any of the customer's ids.
+    customer_id: str | None = None
+    # From `since` on, and before `until`.
+    since: Ms | None = None
+    until: Ms | None = None

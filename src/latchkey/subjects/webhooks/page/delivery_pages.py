@@ -18,9 +18,8 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import Attempt, Chosen, StatusRange
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, DeliveryFilter, StatusRange
 from latchkey.subjects.webhooks.usecases import delivery_log
-from latchkey.subjects.webhooks.usecases.delivery_log import DeliveryFilter
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
 

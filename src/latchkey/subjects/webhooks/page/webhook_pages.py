@@ -21,7 +21,7 @@ from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
-from latchkey.subjects.webhooks.rules import IN_FLIGHT, Setup
+from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, troubles_of
 from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
@@ -269,7 +269,7 @@ async def _page(visit: Visit, shown: WebhookSummary, tried: Tried | None = None)
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
     log = await delivery_log.page_of_deliveries(
-        visit.database, visit.project_id, webhook.id, delivery_log.DeliveryFilter(), after=None, limit=IN_STRIP
+        visit.database, visit.project_id, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP
     )
     announced = await page_of_operational_events(
         visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED

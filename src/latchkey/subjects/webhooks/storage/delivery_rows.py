@@ -13,7 +13,7 @@ from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.events.customer_event import Dialect, selected
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Attempt, Chosen, Delivery, Detail, Replay, StatusRange, Which
+from latchkey.subjects.webhooks.rules import Attempt, Delivery, DeliveryFilter, Detail, Replay, Which
 
 _WEBHOOK = query("list_webhooks")
 _PAGE = query("page_of_deliveries")
@@ -80,20 +80,12 @@ async def place_of(connection: Connection, project_id: str, webhook_key: int, ev
 
 
 async def page(
-    connection: Connection,
-    webhook_key: int,
-    before: DeliveryCursor,
-    since: Ms,
-    status: Chosen | None,
-    event_type: str | None,
-    answered: StatusRange | None,
-    *,
-    limit: int,
-    examined: int,
+    connection: Connection, webhook_key: int, before: DeliveryCursor, chosen: DeliveryFilter, limit: int, examined: int
 ) -> Examined:
     """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log."""
+    answered = chosen.answered or (None, None)
     rows = await connection.fetch(
-        _PAGE, webhook_key, *before, since, status, event_type, limit, examined, *(answered or (None, None))
+        _PAGE, webhook_key, *before, chosen.since or 0, chosen.status, chosen.type, limit, examined, *answered
     )
     mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
     return Examined([item_of(Delivery, row) for row in rows], mark)
@@ -105,16 +97,12 @@ async def page_of_customer(
     customer_key: int,
     webhook_key: int,
     before: DeliveryCursor,
-    since: Ms,
-    status: Chosen | None,
-    event_type: str | None,
-    answered: StatusRange | None,
-    *,
+    chosen: DeliveryFilter,
     limit: int,
 ) -> Examined:
     """Newest first, with the deliveries of customers that were merged into this one."""
-    chosen = status, event_type, limit, webhook_key, *(answered or (None, None)), since
-    found = await fetch_all(connection, Delivery, _PAGE_OF_CUSTOMER, project_id, customer_key, *before, *chosen)
+    fitting = chosen.status, chosen.type, limit, webhook_key, *(chosen.answered or (None, None)), chosen.since or 0
+    found = await fetch_all(connection, Delivery, _PAGE_OF_CUSTOMER, project_id, customer_key, *before, *fitting)
     return Examined(found)
 
 

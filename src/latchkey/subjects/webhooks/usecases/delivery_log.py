@@ -9,11 +9,10 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import state
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import (
-    Chosen,
     Delivery,
+    DeliveryFilter,
     Detail,
     OperationalEvent,
-    StatusRange,
     missing_webhook,
     paused_by_itself,
 )
@@ -22,18 +21,6 @@ from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, Fai
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
-    status: Chosen | None = None
-    type: str | None = None
-    answered: StatusRange | None = None
-    # Any of the customer's ids.
-    customer_id: str | None = None
-    # From `since` on, and before `until`.
-    since: Ms | None = None
-    until: Ms | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,6 @@ async def page_of_deliveries(
     database: Database, project_id: str, webhook_id: str, chosen: DeliveryFilter, *, after: str | None, limit: int
 ) -> DeliveryPage:
     """Newest first."""
-    since = chosen.since if chosen.since is not None else 0
     filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
@@ -57,32 +43,13 @@ async def page_of_deliveries(
             before = min(before, DeliveryCursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
-            found = await delivery_rows.page(
-                connection,
-                key,
-                before,
-                since,
-                chosen.status,
-                chosen.type,
-                chosen.answered,
-                limit=limit + 1,
-                examined=examined,
-            )
+            found = await delivery_rows.page(connection, key, before, chosen, limit + 1, examined)
         else:
             customer = await state.key_of(connection, project_id, chosen.customer_id)
             if customer is None:
                 raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
             found = await delivery_rows.page_of_customer(
-                connection,
-                project_id,
-                customer,
-                key,
-                before,
-                since,
-                chosen.status,
-                chosen.type,
-                chosen.answered,
-                limit=limit + 1,
+                connection, project_id, customer, key, before, chosen, limit + 1
             )
     if len(found.deliveries) > limit:
         return DeliveryPage(found.deliveries[:limit], found.deliveries[limit - 1].event_id)

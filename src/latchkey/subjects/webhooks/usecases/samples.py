@@ -3,7 +3,7 @@ webhook with one. Also used for the examples in the documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -136,7 +136,7 @@ def sample(
 ) -> Event:
     """A real event of this type for a sample customer at `now`, or shortly before."""
     life = SampleCustomer(add(now, _MONTH, times=-1), environment, app_id)
-    _LIVES[type](life, now)
+    _play(type, life, now)
     return next(event for event in reversed(life.told) if event.type == type)
 
 
@@ -162,135 +162,85 @@ def event_for_test(
     )
 
 
-def _bought(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now)
+def _play(type: EventType, life: SampleCustomer, now: Ms) -> None:
+    """What has to happen to the customer for an event of this type."""
+    monthly = "pro_monthly"
+    if type in _ON_A_SUBSCRIPTION:
+        life.buys(monthly, now - 10 * DAY)
+    match type:
+        case EventType.INITIAL_PURCHASE:
+            life.buys(monthly, now)
+        case EventType.RENEWAL:
+            life.buys(monthly, life.born)
+            life.lives_until(now)
+        case EventType.NON_RENEWING_PURCHASE:
+            life.buys("pro_pass", now)
+        case EventType.CANCELLATION:
+            life.does(actions.cancel, now)
+        case EventType.UNCANCELLATION:
+            life.does(actions.cancel, now - 3 * DAY)
+            life.does(actions.uncancel, now)
+        case EventType.TRIAL_STARTED:
+            life.buys(monthly, now, trial=True)
+        case EventType.TRIAL_CANCELLED:
+            life.buys(monthly, now - 2 * DAY, trial=True)
+            life.does(actions.cancel, now)
+        case EventType.BILLING_ISSUE:
+            life.buys(monthly, now - 27 * DAY)
+            life.does(lambda subscription, at: actions.fail_billing(subscription, at, grace_days=16), now)
+        case EventType.EXPIRATION:
+            life.buys(monthly, life.born)
+            life.does(actions.cancel, life.born + 10 * DAY)
+            life.lives_until(now)
+        case EventType.REFUND:
+            life.buys(monthly, now - 5 * DAY)
+            life.sees(actions.refund(life.customer.subscriptions[-1], now), now)
+        case EventType.REFUND_REVERSED:
+            _play(EventType.REFUND, life, now - 2 * DAY)
+            life.sees(actions.reverse_refund(life.customer.subscriptions[-1], now), now)
+        case EventType.PRODUCT_CHANGE:
+            yearly = CATALOG.products["pro_yearly"]
+            life.does(lambda subscription, at: actions.change_product(subscription, yearly, at, at_renewal=False), now)
+        case EventType.SUBSCRIPTION_PAUSED:
+            life.does(lambda subscription, at: actions.pause(subscription, at, resumes_at=now + 60 * DAY), now)
+        case EventType.SUBSCRIPTION_EXTENDED:
+            until = life.customer.subscriptions[-1].current.ends_at + 7 * DAY
+            life.does(lambda subscription, at: actions.extend(subscription, at, until=until), now)
+        case EventType.TRANSFER:
+            source = SampleCustomer(life.born, life.environment, life.app_id, OTHER_USER_ID)
+            source.buys(monthly, now - 10 * DAY)
+            moved = identity.transfer(source.customer, life.customer, now)
+            life.customer = moved.target_before
+            life.becomes(moved.target, now)
+        case EventType.INVOICE_ISSUANCE:
+            life.does(actions.issue_invoice, now)
+        case EventType.TEMPORARY_ENTITLEMENT_GRANT:
+            product = CATALOG.products[monthly]
+            lent = actions.store_outage(
+                life.customer, product, now, id="sample_1", environment=life.environment, app_id=life.app_id
+            )
+            life.sees(lent, now)
+        case EventType.VIRTUAL_CURRENCY_TRANSACTION:
+            life.buys("coins_100", now)
+        case EventType.EXPERIMENT_ENROLLMENT:
+            life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
+        case EventType.SUBSCRIBER_ALIAS:
+            life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
+            anonymous = SampleCustomer(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
+            anonymous.buys(monthly, now - 10 * DAY)
+            anonymous.lives_until(now)
+            life.joins(anonymous, now)
 
 
-def _renewed(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", life.born)
-    life.lives_until(now)
-
-
-def _bought_once(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_pass", now)
-
-
-def _cancelled(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.does(actions.cancel, now)
-
-
-def _uncancelled(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.does(actions.cancel, now - 3 * DAY)
-    life.does(actions.uncancel, now)
-
-
-def _tried(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now, trial=True)
-
-
-def _tried_in_vain(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 2 * DAY, trial=True)
-    life.does(actions.cancel, now)
-
-
-def _could_not_pay(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 27 * DAY)
-    life.does(lambda one, at: actions.fail_billing(one, at, grace_days=16), now)
-
-
-def _expired(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", life.born)
-    life.does(actions.cancel, life.born + 10 * DAY)
-    life.lives_until(now)
-
-
-def _refunded(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 5 * DAY)
-    life.sees(actions.refund(life.customer.subscriptions[-1], now), now)
-
-
-def _paid_again(life: SampleCustomer, now: Ms) -> None:
-    _refunded(life, now - 2 * DAY)
-    life.sees(actions.reverse_refund(life.customer.subscriptions[-1], now), now)
-
-
-def _changed(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    yearly = CATALOG.products["pro_yearly"]
-    life.does(lambda one, at: actions.change_product(one, yearly, at, at_renewal=False), now)
-
-
-def _paused(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.does(lambda one, at: actions.pause(one, at, resumes_at=now + 60 * DAY), now)
-
-
-def _extended(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.does(lambda one, at: actions.extend(one, at, until=one.current.ends_at + 7 * DAY), now)
-
-
-def _received(life: SampleCustomer, now: Ms) -> None:
-    source = SampleCustomer(life.born, life.environment, life.app_id, OTHER_USER_ID)
-    source.buys("pro_monthly", now - 10 * DAY)
-    moved = identity.transfer(source.customer, life.customer, now)
-    life.customer = moved.target_before
-    life.becomes(moved.target, now)
-
-
-def _invoiced(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.does(actions.issue_invoice, now)
-
-
-def _lent(life: SampleCustomer, now: Ms) -> None:
-    monthly = CATALOG.products["pro_monthly"]
-    lent = actions.store_outage(
-        life.customer, monthly, now, id="sample_1", environment=life.environment, app_id=life.app_id
-    )
-    life.sees(lent, now)
-
-
-def _credited(life: SampleCustomer, now: Ms) -> None:
-    life.buys("coins_100", now)
-
-
-def _joined(life: SampleCustomer, now: Ms) -> None:
-    life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
-    anonymous = SampleCustomer(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
-    anonymous.buys("pro_monthly", now - 10 * DAY)
-    anonymous.lives_until(now)
-    life.joins(anonymous, now)
-
-
-def _enrolled(life: SampleCustomer, now: Ms) -> None:
-    life.buys("pro_monthly", now - 10 * DAY)
-    life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
-
-
-_LIVES: Mapping[EventType, Callable[[SampleCustomer, Ms], None]] = {
-    EventType.INITIAL_PURCHASE: _bought,
-    EventType.RENEWAL: _renewed,
-    EventType.NON_RENEWING_PURCHASE: _bought_once,
-    EventType.CANCELLATION: _cancelled,
-    EventType.UNCANCELLATION: _uncancelled,
-    EventType.TRIAL_STARTED: _tried,
-    EventType.TRIAL_CANCELLED: _tried_in_vain,
-    EventType.BILLING_ISSUE: _could_not_pay,
-    EventType.EXPIRATION: _expired,
-    EventType.REFUND: _refunded,
-    EventType.REFUND_REVERSED: _paid_again,
-    EventType.PRODUCT_CHANGE: _changed,
-    EventType.SUBSCRIPTION_PAUSED: _paused,
-    EventType.SUBSCRIPTION_EXTENDED: _extended,
-    EventType.TRANSFER: _received,
-    EventType.INVOICE_ISSUANCE: _invoiced,
-    EventType.TEMPORARY_ENTITLEMENT_GRANT: _lent,
-    EventType.VIRTUAL_CURRENCY_TRANSACTION: _credited,
-    EventType.EXPERIMENT_ENROLLMENT: _enrolled,
-    EventType.SUBSCRIBER_ALIAS: _joined,
+# Events of these types are about a subscription that began ten days before.
+_ON_A_SUBSCRIPTION = {
+    EventType.CANCELLATION,
+    EventType.UNCANCELLATION,
+    EventType.PRODUCT_CHANGE,
+    EventType.SUBSCRIPTION_PAUSED,
+    EventType.SUBSCRIPTION_EXTENDED,
+    EventType.INVOICE_ISSUANCE,
+    EventType.EXPERIMENT_ENROLLMENT,
 }
 
 
