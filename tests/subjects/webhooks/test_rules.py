@@ -46,28 +46,35 @@ from latchkey.subjects.webhooks.rules import (
 NOW = 1_794_700_000_000
 
 
-def test_a_few_failures_leave_the_circuit_closed() -> None:
-    health, told = after_failures(HEALTHY, FAILURES_TO_OPEN - 1, NOW)
-    assert health == WebhookHealth(failures=FAILURES_TO_OPEN - 1, failing_since=NOW)
-    assert told is None
-
-
-def test_the_tenth_in_a_row_opens_it_for_a_moment() -> None:
-    health, told = after_failures(WebhookHealth(failures=9, failing_since=NOW - 100), 1, NOW)
-    assert health.open_until == NOW + SHORTEST_OPEN_MS
-    assert told is None
+@pytest.mark.parametrize(
+    ("before", "count", "after", "announced"),
+    [
+        # A few failures leave the circuit closed.
+        (HEALTHY, FAILURES_TO_OPEN - 1, WebhookHealth(FAILURES_TO_OPEN - 1, failing_since=NOW), None),
+        # The tenth in a row opens it for a moment.
+        (WebhookHealth(9, None, NOW - 100), 1, WebhookHealth(10, NOW + SHORTEST_OPEN_MS, NOW - 100), None),
+        # What was under way when it opened does not open it for longer.
+        (WebhookHealth(10, NOW + 4000, NOW - 1000), 50, WebhookHealth(60, NOW + 4000, NOW - 1000), None),
+        # Five days of nothing but failures pause it; a rare failure every few days does not.
+        (
+            WebhookHealth(500, NOW, NOW - PAUSE_AFTER_MS, NOW - 1),
+            1,
+            WebhookHealth(501, NOW + LONGEST_OPEN_MS, NOW - PAUSE_AFTER_MS, NOW - 1, NOW),
+            Announcement.PAUSED,
+        ),
+        (WebhookHealth(2, None, NOW - PAUSE_AFTER_MS), 1, WebhookHealth(3, None, NOW - PAUSE_AFTER_MS), None),
+    ],
+)
+def test_failures_open_the_circuit_and_pause(
+    before: WebhookHealth, count: int, after: WebhookHealth, announced: Announcement | None
+) -> None:
+    assert after_failures(before, count, NOW) == (after, announced)
 
 
 def test_a_success_between_them_begins_the_count_anew() -> None:
     health, _ = after_failures(HEALTHY, 9, NOW)
     health, told = after_success(health)
     assert (health, told) == (HEALTHY, None)
-
-
-def test_what_was_under_way_when_it_opened_does_not_open_it_for_longer() -> None:
-    opened = WebhookHealth(failures=10, open_until=NOW + 4000, failing_since=NOW - 1000)
-    health, _ = after_failures(opened, 50, NOW)
-    assert health.open_until == NOW + 4000
 
 
 def test_probes_become_rarer_the_longer_it_lasts() -> None:
@@ -88,18 +95,6 @@ def test_trouble_that_lasts_is_announced_once_and_so_is_its_end() -> None:
     health, told = after_success(health)
     assert told is Announcement.RECOVERED
     assert health == HEALTHY
-
-
-def test_five_days_of_nothing_but_failures_pause_it() -> None:
-    health = WebhookHealth(failures=500, open_until=NOW, failing_since=NOW - PAUSE_AFTER_MS, announced_at=NOW - 1)
-    health, told = after_failures(health, 1, NOW)
-    assert told is Announcement.PAUSED
-    assert health.paused_at == NOW
-
-
-def test_a_rare_failure_every_few_days_does_not_pause_it() -> None:
-    health, told = after_failures(WebhookHealth(failures=2, failing_since=NOW - PAUSE_AFTER_MS), 1, NOW)
-    assert (health.paused_at, told) == (None, None)
 
 
 def test_resuming_forgives_and_the_first_success_is_still_told() -> None:

@@ -1,4 +1,5 @@
-"""`latchkey admin after-restore`: makes a restored database fit to work on, also that of a stopped `latchkey up`."""
+"""`latchkey admin after-restore`: makes a restored database fit to work on, also that of a stopped `latchkey up`.
+`latchkey backup` and `latchkey restore`: the data folder of `latchkey up` in one file, and back."""
 
 import asyncio
 import contextlib
@@ -174,9 +175,6 @@ def database_at_rest(config: Path | None, data: Path) -> Iterator[str]:
         )
     with database_of(folder) as url:
         yield url
-
-
-# `latchkey backup` and `latchkey restore`: the data folder of `latchkey up` in one file, and back.
 
 
 DUMP, MANIFEST = "database.dump", "manifest.json"

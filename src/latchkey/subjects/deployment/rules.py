@@ -1,4 +1,5 @@
-"""The database of a deployment as an operator sees it: its servers, tables, standbys and largest projects.
+"""The database of a deployment as an operator sees it: its servers, tables, standbys and largest projects; what of this
+needs an operator, and what the operator can do.
 
 Numbers of rows are PostgreSQL's own estimates. Nothing here is worth counting a large table for.
 """
@@ -160,9 +161,6 @@ class DeploymentReport:
         """Of the database on all nodes."""
         known = [node.server.bytes for node in self.nodes if node.server is not None]
         return sum(known) if known else self.server.bytes
-
-
-# Which facts about a database need an operator, and what the operator can do.
 
 
 FULL_SHARE = 0.85

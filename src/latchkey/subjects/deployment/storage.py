@@ -1,4 +1,5 @@
-"""One PostgreSQL: the server itself, the tables of this database, the standbys, the projects with the most events."""
+"""One PostgreSQL: the server, the tables of this database, standbys, the projects with the most events; and the nodes
+and shards of a Citus cluster, as its coordinator sees them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,9 +83,6 @@ async def events_since(connection: Connection, project_id: str, since: Ms) -> in
 
 async def customers(connection: Connection, project_id: str) -> int:
     return int(await connection.fetchval(_CUSTOMERS, project_id, 1_000_000))
-
-
-# The nodes and shards of a Citus cluster, as its coordinator sees them.
 
 
 _FIND = query("find_citus")

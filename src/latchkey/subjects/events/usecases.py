@@ -1,5 +1,5 @@
-"""The feed of events, oldest first; and events for the dashboard, newest first. A page with a filter for a rare type
-costs no more than any other page."""
+"""The feed of events, oldest first; events for the dashboard, newest first, and as they are committed. A page with a
+filter for a rare type costs no more than any other page."""
 
 import asyncio
 from collections import Counter
@@ -15,6 +15,8 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage import event_feed, state
 from latchkey.subjects.events import storage
 from latchkey.subjects.events.rules import EventDetails, EventFilter, ListedEvent
+
+log = structlog.get_logger()
 
 # How many events a page examines at most to find those that match. Measured: 13 ms, from a cold disk 100.
 EXAMINED = 25_000
@@ -97,11 +99,6 @@ async def customer_key(database: Database, project_id: str, app_user_id: str) ->
     async with database.acquire() as connection:
         return await state.key_of(connection, project_id, app_user_id)
 
-
-# The live view of a project: new events, and changes of their deliveries, as they are committed.
-
-
-log = structlog.get_logger()
 
 # Seconds between two polls, and after the database did not answer.
 EVERY = 0.3

@@ -15,7 +15,3 @@ update outgoing_mails set due_at = $2 where id = $1;
 -- name: remove_mail
 -- it was sent, or never will be
 delete from outgoing_mails where id = $1;
-
--- name: count_mails
--- how many mails wait, and since when the oldest does
-select count(*) as waiting, min(created_at) as oldest from outgoing_mails;

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from latchkey.database.pool import Connection
+from latchkey.database.rows import fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -10,7 +11,6 @@ _ADD = query("add_mail")
 _CLAIM = query("claim_mail")
 _POSTPONE = query("postpone_mail")
 _REMOVE = query("remove_mail")
-_COUNT = query("count_mails")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,13 @@ class OutgoingMail:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    count: int
-    oldest: Ms | None
-
-
 async def add(connection: Connection, kind: str, email: str, now: Ms, expires_at: Ms) -> None:
     await connection.execute(_ADD, kind, email, now, expires_at)
 
 
 async def claim(connection: Connection, now: Ms, until: Ms) -> OutgoingMail | None:
     """The mail that has waited longest. If the process dies, another one takes it after `until`."""
-    row = await connection.fetchrow(_CLAIM, now, until)
-    return None if row is None else OutgoingMail(*row)
+    return await fetch_one(connection, OutgoingMail, _CLAIM, now, until)
 
 
 async def postpone(connection: Connection, mail_id: int, due_at: Ms) -> None:
@@ -46,9 +39,3 @@ async def postpone(connection: Connection, mail_id: int, due_at: Ms) -> None:
 
 async def remove(connection: Connection, mail_id: int) -> None:
     await connection.execute(_REMOVE, mail_id)
-
-
-async def waiting(connection: Connection) -> Waiting:
-    row = await connection.fetchrow(_COUNT)
-    assert row is not None, "an aggregate always has a row"
-    return Waiting(row["waiting"], row["oldest"])

@@ -1,4 +1,4 @@
-"""Requests with API keys, and when each key was last used."""
+"""Requests with API keys, when each key was last used, and requests with an Idempotency-Key with their replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -96,9 +96,6 @@ async def prune_request_log(
             after = keys[-1]
         await connection.execute(_PRUNE_USES)
     return gone
-
-
-# Requests with an Idempotency-Key, and their replies.
 
 
 _BEGIN = query("begin_idempotent_request")

@@ -5,11 +5,13 @@ transactions. A process that dies between them leaves a request without a reply:
 so it is never carried out again, and whoever repeats it is told. A request that failed (5xx), or was refused for its
 key, is carried out again when it is repeated. `operation_id` stays the same then, for changes that have an id of their
 own, such as credits.
+
+Also the log of requests for each API key, and when keys were last used.
 """
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,6 +28,8 @@ from latchkey.engine.admission import Caller
 from latchkey.subjects.accounts.rules import client_address, roughly
 from latchkey.subjects.request_log import storage
 from latchkey.subjects.request_log.storage import Logged
+
+log = structlog.get_logger()
 
 KEPT: Ms = DAY
 # No request takes this long. One without a reply after it has lost its process.
@@ -95,11 +99,6 @@ def _place(id_hash: bytes) -> str:
     return f"idempotent_requests/{id_hash.hex()}"
 
 
-# The log of requests for each API key, and when keys were last used.
-
-
-log = structlog.get_logger()
-
 # Requests of one key that a process keeps in one second: those that succeeded, and those that did not. The key of an
 # app is used by all its phones, so few of its requests say as much as all.
 SECRET_KEPT, SECRET_FAILED_KEPT = 10, 200
@@ -125,9 +124,8 @@ class _Request(NamedTuple):
     seconds: float
     sent: int
     request_id: bytes
-    peer: str | None
-    forwarded_for: bytes | None
-    agent: bytes | None
+    peer: tuple[str, int] | None
+    headers: Mapping[bytes, bytes]
 
 
 class _Window:
@@ -209,21 +207,8 @@ class RequestLog:
         if len(self._requests) >= MOST:
             self._windows[caller.key_id].left_out += 1
             return
-        self._requests.append(
-            _Request(
-                caller,
-                perf_counter(),
-                method,
-                route,
-                status,
-                seconds,
-                sent,
-                request_id,
-                peer[0] if peer else None,
-                headers.get(b"x-forwarded-for"),
-                headers.get(b"user-agent"),
-            )
-        )
+        ended = perf_counter()
+        self._requests.append(_Request(caller, ended, method, route, status, seconds, sent, request_id, peer, headers))
 
     async def flush(self) -> None:
         """Writes what there is now."""
@@ -275,23 +260,23 @@ class RequestLog:
     def _rows(self, requests: list[_Request], now: Ms) -> list[Logged]:
         clock = perf_counter()
         rows = []
-        for one in requests:
-            address = client_address(
-                one.peer, (one.forwarded_for or b"").decode("latin-1"), behind_proxy=self._behind_proxy
-            )
+        for request in requests:
+            forwarded, agent = (request.headers.get(name, b"") for name in (b"x-forwarded-for", b"user-agent"))
+            peer = request.peer[0] if request.peer else None
+            address = client_address(peer, forwarded.decode("latin-1"), behind_proxy=self._behind_proxy)
             rows.append(
                 Logged(
-                    one.caller.project_id,
-                    one.caller.key_id,
-                    now - round((clock - one.ended) * 1000),
-                    one.method,
-                    one.route,
-                    one.status,
-                    min(round(one.seconds * 1_000_000), 2**31 - 1),
-                    min(one.sent, 2**31 - 1),
-                    one.request_id.decode(),
-                    roughly(address) if one.caller.is_public else address,
-                    _UNPRINTABLE.sub("", (one.agent or b"").decode("latin-1"))[:_LONGEST_AGENT],
+                    request.caller.project_id,
+                    request.caller.key_id,
+                    now - round((clock - request.ended) * 1000),
+                    request.method,
+                    request.route,
+                    request.status,
+                    min(round(request.seconds * 1_000_000), 2**31 - 1),
+                    min(request.sent, 2**31 - 1),
+                    request.request_id.decode(),
+                    roughly(address) if request.caller.is_public else address,
+                    _UNPRINTABLE.sub("", agent.decode("latin-1"))[:_LONGEST_AGENT],
                 )
             )
         return rows

@@ -1,4 +1,4 @@
-"""Test-store actions on a clock's page: a customer's purchases, and the actions possible now."""
+"""Test clocks: their customers, moving the time, purchases with the actions possible now, and the resulting events."""
 
 import secrets
 from dataclasses import dataclass
@@ -28,6 +28,8 @@ from latchkey.engine.reads import CustomerView, look_at
 from latchkey.subjects.events import usecases as events
 from latchkey.subjects.test_clocks import rules, usecases
 from latchkey.subjects.test_store import usecases as test_store
+
+pages = Pages()
 
 NAMES: tuple[ActionName, ...] = get_args(ActionName)
 # Actions without parameters, and the labels of their buttons.
@@ -159,11 +161,6 @@ def read_action(form: Form, now: Ms) -> Action:
         days=form.number("days", low=1, high=3650) if form.text("days") else None,
     )
 
-
-# Test clocks: their customers, moving the time, purchases, and the resulting events.
-
-
-pages = Pages()
 
 ON_A_PAGE = 50
 STEPS = (("P1D", "+1 day"), ("P1W", "+1 week"), ("P1M", "+1 month"), ("P1Y", "+1 year"))

@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent, and sending a test event."""
+"""Webhooks: where events are sent, what was sent and answered, sending again, and operational events."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -97,15 +97,10 @@ class NewWebhook(Body):
     dialect: Dialect = "latchkey"
 
 
-class WebhookChanges(Body):
+class WebhookChanges(NewWebhook):
     name: Name = not_null()
     url: Url = not_null()
-    authorization_header: Secret | None = Field(default=None, repr=False)
-    environment: Environment = None
     event_types: EventTypes | None = Field(default=None, description="Null is all, too.")
-    app_id: Id | None = None
-    retry_schedule_seconds: Schedule | None = None
-    in_flight_limit: InFlight | None = None
     enabled: bool = not_null()
     dialect: Dialect = not_null()
 
@@ -183,15 +178,12 @@ async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, ne
     return reply(render.tried(await send_test(services.sender, shown.webhook, new.type, services.now())))
 
 
-def _given(body: NewWebhook | WebhookChanges) -> dict[str, Any]:
+def _given(body: NewWebhook) -> dict[str, Any]:
     """The fields that were sent, including nulls."""
     given = {name: getattr(body, name) for name in body.model_fields_set}
     if "event_types" in given:
         given["event_types"] = given["event_types"] or []
     return given
-
-
-# The delivery log of a webhook: what was sent, the receiver's responses, and sending again.
 
 
 router_deliveries = Router(
@@ -282,9 +274,6 @@ async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, repl
     if found is None:
         raise NotFound(f"Webhook {webhook_id!r} has no replay {replay_id!r}.", param="replay_id")
     return reply(render.replay(found))
-
-
-# Operational events for the operator.
 
 
 router_operational_events = Router(

@@ -127,8 +127,8 @@ async def create(
     paused: Annotated[bool, typer.Option("--paused", help="Queue events, and send none until it is resumed.")] = False,
 ) -> None:
     """Create a webhook. Its signing secret is printed once, on stdout."""
-    given: dict[str, Any] = {"name": name, "url": url, "dialect": dialect, "enabled": not paused}
-    given |= _given(None, None, authorization_from, types, environment, app_id)
+    given = _given(authorization_from, types, environment, app_id=app_id)
+    given |= {"name": name, "url": url, "dialect": dialect, "enabled": not paused}
     async with at.audited("webhook.created", name, url=url):
         created = await at.webhooks.create(at.project_id, given, real_now())
     made = render.webhook(created, with_secret=True)
@@ -157,7 +157,7 @@ async def edit(
     if (types and all_types) or (app_id and every_app):
         raise typer.BadParameter("These options contradict each other.")
     both = environment == "both"
-    changes = _given(name, url, authorization_from, types, None if both else environment, app_id)
+    changes = _given(authorization_from, types, None if both else environment, name=name, url=url, app_id=app_id)
     if all_types:
         changes["event_types"] = []
     if both:
@@ -284,26 +284,19 @@ async def resend(
 
 
 def _given(
-    name: str | None,
-    url: str | None,
-    authorization_from: str | None,
-    types: list[str] | None,
-    environment: str | None,
-    app_id: str | None,
+    authorization_from: str | None, types: list[str] | None, environment: str | None, **others: str | None
 ) -> dict[str, Any]:
     """The fields of the API that were given."""
-    unknown = [one for one in types or [] if one.upper() not in TYPES]
+    unknown = [type for type in types or [] if type.upper() not in TYPES]
     if unknown:
         raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(TYPES)}.", param_hint="--type")
     if environment not in (None, "production", "sandbox"):
         raise typer.BadParameter("is production or sandbox.", param_hint="--environment")
     given = {
-        "name": name,
-        "url": url,
+        **others,
         "authorization_header": output.read_secret(authorization_from) if authorization_from is not None else None,
-        "event_types": [one.upper() for one in types] if types else None,
+        "event_types": [type.upper() for type in types] if types else None,
         "environment": environment,
-        "app_id": app_id,
     }
     return {field: value for field, value in given.items() if value is not None}
 

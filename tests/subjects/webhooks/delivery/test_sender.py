@@ -18,14 +18,14 @@ from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.outgoing_address import Network
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.subjects.webhooks.delivery.sending.reply import Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.usecases.registry import new_secret
 from latchkey.wire.headers import TEST_EVENT
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 from tests.subjects.webhooks.delivery.certificates import Certificates
 from tests.subjects.webhooks.delivery.conftest import now_ms
 
@@ -264,3 +264,42 @@ async def test_http2_is_spoken_where_it_is_offered(certs: Certificates) -> None:
         await asyncio.wait_for(serving, PATIENCE)
     assert [one.status for one in answers] == [200, 200, 200], answers
     assert set(spoken) == {"2"}
+
+
+class Waiting:
+    """Waits for the result of a post."""
+
+    def __init__(self) -> None:
+        self.result: asyncio.Future[Reply | AttemptResult] = asyncio.get_running_loop().create_future()
+
+    def answered(self, reply: Reply | AttemptResult, /) -> None:
+        self.result.set_result(reply)
+
+    def failed(self, error: Exception, /) -> None:
+        self.result.set_exception(error)
+
+    async def answer(self) -> AttemptResult:
+        reply = await self.result
+        return await reply.read() if isinstance(reply, Reply) else reply
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["127.0.0.99", "127.0.0.1"]], ids=["one", "two"])
+async def test_who_cancels_a_post_without_a_task_hears_nothing_more(
+    certs: Certificates, addresses: Sequence[str]
+) -> None:
+    arrivals: list[ReceivedWebhook] = []
+    async with listening(Receiver(lambda arrival, _: arrivals.append(arrival)), tls(*certs.good)) as port:
+        here = Here(port, arrivals, certs)
+        sender, webhook = here.sender(addresses), here.webhook(f"https://localhost:{port}/hang")
+        waiting, other = Waiting(), Waiting()
+        looking_up = asyncio.create_task(sender.send(webhook, "ev_0", BODY))
+        await until(lambda: len(arrivals) == 1)
+        post = sender.begin(webhook, "ev_1", BODY, now_ms(), waiting)
+        assert post is not None
+        assert sender.begin(webhook, "ev_2", BODY, now_ms(), other) is not None
+        await until(lambda: len(arrivals) == 3)
+        post.cancel()
+    # The receiver has hung up on all of them.
+    for answer in (await looking_up, await other.answer()):
+        assert answer.error == "the receiver closed the connection before it had answered"
+    assert not waiting.result.done()

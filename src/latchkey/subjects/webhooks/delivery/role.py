@@ -180,9 +180,6 @@ async def _drop(database: Database, part: int, now: Ms) -> None:
     await lanes.drop(database, part, now)
 
 
-# Deletes old deliveries one by one. Failed deliveries, and all events, are kept.
-
-
 # Small batches with a pause between them, so that deliveries are not slowed down.
 _BATCH = 500
 _PAUSE_SECONDS = 0.05

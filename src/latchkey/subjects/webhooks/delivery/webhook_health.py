@@ -1,4 +1,4 @@
-"""Updates a webhook's health after attempts were recorded, and announces changes to the operator."""
+"""Updates a webhook's health after attempts were recorded, and announces changes to the operator's own URL."""
 
 import asyncio
 from collections import Counter
@@ -27,6 +27,11 @@ from latchkey.subjects.webhooks.rules import (
 from latchkey.subjects.webhooks.storage import webhook_rows
 from latchkey.subjects.webhooks.storage.lanes import Recorded
 from latchkey.subjects.webhooks.storage.webhook_rows import LockedHealth
+
+log = structlog.get_logger()
+
+_LONGEST = 2.0
+Done = TypeVar("Done")
 
 
 async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, WebhookHealth]:
@@ -86,9 +91,6 @@ def _event(locked: LockedHealth, announcement: Announcement, after: WebhookHealt
     return OperationalEvent(locked.project_id, id, locked.id, str(announcement), now, json.encode(body))
 
 
-# Sends operational events (a webhook fails, is paused, has recovered) to the operator's own URL.
-
-
 def operations_webhook(url: str, secret: str) -> Webhook:
     return Webhook(id="operations", name="operations", url=url, secret=secret)
 
@@ -112,15 +114,6 @@ async def tell(
         delivered_at = ended if answer.delivered else None
         await webhook_rows.record_announcement(database, event, next_at, delivered_at, answer.error)
     return len(due)
-
-
-# Database outages: work that hits one is retried until it succeeds.
-
-
-log = structlog.get_logger()
-
-_LONGEST = 2.0
-Done = TypeVar("Done")
 
 
 async def retry_through_outages(work: Callable[[], Awaitable[Done]]) -> Done:

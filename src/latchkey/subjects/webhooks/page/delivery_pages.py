@@ -1,10 +1,9 @@
-"""The delivery log of a webhook, one delivery with its attempts, and resending it."""
+"""The delivery log of a webhook, one delivery with its attempts, and sending again: one, or all of a time range."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from msgspec import json
 from starlette.responses import Response
@@ -29,21 +28,6 @@ ON_A_PAGE = 50
 # In the filter by HTTP status: tried without a response.
 NO_ANSWER = "none"
 STATUSES = ("waiting", "delivered", "failed")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownAttempt:
-    """An attempt, formatted for display."""
-
-    number: int
-    at: Ms
-    took_ms: int
-    error: str | None
-    status: int | None
-    request_headers: Sequence[tuple[str, str]]
-    response_headers: Sequence[tuple[str, str]]
-    response_body: bytes
-    cut: bool
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries")
@@ -85,7 +69,7 @@ async def show_delivery(visit: Visit) -> Response:
         customer_at=partial(address, visit),
         next_at=found.next_at,
         body=bytes(render.detail(webhook.id, found).request_body),
-        attempts=[shown_attempt(one) for one in reversed(found.attempts)],
+        attempts=[shown_attempt(attempt) for attempt in reversed(found.attempts)],
     )
 
 
@@ -134,22 +118,16 @@ def read_answered(text: str) -> StatusRange | None:
     raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
 
 
-def shown_attempt(one: Attempt) -> ShownAttempt:
-    body = one.response_body or b""
-    return ShownAttempt(
-        one.number,
-        one.at,
-        one.took_ms,
-        one.error,
-        one.status,
-        list(json.decode(one.request_headers, type=dict[str, str]).items()),
-        json.decode(one.response_headers, type=list[tuple[str, str]]) if one.response_headers is not None else [],
-        body,
-        len(body) >= BODY_LIMIT,
-    )
-
-
-# Replays: sending failed deliveries, or all events, of a time range again; and their progress.
+def shown_attempt(attempt: Attempt) -> dict[str, Any]:
+    """An attempt, formatted for display."""
+    body, headers = attempt.response_body or b"", attempt.response_headers
+    return {
+        **asdict(attempt),
+        "request_headers": json.decode(attempt.request_headers, type=dict[str, str]).items(),
+        "response_headers": json.decode(headers, type=list[tuple[str, str]]) if headers is not None else [],
+        "response_body": body,
+        "cut": len(body) >= BODY_LIMIT,
+    }
 
 
 @dataclass(frozen=True, slots=True)

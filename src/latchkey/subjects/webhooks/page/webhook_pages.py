@@ -1,4 +1,4 @@
-"""Creating and editing a webhook: a long form, shown again filled in after an error."""
+"""Webhooks: the list with their health, one webhook, the actions on it, and the form that creates or edits one."""
 
 import re
 from collections.abc import Iterable
@@ -173,9 +173,6 @@ async def _form(visit: Visit, values: dict[str, Any], shown: registry.WebhookSum
         apps=apps,
         schedule=write_schedule(SCHEDULE),
     )
-
-
-# Webhooks: the list with their health, one webhook, and the actions on it.
 
 
 # Few, because the newest ten thousand deliveries of each webhook are examined.

@@ -121,9 +121,6 @@ async def last_failed_attempt(connection: Connection, webhook_key: int) -> Faile
     return None if row is None else item_of(FailedAttempt, row, attempt=dict(row))
 
 
-# Sending again.
-
-
 @dataclass(frozen=True, slots=True)
 class TakenReplay:
     """A replay to work on, and the filters of its webhook."""

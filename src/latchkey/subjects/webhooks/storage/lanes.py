@@ -6,6 +6,9 @@ its lease runs out and marks it with a token; an outcome is recorded only while 
 
 A delivery whose next retry is far away gets a lane for itself, so that the customer's later events need not wait
 for it. `aside` is 0 for the customer's ordinary lane, and the delivery's sequence for such a lane of its own.
+
+Also the partitions of deliveries, attempts and events, and the deletion of deliveries that are no longer needed. Locked
+rows are skipped, so nobody waits for a batch.
 """
 
 import asyncio
@@ -215,10 +218,6 @@ def listening(database: Database, heard: Callable[[list[int]], None]) -> Abstrac
     """Call `heard` with the keys of the notified webhooks; an empty list means all webhooks. The event is set when the
     connection is lost."""
     return listening_to(database, _CHANNEL, lambda payload: heard([int(key) for key in payload.split(",") if key]))
-
-
-# Partitions of deliveries, attempts and events, opened and dropped by the delivery role; and the deletion of deliveries
-# that are no longer needed. Locked rows are skipped, so nobody waits for a batch.
 
 
 _LIST = query("list_partitions")

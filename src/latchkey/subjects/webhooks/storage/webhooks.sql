@@ -52,11 +52,7 @@ returning key;
 
 -- name: lock_health
 -- lock the health of webhooks that had failures, or have recovered, in the same order everywhere
-select key, project_id, id, url, failures, open_until, failing_since, announced_at, paused_at
-from webhooks
-where key = any($1::bigint[])
-order by key
-for no key update;
+select * from webhooks where key = any($1::bigint[]) order by key for no key update;
 
 -- name: save_health
 -- store the health of webhooks after recording attempts
@@ -202,8 +198,7 @@ where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 
 -- name: attempts_of_delivery
 -- the stored attempts of a delivery, in order
-select number, at, took_ms, error, status, request_headers, response_headers, response_body
-from attempts
+select * from attempts
 where project_id = $1 and customer_id = $2 and webhook_key = $3 and sequence = $4
 order by number;
 
@@ -238,8 +233,7 @@ with tried as (
         limit 200
     )
 )
-select t.event_id, t.event_type, a.number, a.at, a.took_ms, a.error, a.status, a.request_headers, a.response_headers,
-    a.response_body
+select t.event_id, t.event_type, a.*
 from tried t
 join attempts a on a.project_id = t.project_id and a.customer_id = t.customer_id and a.webhook_key = $1
     and a.sequence = t.sequence and a.number = t.attempts

@@ -22,6 +22,8 @@ from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage.lanes import Claim
 
+log = structlog.get_logger()
+
 
 class Agenda:
     """Which webhooks may have something to send, as far as this worker knows: now, or at a later time."""
@@ -192,12 +194,6 @@ class UnrecordedReplies:
 
     async def until_recorded(self) -> None:
         await self._all_recorded.wait()
-
-
-# The spans of deliveries, while traces are on: an attempt continues the trace of the request that caused the event.
-
-
-log = structlog.get_logger()
 
 
 async def claimed_in(database: Database, claims: Sequence[Claim], began_ns: int) -> dict[tuple[str, str], Span]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -29,6 +29,16 @@ from latchkey.subjects.webhooks.rules import IN_FLIGHT, Webhook, lease_ms, may_b
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
 
 log = structlog.get_logger()
+
+# Seconds between two claims, if the first has taken everything. What is queued meanwhile is claimed together, and a
+# NOTIFY about what the first has already taken does not cause a claim of its own. A lone delivery waits for nothing.
+APART = 0.005
+# NOTIFY does not reach a worker that is not connected, and a worker that died may hold leases: poll for due deliveries
+# as well.
+SWEEP_SECONDS = 10.0
+# After the drain: time to record the last responses and release what was not sent.
+_RELEASE_SECONDS = 5.0
+_RECONNECT_SECONDS = 0.2
 
 
 class KnownWebhooks:
@@ -59,78 +69,6 @@ class KnownWebhooks:
         self._known |= {webhook.key: webhook for webhook in loaded}
 
 
-# Seconds between two claims, if the first has taken everything. What is queued meanwhile is claimed together, and a
-# NOTIFY about what the first has already taken does not cause a claim of its own. A lone delivery waits for nothing.
-APART = 0.005
-
-
-class Claimer:
-    """Claims due deliveries and passes them to the dispatcher, while it sends others."""
-
-    def __init__(
-        self,
-        database: Database,
-        agenda: Agenda,
-        capacity: Capacity,
-        webhooks: KnownWebhooks,
-        dispatcher: Dispatcher,
-        *,
-        now: Callable[[], Ms],
-        timeout_ms: int,
-        look: Callable[[Sequence[int]], Awaitable[None]],
-    ) -> None:
-        """`look`: query when these webhooks have something to send next."""
-        self._database = database
-        self._agenda = agenda
-        self._capacity = capacity
-        self._webhooks = webhooks
-        self._dispatcher = dispatcher
-        self._now = now
-        self._timeout_ms = timeout_ms
-        self._look = look
-        self._stopping = False
-        # Some webhook has used up its budget, so more may be waiting.
-        self._more = False
-
-    def stop(self) -> None:
-        """End `run` after the current claim. A cancelled claim could leave leases that nobody knows of."""
-        self._stopping = True
-        self._agenda.wake()
-
-    async def run(self) -> None:
-        while not self._stopping:
-            budgets = self._capacity.budgets(self._agenda.turn(self._now()))
-            if budgets:
-                await retry_through_outages(partial(self._claim, budgets))
-                if fell_due := self._agenda.fell_due():
-                    await retry_through_outages(partial(self._look, fell_due))
-                if not self._more:
-                    await asyncio.sleep(APART)
-            else:
-                await self._agenda.wait(self._now)
-
-    async def _claim(self, budgets: Mapping[int, int]) -> None:
-        now, began_ns = self._now(), time.time_ns()
-        claims = await lanes.claim_lane(self._database, budgets, now, now + lease_ms(self._timeout_ms))
-        if claims:
-            claimed_batch(len(claims))
-        versions = {one.webhook_key: one.webhook_version for one in claims}
-        # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
-        await retry_through_outages(partial(self._webhooks.refresh, versions))
-        again = self._capacity.claimed(budgets, Counter(one.webhook_key for one in claims))
-        self._more = bool(again)
-        self._agenda.add(again)
-        spans = await claimed_in(self._database, claims, began_ns) if observability_spans.tracer is not None else None
-        now = self._now()
-        for one in claims:
-            webhook = self._webhooks.get(one.webhook_key)
-            if webhook is not None and may_begin(one.lease_until, self._timeout_ms, now):
-                self._dispatcher.send(one, webhook, now, spans.get((one.project_id, one.event_id)) if spans else None)
-
-
-_RECONNECT_SECONDS = 0.2
-
-
 async def listen(
     database: Database, woken: Callable[[Iterable[int]], None], look_around: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
@@ -157,15 +95,6 @@ async def listen(
             await asyncio.sleep(_RECONNECT_SECONDS)
 
 
-log = structlog.get_logger()
-
-# NOTIFY does not reach a worker that is not connected, and a worker that died may hold leases: poll for due deliveries
-# as well.
-SWEEP_SECONDS = 10.0
-# After the drain: time to record the last responses and release what was not sent.
-_RELEASE_SECONDS = 5.0
-
-
 class Worker:
     def __init__(
         self,
@@ -180,14 +109,16 @@ class Worker:
     ) -> None:
         self._database = database
         self._now = now
-        webhooks = KnownWebhooks(database, sealer)
-        capacity = Capacity(in_flight, webhooks.limit)
+        self._timeout_ms = timeout_ms
+        self._webhooks = webhooks = KnownWebhooks(database, sealer)
+        self._capacity = capacity = Capacity(in_flight, webhooks.limit)
         self._agenda = agenda = Agenda()
         self._inbox = inbox = UnrecordedReplies()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
-        self._claimer = Claimer(
-            database, agenda, capacity, webhooks, dispatcher, now=now, timeout_ms=timeout_ms, look=self.sweep
-        )
+        # No more claims.
+        self._stopping = False
+        # Some webhook has used up its budget, so more may be waiting.
+        self._more = False
         self._recorder = Recorder(database, agenda, capacity, webhooks.get, dispatcher, inbox, now=now, chance=chance)
 
     def woken(self, keys: Iterable[int]) -> None:
@@ -197,7 +128,7 @@ class Worker:
     async def run(self, stop: asyncio.Event, drain_seconds: float) -> None:
         """Deliver until `stop` is set, then finish what is under way within `drain_seconds`."""
         recording = asyncio.create_task(self._recorder.run())
-        claiming = asyncio.create_task(self._claimer.run())
+        claiming = asyncio.create_task(self._claim_all())
         sweeping = asyncio.create_task(self._sweep())
         tasks = recording, claiming, sweeping
         try:
@@ -231,6 +162,37 @@ class Worker:
         """Wait until every answer that has come is recorded, and the webhook's health with it."""
         await self._inbox.until_recorded()
 
+    async def _claim_all(self) -> None:
+        while not self._stopping:
+            budgets = self._capacity.budgets(self._agenda.turn(self._now()))
+            if budgets:
+                await retry_through_outages(partial(self._claim, budgets))
+                if fell_due := self._agenda.fell_due():
+                    await retry_through_outages(partial(self.sweep, fell_due))
+                if not self._more:
+                    await asyncio.sleep(APART)
+            else:
+                await self._agenda.wait(self._now)
+
+    async def _claim(self, budgets: Mapping[int, int]) -> None:
+        now, began_ns = self._now(), time.time_ns()
+        claims = await lanes.claim_lane(self._database, budgets, now, now + lease_ms(self._timeout_ms))
+        if claims:
+            claimed_batch(len(claims))
+        versions = {claim.webhook_key: claim.webhook_version for claim in claims}
+        # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
+        await retry_through_outages(partial(self._webhooks.refresh, versions))
+        again = self._capacity.claimed(budgets, Counter(claim.webhook_key for claim in claims))
+        self._more = bool(again)
+        self._agenda.add(again)
+        spans = await claimed_in(self._database, claims, began_ns) if observability_spans.tracer is not None else None
+        now = self._now()
+        for claim in claims:
+            webhook = self._webhooks.get(claim.webhook_key)
+            if webhook is not None and may_begin(claim.lease_until, self._timeout_ms, now):
+                span = spans.get((claim.project_id, claim.event_id)) if spans else None
+                self._dispatcher.send(claim, webhook, now, span)
+
     async def _sweep(self) -> None:
         while True:
             await retry_through_outages(self.sweep)
@@ -240,7 +202,9 @@ class Worker:
         """Finish what is under way. Release the rest, so that another worker need not wait for the lease."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                self._claimer.stop()
+                # After the current claim: a cancelled one could leave leases that nobody knows of.
+                self._stopping = True
+                self._agenda.wake()
                 await asyncio.wait({claiming})
                 # In a loop: the recorder may return a response to the dispatcher, to wait for its body.
                 while len(self._dispatcher) or not self._inbox.all_recorded:

@@ -1,4 +1,5 @@
-"""Removes secrets from responses: a receiver that echoes its request must not bring them into the log."""
+"""The headers and the signature of a webhook's requests (Standard Webhooks). What is the same for all is prepared once.
+Also removes secrets from responses: a receiver that echoes its request must not bring them into the log."""
 
 import base64
 import binascii
@@ -24,7 +25,11 @@ Secrets = Sequence[tuple[str, bytes]]
 
 
 def secrets_of(webhook: Webhook) -> Secrets:
-    return _secrets(webhook.secret, webhook.previous_secret, webhook.authorization)
+    """In `Bearer abc` only the part after the scheme is secret."""
+    scheme, _, rest = (webhook.authorization or "").partition(" ")
+    found = (webhook.secret, webhook.previous_secret or "", rest or scheme)
+    shown = (text.removeprefix(SECRET_PREFIX) for text in found)
+    return tuple((text, text.encode()) for text in shown if len(text) >= _SHORTEST)
 
 
 def hidden_in(text: str, secrets: Secrets) -> str:
@@ -40,24 +45,6 @@ def hidden_in_bytes(body: bytes, secrets: Secrets) -> bytes:
     return body
 
 
-@lru_cache(maxsize=4096)
-def _secrets(secret: str, previous: str | None, authorization: str | None) -> Secrets:
-    """In `Bearer abc` only the part after the scheme is secret."""
-    found = [secret.removeprefix(SECRET_PREFIX)]
-    if previous is not None:
-        found.append(previous.removeprefix(SECRET_PREFIX))
-    if authorization is not None:
-        scheme, _, rest = authorization.partition(" ")
-        found.append(rest or scheme)
-    return tuple((text, text.encode()) for text in found if len(text) >= _SHORTEST)
-
-
-# The signature that a receiver can verify (Standard Webhooks), and the masked Authorization value for the log.
-
-
-_HIDDEN = "••••"
-
-
 def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> str:
     """One signature for each secret: during a rotation a receiver can verify with the old secret or the new one."""
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
@@ -66,11 +53,10 @@ def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: byt
     return " ".join([_sign(secret, signed) for secret in secrets])
 
 
-@lru_cache(maxsize=4096)
 def masked(authorization: str) -> str:
     """The Authorization value for the log: only the scheme remains."""
     scheme, _, rest = authorization.partition(" ")
-    return f"{scheme} {_HIDDEN}" if rest else _HIDDEN
+    return f"{scheme} {HIDDEN}" if rest else HIDDEN
 
 
 def _sign(secret: str, signed: bytes) -> str:
@@ -85,9 +71,6 @@ def _prepared(secret: str) -> hmac.HMAC:
     return hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX) + "=="), digestmod=hashlib.sha256)
 
 
-# The headers of a webhook's requests and responses. What is the same for each of them is prepared once.
-
-
 USER_AGENT = f"latchkey/{version('latchkey')}"
 # Of every request. The client adds them; with each request they would take its time again.
 FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
@@ -95,8 +78,6 @@ FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
 HEADERS_LIMIT = 64
 CHARACTERS_LIMIT = 16 * 1024
 _REMEMBERED = 4096
-# How many letterheads are cached.
-_KEPT = 1024
 _encode = json.Encoder().encode
 
 
@@ -146,12 +127,11 @@ class Letterhead:
             signed.encode(),
             self._log_ends,
         )
-        if is_test:
-            sent.append((TEST_EVENT, "true"))
-            shown = shown[:-1] + b"," + _encode({TEST_EVENT: "true"})[1:]
-        if traceparent is not None:
-            sent.append(("traceparent", traceparent))
-            shown = shown[:-1] + b"," + _encode({"traceparent": traceparent})[1:]
+        if is_test or traceparent is not None:
+            named = {TEST_EVENT: "true" if is_test else None, "traceparent": traceparent}
+            others = {name: value for name, value in named.items() if value is not None}
+            sent += others.items()
+            shown = shown[:-1] + b"," + _encode(others)[1:]
         return sent, shown
 
     def received(self, response: StreamedResponse) -> ResponseHeaders:
@@ -177,20 +157,3 @@ def _shortened(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         kept.append((name, value[:left]))
         left = max(0, left - len(value))
     return kept
-
-
-class Letterheads:
-    """A cache of letterheads."""
-
-    def __init__(self) -> None:
-        # By the webhook's key.
-        self._known: dict[int, Letterhead] = {}
-
-    def get(self, webhook: Webhook) -> Letterhead:
-        known = self._known.get(webhook.key)
-        if known is not None and known.webhook is webhook:
-            return known
-        if len(self._known) > _KEPT:
-            self._known.clear()
-        made = self._known[webhook.key] = Letterhead(webhook)
-        return made

@@ -137,12 +137,9 @@ def _seconds(ms: int) -> str:
     return f"{ms / 1000:g} s"
 
 
-# Reads a URL as our rules and as the HTTP client do. Where they disagree, it is refused.
-
-
 def parsed(url: str) -> tuple[Target, Url]:
-    """The target of a URL in both forms. If the client saw another host than ours, it would connect to another one than
-    the checked one."""
+    """The target of a URL as our rules and as the HTTP client read it. Where they disagree, it is refused: the client
+    would connect to another host than the checked one."""
     known = target(url)
     client_sees = Url(url)
     host = client_sees.host_str or ""

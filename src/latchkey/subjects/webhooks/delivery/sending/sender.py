@@ -13,14 +13,14 @@ from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Targe
 from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, AttemptResult, Letter, Post, Reply
-from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterheads
+from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterhead
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.subjects.webhooks.rules import Webhook
 
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = 4.0
 _CONNECT = 10.0
-# How many clients and URLs are cached.
+# How many clients, URLs and webhooks are cached.
 _KEPT = 1024
 _NO_RESPONSE = (HttpError, TimeoutError, OSError, ValueError)
 
@@ -55,7 +55,8 @@ class Sender:
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
         self._clients: OrderedDict[tuple[str, int, Address], HttpClient] = OrderedDict()
         self._routes: dict[str, _Route] = {}
-        self._letterheads = Letterheads()
+        # By the webhook's key.
+        self._letterheads: dict[int, Letterhead] = {}
 
     async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> AttemptResult:
         """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
@@ -74,7 +75,7 @@ class Sender:
     ) -> Reply | AttemptResult:
         """Send `body` once, and wait only for the status. Returns the reason if no status arrives."""
         began = time.monotonic()
-        letterhead = self._letterheads.get(webhook)
+        letterhead = self._letterhead(webhook)
         headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
         return await self._post(Letter(letterhead, webhook.url, headers, shown, body, at, began))
 
@@ -85,7 +86,7 @@ class Sender:
         route = self._routes.get(url)
         if route is None or route.addresses is None or self._resolver.known(route.where) is not route.addresses:
             return None
-        letterhead = self._letterheads.get(webhook)
+        letterhead = self._letterhead(webhook)
         headers, shown = letterhead.headers(message_id, body, at)
         request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
         return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
@@ -139,6 +140,14 @@ class Sender:
         clients, self._clients = list(self._clients.values()), OrderedDict()
         for client in clients:
             await client.close()
+
+    def _letterhead(self, webhook: Webhook) -> Letterhead:
+        known = self._letterheads.get(webhook.key)
+        if known is None or known.webhook is not webhook:
+            if len(self._letterheads) > _KEPT:
+                self._letterheads.clear()
+            known = self._letterheads[webhook.key] = Letterhead(webhook)
+        return known
 
     def _route(self, url: str) -> _Route:
         known, client_sees = resolver.parsed(url)
