@@ -7,20 +7,16 @@ the same a byte at a time; `/garbage` is not HTTP; `/redirect` points elsewhere;
 behaves for 5 seconds from its first request as the rest of the path says, and well afterwards.
 """
 
-import argparse
 import asyncio
-import signal
 import ssl
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import uvloop
 from msgspec import Struct, json
 
 _OK = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{"message":"ok"}'
@@ -200,40 +196,3 @@ async def listening(receiver: Receiver, context: ssl.SSLContext) -> AsyncIterato
         receiver.hang_up()
         # The transports close in the next iterations of the loop.
         await asyncio.sleep(0.01)
-
-
-def log_line(arrival: ReceivedWebhook, did: str) -> bytes:
-    event = arrival.event
-    line = [arrival.at_us, arrival.path, event.app_user_id, event.sequence, event.id, did]
-    return json.encode(line) + b"\n"
-
-
-async def _serve(arguments: argparse.Namespace, log: BinaryIO) -> None:
-    def told(arrival: ReceivedWebhook, did: str) -> None:
-        log.write(log_line(arrival, did))
-
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    server = await listen(Receiver(told), tls(arguments.cert, arguments.key), arguments.host, arguments.port)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")  # type: ignore[attr-defined]  # asyncio's own Server has it
-    sys.stdout.flush()
-    await stop.wait()
-    server.close()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m latchkey.subjects.webhooks.receiver")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--cert", type=Path, required=True)
-    parser.add_argument("--key", type=Path, required=True)
-    parser.add_argument("--log", type=Path, required=True, help="one JSON line for each arrival")
-    arguments = parser.parse_args()
-    # Unbuffered: a receiver that is killed has logged everything it received.
-    with arguments.log.open("ab", buffering=0) as log, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(arguments, log))
-
-
-if __name__ == "__main__":
-    main()

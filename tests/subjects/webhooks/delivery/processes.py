@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import uvloop
 from msgspec import json
@@ -28,6 +28,7 @@ from latchkey.process.service import run_process
 from latchkey.settings import load
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks import receiver
+from latchkey.subjects.webhooks.receiver import ReceivedWebhook
 from tests.forks import Forked
 from tests.patience import PATIENCE
 
@@ -79,8 +80,8 @@ class Process(Forked):
 class Receiver(Process):
     def __init__(self, folder: Path, certificate: tuple[Path, Path], port: int = 0) -> None:
         self.log = folder / f"arrivals-{time.monotonic_ns()}.jsonl"
-        words = ("--port", str(port), "--log", self.log, "--cert", certificate[0], "--key", certificate[1])
-        super().__init__(_receive, *map(str, words), log=folder / "receiver.log", environment={})
+        arguments = port, self.log, certificate
+        super().__init__(_serve, _receiver, *arguments, log=folder / "receiver.log", environment={})
         self.port = int(self.said)
 
     def url(self, path: str = "/") -> str:
@@ -162,21 +163,31 @@ async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
         await asyncio.gather(*writing)
 
 
-def _ready() -> None:
-    sys.stdout.write("ready\n")
+def _ready(said: object = "ready") -> None:
+    sys.stdout.write(f"{said}\n")
     sys.stdout.flush()
 
 
-def _receive(*words: str) -> None:
-    sys.argv = ["receiver", *words]
-    receiver.main()
+async def _receiver(stop: asyncio.Event, port: int, log: Path, certificate: tuple[Path, Path]) -> None:
+    # Unbuffered: a receiver that is killed has logged everything it received.
+    with log.open("ab", buffering=0) as lines:
+
+        def write(arrival: ReceivedWebhook, did: str) -> None:
+            event = arrival.event
+            line = [arrival.at_us, arrival.path, event.app_user_id, event.sequence, event.id, did]
+            lines.write(json.encode(line) + b"\n")
+
+        server = await receiver.listen(receiver.Receiver(write), receiver.tls(*certificate), port=port)
+        _ready(server.sockets[0].getsockname()[1])  # type: ignore[attr-defined]  # asyncio's own Server has it
+        await stop.wait()
+        server.close()
 
 
-def _serve(role: Callable[..., Awaitable[None]], *arguments: int) -> None:
+def _serve(role: Callable[..., Awaitable[None]], *arguments: Any) -> None:
     uvloop.run(_until_stopped(role, *arguments))
 
 
-async def _until_stopped(role: Callable[..., Awaitable[None]], *arguments: int) -> None:
+async def _until_stopped(role: Callable[..., Awaitable[None]], *arguments: Any) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await role(stop, *arguments)
