@@ -160,6 +160,9 @@ StartingAfter = Annotated[
 ]
 
 
+# The default of a list in the query; FastAPI copies it.
+NO_ITEMS: list[Any] = []
+
 Item = TypeVar("Item")
 
 

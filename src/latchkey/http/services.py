@@ -1,9 +1,4 @@
-"""The objects that routes and pages share, created when the application starts; and what the api role counts.
-
-What the api role counts. Every application has its own, so that one process can have several.
-
-Requests are counted in plain lists, and converted to Prometheus' families when /metrics is read.
-"""
+"""The objects that routes and pages share, created when the application starts; and what the api role counts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -15,6 +15,7 @@ from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
 from latchkey.http.models import (
+    NO_ITEMS,
     Amount,
     AnyId,
     Body,
@@ -130,7 +131,7 @@ async def list_products(
     caller: ReadKey,
     paging: Paging,
     app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
-    expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
+    expand: ExpandProducts = NO_ITEMS,
 ) -> Response:
     """The products on sale, by id."""
     found = await product_catalog.list_products(services.database, caller.project_id, *paging.window, app_id=app_id)
@@ -142,11 +143,7 @@ async def list_products(
 
 @products_router.get("/{product_id}", responses=shows(wire.Product))
 async def read_product(
-    request: Request,
-    services: Provided,
-    caller: ReadKey,
-    product_id: str,
-    expand: ExpandProduct = [],  # noqa: B006 - FastAPI copies it
+    request: Request, services: Provided, caller: ReadKey, product_id: str, expand: ExpandProduct = NO_ITEMS
 ) -> Response:
     """One product on sale."""
     found = await product_catalog.load_product(services.database, caller.project_id, product_id)
@@ -299,10 +296,7 @@ async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntit
 
 @entitlements_router.get("", responses=shows(Page[wire.Entitlement]))
 async def list_entitlements(
-    services: Provided,
-    caller: ReadKey,
-    paging: Paging,
-    expand: ExpandEntitlements = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, paging: Paging, expand: ExpandEntitlements = NO_ITEMS
 ) -> Response:
     """The project's entitlements, by id."""
     found = await entitlement_catalog.list_entitlements(services.database, caller.project_id, *paging.window)
@@ -311,10 +305,7 @@ async def list_entitlements(
 
 @entitlements_router.get("/{entitlement_id}", responses=shows(wire.Entitlement))
 async def read_entitlement(
-    services: Provided,
-    caller: ReadKey,
-    entitlement_id: str,
-    expand: ExpandEntitlement = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, entitlement_id: str, expand: ExpandEntitlement = NO_ITEMS
 ) -> Response:
     """One entitlement."""
     found = await entitlement_catalog.load_entitlement(services.database, caller.project_id, entitlement_id)

@@ -13,7 +13,7 @@ from latchkey.http.audited import audited
 from latchkey.http.authentication import AppReadKey, ReadKey, SecretWriteKey, WriteKey
 from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.hot_reads import subscriber_reply
-from latchkey.http.models import AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
+from latchkey.http.models import NO_ITEMS, AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
 from latchkey.subjects.customers.wire import Deleted
@@ -56,10 +56,7 @@ class PackageProductIds(Body):
 
 @router.get("/packages/{package_id}", responses=shows(wire.Package))
 async def read_package(
-    services: Provided,
-    caller: ReadKey,
-    package_id: str,
-    expand: PackagesExpand = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, package_id: str, expand: PackagesExpand = NO_ITEMS
 ) -> Response:
     """One package."""
     found = await usecases.load_package(services.database, caller.project_id, package_id)
@@ -157,10 +154,7 @@ async def create_offering(services: Provided, caller: WriteKey, new: NewOffering
 
 @router.get("/offerings", responses=shows(Page[wire.Offering]))
 async def list_offerings(
-    services: Provided,
-    caller: ReadKey,
-    paging: Paging,
-    expand: ExpandItems = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, paging: Paging, expand: ExpandItems = NO_ITEMS
 ) -> Response:
     """The project's offerings, oldest first."""
     found = await usecases.list_offerings(services.database, caller.project_id, *paging.window)
@@ -170,10 +164,7 @@ async def list_offerings(
 
 @router.get("/offerings/{offering_id}", responses=shows(wire.Offering))
 async def read_offering(
-    services: Provided,
-    caller: ReadKey,
-    offering_id: str,
-    expand: OfferingsExpand = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, offering_id: str, expand: OfferingsExpand = NO_ITEMS
 ) -> Response:
     """One offering."""
     found = await usecases.load_offering(services.database, caller.project_id, offering_id)
@@ -217,11 +208,7 @@ async def create_package(services: Provided, caller: WriteKey, offering_id: str,
 
 @router.get("/offerings/{offering_id}/packages", responses=shows(Page[wire.Package]))
 async def list_packages(
-    services: Provided,
-    caller: ReadKey,
-    offering_id: str,
-    paging: Paging,
-    expand: ExpandProducts = [],  # noqa: B006 - FastAPI copies it
+    services: Provided, caller: ReadKey, offering_id: str, paging: Paging, expand: ExpandProducts = NO_ITEMS
 ) -> Response:
     """The packages of an offering, in order."""
     found = await usecases.list_packages(services.database, caller.project_id, offering_id, *paging.window)

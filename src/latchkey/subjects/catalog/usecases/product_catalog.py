@@ -291,9 +291,3 @@ def _price(amount: float, currency: str) -> Price:
         return Price(to_micros(amount), currency)
     except ValueError as error:
         raise Invalid(str(error), param="price") from None
-
-
-async def _on_sale_prices(connection: Connection, project_id: str, product_id: str) -> None:
-    product = await storage.load_product(connection, project_id, product_id)
-    if product is None or product.deleted_at is not None:
-        raise NotFound(f"There is no product {product_id!r} in this project.", param="product_id")

@@ -142,19 +142,12 @@ def _subscribe(
     while True:
         subscription = till.subscribe(product, at, cause=cause, intro=intro)
         life.see(at, subscription)
-        ended = _stay(life, till, chance, subscription)
+        while (ended := _period(life, till, chance, life.held(subscription))) is None:
+            pass
         if chance.random() > 0.15:
             return
         # Comes back after some time, without another trial.
         at, cause, intro, product = ended + int(chance.uniform(10, 80) * DAY), Cause.PURCHASE, False, MONTHLY
-
-
-def _stay(life: DemoLife, till: Till, chance: Random, subscription: Subscription) -> Ms:
-    """Period after period. Returns when the subscription ended."""
-    while True:
-        ended = _period(life, till, chance, life.held(subscription))
-        if ended is not None:
-            return ended
 
 
 def _period(life: DemoLife, till: Till, chance: Random, known: Subscription) -> Ms | None:
