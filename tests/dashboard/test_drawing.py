@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.dashboard.drawing.bars import spark, stacked
-from latchkey.dashboard.drawing.lines import line, runs
 from latchkey.dashboard.drawing.picture import DrawnSeries, Picture, PicturePeriod, picture
 from latchkey.dashboard.drawing.scale import MOST, Height, heat, labels, scale
+from latchkey.dashboard.drawing.series import line, runs, spark, stacked
 
 NUMBERS = st.none() | st.floats(-1e9, 1e12) | st.integers(-1000, 10**9)
 

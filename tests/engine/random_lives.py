@@ -8,8 +8,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Refusal
-from latchkey.subjects.customers.usecases.edits import grant
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, grant
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project

@@ -15,8 +15,7 @@ from latchkey.domain.refusal import OwnedByAnother
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.changes import Change, Situation, unchanged
 from latchkey.subjects.currencies.usecases import adjust, balances
-from latchkey.subjects.customers.usecases.edits import set_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
 from latchkey.wire.event import Event

@@ -17,8 +17,8 @@ from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.purchase_intake.rules import NewEntry
 from latchkey.subjects.purchase_intake.storage import journal_rows as journal
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
-from latchkey.subjects.segments.storage import projections as list_progress
-from latchkey.subjects.segments.storage.projections import Roll
+from latchkey.subjects.segments import storage as list_progress
+from latchkey.subjects.segments.storage import Roll
 from latchkey.subjects.segments.usecases.projector import Roller, roll_all
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.engine.fixtures import Core

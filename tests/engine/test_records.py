@@ -23,8 +23,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.engine.changes import Change, unchanged
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.currencies.usecases import adjust
-from latchkey.subjects.customers.usecases.edits import grant
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, grant
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.experiments.usecases import enroll_customer

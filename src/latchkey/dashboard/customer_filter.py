@@ -1,6 +1,7 @@
 """A customer list in a URL: its filter, columns and order, read from the query and written into links."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
@@ -39,8 +40,7 @@ SORTS: dict[Sort, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     filter: CustomerFilter = EVERYBODY
     columns: tuple[str, ...] = DEFAULT
     sort: Sort = Sort.KEY
@@ -65,7 +65,7 @@ class Chosen:
         return {key: text for key, text in self.query.items() if key != name}
 
     def like(self, **changes: object) -> dict[str, str]:
-        return replace(self, **changes).query  # type: ignore[arg-type]  # names of fields
+        return replace(self, **changes).query
 
 
 _SEVERAL = ("status", "columns")

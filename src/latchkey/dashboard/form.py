@@ -1,10 +1,14 @@
-"""The fields of a form, parsed by type; errors name the field."""
+"""The fields of a form, parsed by type; errors name the field. And a count over several requests: the position and the
+result so far are in the URL of the next request. Whoever edits that only shows themselves a wrong number."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid
+from latchkey.engine.clock import ScanProgress
 
 
 class Form:
@@ -103,3 +107,24 @@ def read_moment(form: Form, name: str) -> Ms | None:
 def in_order(since: Ms | None, until: Ms | None) -> None:
     if since is not None and until is not None and until <= since:
         raise Invalid("The end must be later than the start.", param="until")
+
+
+def place_of(query: Form) -> ScanProgress:
+    return ScanProgress(query.number("after", 0), query.number("passed", 0), query.number("last", 0))
+
+
+def counts_of(query: Form, name: str) -> dict[str, int]:
+    counts = {}
+    for text in query.all(name):
+        id, _, count = text.rpartition("|")
+        if not (count.isascii() and count.isdecimal() and len(count) <= 12):
+            raise Invalid("This address is incomplete. Go back and start again.", param=name)
+        counts[id] = int(count)
+    return counts
+
+
+def count_fields(place: ScanProgress, **counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """What `place_of` and `counts_of` read."""
+    yield from (("after", str(place.after)), ("passed", str(place.passed)), ("last", str(place.last)))
+    for name, found in counts.items():
+        yield from ((name, f"{id}|{count}") for id, count in sorted(found.items()))

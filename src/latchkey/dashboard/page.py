@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -160,8 +161,7 @@ class Needs(StrEnum):
 _OUTSIDE = frozenset({Needs.NOTHING, Needs.ACCOUNT, Needs.OPERATE})
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     method: Literal["GET", "POST"]
     path: str
     needs: Needs

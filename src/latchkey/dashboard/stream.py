@@ -8,10 +8,10 @@ data: {"type": "RENEWAL", ...}
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -27,8 +27,7 @@ SILENT_FOR = 15.0
 COME_BACK_AFTER_MS = 1_500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageSubscription:
+class PageSubscription(Struct, frozen=True, kw_only=True):
     """What one page subscribes to."""
 
     project_id: str

@@ -21,6 +21,8 @@ from latchkey.database_address import parse, without_password
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
+# Where one statement runs: on this connection and in its transaction, or on any connection of the database.
+Executor: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record] | Database"
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
 # What asyncpg raises for an address that is malformed, and when there is no such database or user.
@@ -220,6 +222,18 @@ class Database:
         self, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
         return self.pool.acquire(timeout=timeout)
+
+    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
+        return await self.pool.fetch(query, *arguments)
+
+    async def fetchrow(self, query: str, *arguments: Any) -> asyncpg.Record | None:
+        return await self.pool.fetchrow(query, *arguments)
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        return await self.pool.fetchval(query, *arguments)
+
+    async def execute(self, query: str, *arguments: Any) -> str:
+        return await self.pool.execute(query, *arguments)
 
     def at_hand(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
         """A connection of the hot pool; see `at_hand.py`."""

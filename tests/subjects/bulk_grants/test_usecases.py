@@ -14,7 +14,7 @@ from latchkey.subjects.bulk_grants import storage as bulk_grants
 from latchkey.subjects.bulk_grants import usecases as bulk
 from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
 from latchkey.subjects.bulk_grants.usecases import GONE, run_next
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.test_clocks.usecases import create_customer

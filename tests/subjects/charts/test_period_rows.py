@@ -19,8 +19,7 @@ from latchkey.engine.storage.state import load
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.charts.storage import chart_tables as rows
 from latchkey.subjects.charts.storage.chart_tables import Mark
-from latchkey.subjects.customers.usecases.edits import put_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, put_attributes
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
 from tests.engine.fixtures import NOON, Core

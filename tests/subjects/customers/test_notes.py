@@ -11,7 +11,7 @@ from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.storage import state as customer_state
 from latchkey.subjects.customers.rules.spend import spend_of
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.customers.usecases.profile import (
     LONGEST_NOTE,

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from latchkey.subjects.accounts.rules import Role
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor

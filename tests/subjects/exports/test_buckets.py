@@ -15,8 +15,13 @@ from msgspec import json
 from obstore.store import S3Store
 
 from latchkey.domain.refusal import Invalid
-from latchkey.subjects.exports.usecases.bucket import Bucket, BucketAddress, Keys, parse_address
-from latchkey.subjects.exports.usecases.destination import DestinationRefused
+from latchkey.subjects.exports.usecases.destinations import (
+    Bucket,
+    BucketAddress,
+    DestinationRefused,
+    Keys,
+    parse_address,
+)
 from latchkey.subjects.exports.usecases.runner import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, run
 from latchkey.subjects.exports.wire import Manifest

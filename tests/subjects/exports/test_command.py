@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.subjects.exports.usecases import destination
+from latchkey.subjects.exports.usecases import destinations as destination
 from tests.cli.running import LATCHKEY, clean_environment, typed
 from tests.engine.fixtures import Core
 from tests.patience import wait_until

@@ -16,7 +16,7 @@ from latchkey.subjects.exports import rules as storage_rules
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.usecases import runner
 from latchkey.subjects.exports.usecases import writer as engine
-from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, Upload
+from latchkey.subjects.exports.usecases.destinations import Destination, DestinationRefused, Upload
 from latchkey.subjects.exports.usecases.runner import LEASE, run_exports, run_next
 from latchkey.subjects.exports.usecases.schedules import MOST, Exports, next_time, retry_time
 from tests.engine.fixtures import NOON, Core

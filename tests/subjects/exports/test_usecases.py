@@ -14,13 +14,12 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.catalog.usecases.entitlement_catalog import load_grid, save_mapping
-from latchkey.subjects.customers.usecases.edits import grant, set_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, grant, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.exports import storage as reading
-from latchkey.subjects.exports.usecases import destination
+from latchkey.subjects.exports.usecases import destinations as destination
 from latchkey.subjects.exports.usecases import writer as engine
-from latchkey.subjects.exports.usecases.destination import DestinationRefused, FolderDestination
+from latchkey.subjects.exports.usecases.destinations import DestinationRefused, FolderDestination
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, PartLimits, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, EventRow, columns
 from tests.engine.fixtures import Core

@@ -13,8 +13,8 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import load
 from latchkey.subjects.imports.rules.row import Skip
-from latchkey.subjects.imports.usecases.file_formats import Format
 from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
+from latchkey.subjects.imports.usecases.staging import Format
 from latchkey.subjects.projects.usecases import create_app
 from tests.engine.fixtures import NOON, Core
 

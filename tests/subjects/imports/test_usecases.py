@@ -12,12 +12,12 @@ from latchkey.domain.customers.identity import ERASED as ERASED_ID
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.money.pinned_rates import REFERENCE
 from latchkey.domain.refusal import Conflict, Invalid
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.imports import storage as runs
 from latchkey.subjects.imports.usecases import apply as applying
 from latchkey.subjects.imports.usecases import runs as running
-from latchkey.subjects.imports.usecases.file_formats import NO_CURRENCY
+from latchkey.subjects.imports.usecases.staging import NO_CURRENCY
 from latchkey.subjects.money import usecases as rates
 from latchkey.subjects.offerings.usecases import create_offering
 from latchkey.subjects.projects.usecases import create_app

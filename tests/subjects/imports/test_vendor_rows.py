@@ -22,6 +22,22 @@ def read(**cells: str) -> TransactionRow:
     return vendor.transaction(row(**cells), APPS)
 
 
+def period(number: int, **cells: str) -> dict[str, str]:
+    """A month of 2026, paid by a renewal of its own."""
+    return row(**{"renewal_number": str(number), **between(f"2026-0{number}-01", f"2026-0{number + 1}-01"), **cells})
+
+
+def between(start: str, end: str, cut: str = "") -> dict[str, str]:
+    """From one day to another; access ended earlier if it was cut."""
+    days = {"start_time": start, "end_time": end, "effective_end_time": cut or end}
+    return {name: f"{day} 08:00:00" for name, day in days.items()}
+
+
+def refunded(at: str) -> dict[str, str]:
+    """All of it was given back, and access ended with it."""
+    return {"price_in_usd": "0", "price_in_purchased_currency": "0", "refunded_at": at, "effective_end_time": at}
+
+
 def only(*rows: dict[str, str]) -> Subscription:
     (found,) = rebuilt([vendor.transaction(one, APPS) for one in rows])
     assert isinstance(found, Subscription)
@@ -134,16 +150,8 @@ def test_a_payment_in_usd_has_no_rate() -> None:
     assert one.terms.rate is None
 
 
-# Refunds.
-
-
 def test_a_full_refund_ends_access_when_it_ended() -> None:
-    one = read(
-        price_in_usd="0",
-        price_in_purchased_currency="0",
-        refunded_at="2026-01-12 10:00:00",
-        effective_end_time="2026-01-12 08:00:00",
-    )
+    one = read(**refunded("2026-01-12 08:00:00") | {"refunded_at": "2026-01-12 10:00:00"})
     assert one.refunded_at is not None
     assert to_iso(one.refunded_at) == "2026-01-12T08:00:00Z"
     assert one.given_back == 0
@@ -161,95 +169,34 @@ def test_a_refund_after_which_the_store_left_access_open_gives_back_everything_a
 
 
 def test_a_refund_of_a_one_time_purchase_takes_it_away() -> None:
-    (bought,) = rebuilt(
-        [
-            read(
-                is_auto_renewable="false",
-                end_time="",
-                effective_end_time="2026-01-12 10:00:00",
-                price_in_usd="0",
-                price_in_purchased_currency="0",
-                refunded_at="2026-01-12 10:00:00",
-            )
-        ]
-    )
+    (bought,) = rebuilt([read(is_auto_renewable="false", end_time="", **refunded("2026-01-12 10:00:00"))])
     assert isinstance(bought, Purchase)
     assert bought.refunded_at is not None
     assert bought.ends_at is None
 
 
-# Chains.
-
-
 def test_the_example_of_a_trial_that_converts_and_is_refunded() -> None:
-    trial = row(
-        start_time="2026-03-01 08:00:00",
-        end_time="2026-03-08 08:00:00",
-        effective_end_time="2026-03-08 08:00:00",
-        is_trial_period="true",
-        **_price("0", "0"),
-    )
-    paid = row(
-        store_transaction_id="2000002",
-        start_time="2026-03-08 08:00:00",
-        end_time="2026-04-08 08:00:00",
-        effective_end_time="2026-04-08 08:00:00",
-        renewal_number="2",
-        is_trial_conversion="true",
-    )
-    back = row(
-        store_transaction_id="2000003",
-        start_time="2026-04-08 08:00:00",
-        end_time="2026-05-08 08:00:00",
-        effective_end_time="2026-04-12 08:00:00",
-        refunded_at="2026-04-12 08:00:00",
-        renewal_number="3",
-        price_in_usd="0",
-        price_in_purchased_currency="0",
-    )
+    free = dict.fromkeys((name for name in row() if "price_in" in name), "0")
+    trial = row(**between("2026-03-01", "2026-03-08"), is_trial_period="true", **free)
+    paid = period(2, **between("2026-03-08", "2026-04-08"), store_transaction_id="2", is_trial_conversion="true")
+    back = period(3, **between("2026-04-08", "2026-05-08") | refunded("2026-04-12 08:00:00"), store_transaction_id="3")
     found = only(back, trial, paid)
     assert [one.cause for one in found.periods] == [Cause.TRIAL, Cause.CONVERSION, Cause.RENEWAL]
     assert [one.period_type for one in found.periods] == [PeriodType.TRIAL, PeriodType.NORMAL, PeriodType.NORMAL]
     assert to_iso(found.access_ends_at) == "2026-04-12T08:00:00Z"
 
 
-def _price(gross: str, net: str) -> dict[str, str]:
-    return {
-        "purchase_price_in_usd": gross,
-        "price_in_usd": net,
-        "purchase_price_in_purchased_currency": gross,
-        "price_in_purchased_currency": net,
-    }
-
-
 def test_orders_of_google_play_belong_to_their_first_order() -> None:
     first = row(store="play_store", store_transaction_id="GPA.1-2-3", original_store_transaction_id="GPA.1-2-3")
-    second = row(
-        store="play_store",
-        store_transaction_id="GPA.1-2-3..0",
-        original_store_transaction_id="GPA.1-2-3..0",
-        start_time="2026-02-01 08:00:00",
-        end_time="2026-03-01 08:00:00",
-        effective_end_time="2026-03-01 08:00:00",
-        renewal_number="2",
-    )
+    ids = dict.fromkeys(("store_transaction_id", "original_store_transaction_id"), "GPA.1-2-3..0")
+    second = period(2, store="play_store", **ids)
     found = only(second, first)
     assert (found.id, [one.id for one in found.periods]) == ("GPA.1-2-3", ["GPA.1-2-3", "GPA.1-2-3..0"])
 
 
 def test_stripe_repeats_one_id_in_every_row() -> None:
-    months = [
-        row(
-            store="stripe",
-            store_transaction_id="si_1",
-            original_store_transaction_id="si_1",
-            start_time=f"2026-0{number}-01 08:00:00",
-            end_time=f"2026-0{number + 1}-01 08:00:00",
-            effective_end_time=f"2026-0{number + 1}-01 08:00:00",
-            renewal_number=str(number),
-        )
-        for number in (1, 2, 3)
-    ]
+    ids = dict.fromkeys(("store_transaction_id", "original_store_transaction_id"), "si_1")
+    months = [period(number, store="stripe", **ids) for number in (1, 2, 3)]
     assert [one.id for one in only(*months).periods] == ["si_1.0", "si_1.1", "si_1.2"]
 
 
@@ -264,30 +211,16 @@ def test_stripe_repeats_one_id_in_every_row() -> None:
 )
 def test_paddle_keeps_the_ids_that_its_webhooks_tell(ids: tuple[str, ...], expected: list[str]) -> None:
     months = [
-        row(
-            store="paddle",
-            store_transaction_id=id,
-            original_store_transaction_id="sub_1",
-            start_time=f"2026-0{number}-01 08:00:00",
-            end_time=f"2026-0{number + 1}-01 08:00:00",
-            effective_end_time=f"2026-0{number + 1}-01 08:00:00",
-            renewal_number=str(number),
-        )
+        period(number, store="paddle", store_transaction_id=id, original_store_transaction_id="sub_1")
         for number, id in enumerate(ids, start=1)
     ]
     assert [one.id for one in only(*months).periods] == expected
 
 
 def test_somebody_who_comes_back_after_a_lapse_buys_and_after_a_failed_payment_renews() -> None:
-    later = {
-        "store_transaction_id": "2000002",
-        "renewal_number": "2",
-        "start_time": "2026-02-20 08:00:00",
-        "end_time": "2026-03-20 08:00:00",
-        "effective_end_time": "2026-03-20 08:00:00",
-    }
-    assert only(row(unsubscribe_detected_at="2026-01-20 08:00:00"), row(**later)).current.cause is Cause.PURCHASE
-    assert only(row(billing_issues_detected_at="2026-02-01 08:00:00"), row(**later)).current.cause is Cause.RENEWAL
+    later = period(2, **between("2026-02-20", "2026-03-20"), store_transaction_id="2000002")
+    assert only(row(unsubscribe_detected_at="2026-01-20 08:00:00"), later).current.cause is Cause.PURCHASE
+    assert only(row(billing_issues_detected_at="2026-02-01 08:00:00"), later).current.cause is Cause.RENEWAL
 
 
 @pytest.mark.parametrize(
@@ -326,8 +259,7 @@ def test_an_end_after_centuries_means_for_life(ends: tuple[str, str], store: str
     end_time, effective_end_time = ends
     cells = {"end_time": end_time, "effective_end_time": effective_end_time, "store": store}
     assert read(**cells, is_auto_renewable="false").ends_at is None
-    refunded = {"refunded_at": "2026-01-05 08:00:00", "price_in_usd": "0", "price_in_purchased_currency": "0"}
-    cut = {**cells, "effective_end_time": "2026-01-05 08:00:00", **refunded}
+    cut = {**cells, **refunded("2026-01-05 08:00:00")}
     assert read(**cut, is_auto_renewable="false").refunded_at == read(start_time="2026-01-05 08:00:00").purchased_at
 
 
@@ -348,9 +280,6 @@ def test_a_grant_names_its_entitlement_also_in_single_quotes() -> None:
     assert isinstance(grant, Purchase)
     assert (grant.kind, grant.entitlement_id) == (PurchaseKind.PROMOTIONAL, "pro")
     assert grant.id
-
-
-# Customers.
 
 
 def test_attributes_may_be_dated_in_seconds_or_milliseconds() -> None:
@@ -376,12 +305,9 @@ def test_the_last_seen_id_is_the_current_one() -> None:
 
 MONTHS = [
     vendor.transaction(
-        row(
+        period(
+            number,
             store_transaction_id=f"200000{number}",
-            renewal_number=str(number),
-            start_time=f"2026-0{number}-01 08:00:00",
-            end_time=f"2026-0{number + 1}-01 08:00:00",
-            effective_end_time=f"2026-0{number + 1}-01 08:00:00",
             updated_at=f"2026-0{number + told}-02 08:00:00",
             unsubscribe_detected_at="2026-05-03 08:00:00" if told else "",
         ),

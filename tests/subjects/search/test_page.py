@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 from latchkey.dashboard.page import PROJECT, ROOT, Page
 from latchkey.process.dashboard_application import EVERY_PAGE
 from latchkey.subjects.accounts.rules import Role
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.search.page import ENTRIES, MenuEntry, entries_for

@@ -8,8 +8,7 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.engine.changes import Change
-from latchkey.subjects.customers.usecases.edits import set_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.customers.usecases.profile import timeline
 from latchkey.subjects.demo.usecases.project import add_catalog

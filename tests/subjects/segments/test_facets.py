@@ -22,10 +22,10 @@ from latchkey.domain.purchases.summary import (
 )
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.state import decode
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.segments.rules.facets import CustomerStatus, Facets, facets_of, statuses
 from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When
-from latchkey.subjects.segments.storage.list_rows import facets_in
+from latchkey.subjects.segments.storage import facets_in
 from latchkey.subjects.segments.usecases.customer_lists import CustomerPage, count, csv_pieces, list_page
 from latchkey.subjects.segments.usecases.projector import Roller, catch_up, rebuild
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
@@ -206,7 +206,7 @@ def plainly(customer: Customer, now: Ms) -> frozenset[CustomerStatus]:
 
 
 def within_the_hour(facets: Facets) -> dict[str, object]:
-    fields = {name: getattr(facets, name) for name in facets.__slots__}
+    fields = {name: getattr(facets, name) for name in facets.__struct_fields__}
     return {**fields, "last_seen_at": facets.last_seen_at // (60 * MINUTE)}
 
 

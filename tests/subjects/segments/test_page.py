@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.bulk_grants.usecases import run_next
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.segments.usecases.projector import Roller, catch_up
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import Site, Visitor

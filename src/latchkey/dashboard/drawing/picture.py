@@ -1,12 +1,12 @@
 """A picture: axes, series, legend, and a sentence for those who do not see it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from latchkey.dashboard.drawing.bars import Bars, extent, stacked
-from latchkey.dashboard.drawing.lines import DrawnLine, Values, line, path
+from msgspec import Struct
+
 from latchkey.dashboard.drawing.scale import Height, Label, bounds, labels, scale
+from latchkey.dashboard.drawing.series import Bars, DrawnLine, Values, extent, line, path, stacked
 
 Shape = Literal["lines", "bars"]
 Said = Callable[[float], str]
@@ -16,38 +16,33 @@ PLACES = 12
 PATTERNED = 92
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnSeries:
+class DrawnSeries(Struct, frozen=True):
     title: str
     values: Values
     # The period before, value for value; empty if there is no comparison.
     before: Values = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PicturePeriod:
+class PicturePeriod(Struct, frozen=True):
     # As the axis shows it ("12 Mar"), and in full ("2027-03-12").
     short: str
     full: str
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     at: float
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """A line of the legend."""
 
     place: int
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     words: str
     shape: Shape
     count: int

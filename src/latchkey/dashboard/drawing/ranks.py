@@ -1,11 +1,11 @@
 """Horizontal bars: values of one moment, and estimates with their intervals."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     # Its colour and pattern.
     place: int
     title: str
@@ -35,8 +35,7 @@ def ranks(values: Sequence[tuple[str, float | None]], said: Callable[[float], st
 Estimated = tuple[float | None, float | None, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     low: float
     value: float
     high: float

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -60,8 +61,7 @@ FEWER = (3, 5, 9)
 EDGE = 92.0
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     at: float
     words: str
     rank: int

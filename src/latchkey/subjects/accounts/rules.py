@@ -3,19 +3,19 @@
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
+
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     id: str
     email: str
     name: str
@@ -106,16 +106,14 @@ def is_over(created_at: Ms, last_seen_at: Ms, now: Ms) -> bool:
     return now >= created_at + LIVES_FOR or now >= last_seen_at + IDLE_FOR
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     account: Account
     role: Role
     since: Ms
     last_seen_at: Ms | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     # This many failures have no effect. After them an attempt waits for `first`, and twice as long after each failure.
     free: int
     first: Ms
@@ -141,8 +139,7 @@ CODE_ON_DEVICE = Pace(free=10, first=1 * SECOND, longest=5 * MINUTE, counted_for
 LONGEST_COUNTED: Ms = max(pace.counted_for for pace in (DEVICE, PAIR, ACCOUNT, ADDRESS, CODE, CODE_ON_DEVICE))
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """Failures are counted under `subject`, and slow down every attempt with the same one."""
 
     subject: str
@@ -196,8 +193,7 @@ class NotKnown(Refusal):
     """The provider knows the user, but we have no account for them, or the e-mail address is not verified."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     issuer: str
     subject: str
     # None if the provider did not verify it.
@@ -336,8 +332,7 @@ def roughly(address: str) -> str:
     return str(ip_network((parsed, 48 if isinstance(parsed, IPv6Address) else 24), strict=False))
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """A project that an account belongs to."""
 
     project_id: str

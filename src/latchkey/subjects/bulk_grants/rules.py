@@ -1,16 +1,16 @@
 """A grant for many customers, and its terms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 
 State = Literal["draft", "running", "done", "stopped"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantTerms:
+class GrantTerms(Struct, frozen=True, kw_only=True):
     """What is granted, in the order in which `create_bulk_grant` takes it."""
 
     entitlement_id: str
@@ -21,8 +21,7 @@ class GrantTerms:
     skip_holders: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BulkGrant(GrantTerms):
+class BulkGrant(GrantTerms, frozen=True, kw_only=True):
     project_id: str
     id: str
     state: State

@@ -1,10 +1,12 @@
 """Grants to many customers: what is granted, to whom, the lease of the process that works on it, and the outcomes."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
 from typing import Literal
 
-from latchkey.database.pool import Connection
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms, State
@@ -23,15 +25,13 @@ _FORGET = query("forget_in_bulk_grants")
 Outcome = Literal["granted", "skipped", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     number: int
     customer_key: int
     app_user_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GrantResult:
+class GrantResult(Struct, frozen=True):
     number: int
     outcome: Outcome
     error: str | None = None
@@ -65,26 +65,26 @@ async def create(
     await connection.execute(_ADD, project_id, id, [key for key, _ in customers], [name for _, name in customers])
 
 
-async def load(connection: Connection, project_id: str, id: str) -> BulkGrant | None:
+async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | None:
     row = await connection.fetchrow(_LOAD, project_id, id)
     return None if row is None else BulkGrant(**row)
 
 
 async def page(
-    connection: Connection, project_id: str, after: str | None, limit: int, *, started: bool
+    connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool
 ) -> list[BulkGrant]:
     """By id; those that were started, newest first."""
     return [BulkGrant(**row) for row in await connection.fetch(_LIST, project_id, after, limit, started)]
 
 
 async def set_state(
-    connection: Connection, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
+    connection: Executor, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
 ) -> bool:
     """False: it is in another state, or another process has it."""
     return await connection.fetchval(_SET_STATE, project_id, id, before, after, now, token) is not None
 
 
-async def claim(connection: Connection, now: Ms, until: Ms) -> BulkGrant | None:
+async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
     row = await connection.fetchrow(_CLAIM, now, until)
     return None if row is None else BulkGrant(**row)
 
@@ -110,7 +110,7 @@ async def record(connection: Connection, grant: BulkGrant, results: Sequence[Gra
     )
 
 
-async def failures(connection: Connection, project_id: str, id: str, limit: int) -> list[tuple[str, str]]:
+async def failures(connection: Executor, project_id: str, id: str, limit: int) -> list[tuple[str, str]]:
     rows = await connection.fetch(_FAILURES, project_id, id, limit)
     return [(row["app_user_id"], row["error"] or "") for row in rows]
 

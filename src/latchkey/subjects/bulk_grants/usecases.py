@@ -71,8 +71,7 @@ async def draft(
 
 
 async def load(database: Database, project_id: str, id: str) -> BulkGrant:
-    async with database.acquire() as connection:
-        found = await storage.load(connection, project_id, id)
+    found = await storage.load(database, project_id, id)
     if found is None:
         raise NotFound(f"There is no bulk grant {id!r}.", param="bulk_grant_id")
     return found
@@ -80,26 +79,22 @@ async def load(database: Database, project_id: str, id: str) -> BulkGrant:
 
 async def newest(database: Database, project_id: str) -> list[BulkGrant]:
     """Those that were started. Outcomes are not counted here."""
-    async with database.acquire() as connection:
-        return await storage.page(connection, project_id, None, LISTED, started=True)
+    return await storage.page(database, project_id, None, LISTED, started=True)
 
 
 async def list_grants(database: Database, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
     """By id, previews included. Outcomes are not counted here."""
-    async with database.acquire() as connection:
-        return await storage.page(connection, project_id, after, limit, started=False)
+    return await storage.page(database, project_id, after, limit, started=False)
 
 
 async def failures(database: Database, project_id: str, id: str) -> list[tuple[str, str]]:
     """Ids of customers that did not get it, each with the reason."""
-    async with database.acquire() as connection:
-        return await storage.failures(connection, project_id, id, MOST_SHOWN)
+    return await storage.failures(database, project_id, id, MOST_SHOWN)
 
 
 async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Confirms a draft. Confirmed twice, it runs once."""
-    async with database.acquire() as connection:
-        started = await storage.set_state(connection, project_id, id, "draft", "running", now)
+    started = await storage.set_state(database, project_id, id, "draft", "running", now)
     if not started:
         grant = await load(database, project_id, id)
         raise Conflict(f"This bulk grant is {grant.state} already.")
@@ -107,8 +102,7 @@ async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
 
 async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Who has had their turn keeps the grant."""
-    async with database.acquire() as connection:
-        stopped = await storage.set_state(connection, project_id, id, "running", "stopped", now)
+    stopped = await storage.set_state(database, project_id, id, "running", "stopped", now)
     if not stopped:
         grant = await load(database, project_id, id)
         raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
@@ -204,8 +198,7 @@ async def run_bulk_grants(lookout: Lookout, changes: Changes, now: Callable[[], 
 
 async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event | None = None) -> bool:
     """Works through the bulk grant that waited longest. Returns whether there was one."""
-    async with changes.database.transaction() as connection:
-        grant = await storage.claim(connection, now(), now() + LEASE)
+    grant = await storage.claim(changes.database, now(), now() + LEASE)
     if grant is None:
         return False
     after = 0

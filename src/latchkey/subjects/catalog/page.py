@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from latchkey.dashboard.counts import counts_of, place_of, written
-from latchkey.dashboard.form import Form
+from latchkey.dashboard.form import Form, counts_of, place_of
+from latchkey.dashboard.form import count_fields as written
 from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.access.remapping import Grant, Remapping, difference

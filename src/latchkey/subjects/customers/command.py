@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -26,8 +25,7 @@ from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import Explanation, explain
 from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.edits import list_aliases
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, list_aliases
 from latchkey.subjects.search import usecases as search
 from latchkey.subjects.segments.render import entry
 from latchkey.subjects.segments.rules.facets import statuses
@@ -50,34 +48,23 @@ SortOption = Annotated[Sort | None, typer.Option(help="The highest first; key is
 CsvOption = Annotated[bool, typer.Option("--csv", help="All customers of the list as CSV, without --limit.")]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
-    """What the options ask for."""
-
-    where: tuple[str, ...] = ()
-    segment: str | None = None
-    sort: Sort | None = None
-    csv: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.where or self.segment or self.sort or self.csv)
-
-    async def filter(self, at: ProjectContext) -> tuple[CustomerFilter, Sort]:
-        if self.segment is not None:
-            if self.where:
-                raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
-            saved = await load_segment(at.database, at.project_id, self.segment)
-            return saved.filter, self.sort or saved.sort
-        pairs = [one.partition("=") for one in self.where]
-        if wrong := [name for name, equals, _ in pairs if not equals]:
-            raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE, such as status=trial.", param_hint="--where")
-        said = single([(name.strip(), text) for name, _, text in pairs], NAMES)
-        return parse(said), self.sort or Sort.LAST_SEEN
+async def _filter(
+    at: ProjectContext, where: Sequence[str], segment: str | None, sort: Sort | None
+) -> tuple[CustomerFilter, Sort]:
+    if segment is not None:
+        if where:
+            raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
+        saved = await load_segment(at.database, at.project_id, segment)
+        return saved.filter, sort or saved.sort
+    pairs = [condition.partition("=") for condition in where]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE, such as status=trial.", param_hint="--where")
+    said = single([(name.strip(), text) for name, _, text in pairs], NAMES)
+    return parse(said), sort or Sort.LAST_SEEN
 
 
-async def _show_filtered(at: ProjectContext, wanted: ListOptions, limit: int) -> None:
-    chosen, sort = await wanted.filter(at)
-    if wanted.csv:
+async def _show_filtered(at: ProjectContext, chosen: CustomerFilter, sort: Sort, limit: int, csv: bool) -> None:
+    if csv:
         pieces = csv_pieces(at.database, at.catalogs, at.project_id, chosen, tuple(COLUMNS), real_now())
         async for piece in pieces:
             sys.stdout.write(piece.decode())
@@ -112,18 +99,6 @@ def _tell(missing: int) -> None:
         output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
 
 
-def _wanted(
-    where: Sequence[str] | None, segment: str | None, sort: Sort | None, csv: bool, as_json: bool
-) -> ListOptions:
-    if csv and as_json:
-        raise typer.BadParameter("cannot be given together with --json.", param_hint="--csv")
-    if csv and sort is not None:
-        raise typer.BadParameter(
-            "has no order of its own: customers come in the order of creation.", param_hint="--csv"
-        )
-    return ListOptions(tuple(where or ()), segment, sort, csv)
-
-
 app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
 
 CustomerArgument = Annotated[str, typer.Argument(help="Any id of the customer.", metavar="CUSTOMER")]
@@ -156,9 +131,13 @@ async def show_list(
     """List customers: the newest first, or those that match conditions.
 
     With --where, --segment or --sort, the JSON has the fields of customer_list in the API."""
-    wanted = _wanted(where, segment, sort, csv, at.as_json)
-    if wanted:
-        await _show_filtered(at, wanted, limit)
+    if csv and at.as_json:
+        raise typer.BadParameter("cannot be given together with --json.", param_hint="--csv")
+    if csv and sort is not None:
+        words = "has no order of its own: customers come in the order of creation."
+        raise typer.BadParameter(words, param_hint="--csv")
+    if where or segment or sort or csv:
+        await _show_filtered(at, *await _filter(at, where or (), segment, sort), limit, csv)
     else:
         found = await search.newest(at.database, at.catalogs, at.project_id, real_now(), limit=limit)
         _show_views(found.views, [""] * len(found.views), at.as_json, more=found.before is not None)

@@ -1,12 +1,11 @@
 """Customers as the API lists them. The stored state is not read: a page costs one index scan."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from msgspec import json
+from msgspec import Struct, json
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
@@ -19,14 +18,13 @@ _BY_EMAIL = query("list_customers_by_email")
 _ALIASES = query("aliases_of_customer")
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Struct, frozen=True):
     app_user_id: str
     created_at: Ms
 
 
 async def page(
-    connection: Connection, project_id: str, after: str | None, limit: int, email: str | None = None
+    connection: Executor, project_id: str, after: str | None, limit: int, email: str | None = None
 ) -> list[ListedCustomer]:
     """By app user id; `after` is the last id of the page before. With `email`, only those with this address."""
     if email is None:
@@ -36,7 +34,7 @@ async def page(
     return [ListedCustomer(**row) for row in rows]
 
 
-async def aliases(connection: Connection, project_id: str, key: int) -> list[Alias]:
+async def aliases(connection: Executor, project_id: str, key: int) -> list[Alias]:
     """All ids of a customer."""
     return [Alias(**row) for row in await connection.fetch(_ALIASES, project_id, key)]
 
@@ -72,8 +70,7 @@ class MovementCursor(NamedTuple):
 LAST_MOVEMENT = MovementCursor(_MAX, "", "")
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEvent:
+class TimelineEvent(Struct, frozen=True):
     id: str
     # The customer's key and sequence when the event was created; its deliveries are stored under these.
     customer_key: int
@@ -86,8 +83,7 @@ class TimelineEvent:
     deliveries: Sequence[EventDelivery] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(Struct, frozen=True):
     key: str
     code: str
     amount: int
@@ -109,7 +105,7 @@ async def newest(
 
 
 async def movements(
-    connection: Connection, project_id: str, customer_key: int, before: MovementCursor, limit: int
+    connection: Executor, project_id: str, customer_key: int, before: MovementCursor, limit: int
 ) -> list[Movement]:
     rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
     return [Movement(**row) for row in rows]
@@ -123,8 +119,7 @@ _DECODER = json.Decoder(Event)
 _ENCODER = json.Encoder()
 
 
-@dataclass(frozen=True, slots=True)
-class TransferEvent:
+class TransferEvent(Struct, frozen=True):
     event: Event
     # The current id of the customer who received the purchases; None if that customer was erased.
     receiver: str | None
@@ -154,8 +149,7 @@ _DELETE = query("delete_note")
 _OF_CUSTOMER_NOTES = query("notes_of_customer")
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     id: str
     account_id: str
     # The author's e-mail address when it was written.
@@ -172,33 +166,30 @@ async def add(
     return await connection.fetchval(_ADD, project_id, key, id, account_id, author, body, now) is not None
 
 
-async def change(
-    connection: Connection, project_id: str, key: int, id: str, account_id: str, body: str, now: Ms
-) -> bool:
+async def change(connection: Executor, project_id: str, key: int, id: str, account_id: str, body: str, now: Ms) -> bool:
     """False: there is no such note of this account."""
     return await connection.fetchval(_CHANGE, project_id, key, id, account_id, body, now) is not None
 
 
-async def delete(connection: Connection, project_id: str, key: int, id: str, account_id: str) -> bool:
+async def delete(connection: Executor, project_id: str, key: int, id: str, account_id: str) -> bool:
     """False: there is no such note of this account."""
     return await connection.fetchval(_DELETE, project_id, key, id, account_id) is not None
 
 
-async def of_customer(connection: Connection, project_id: str, key: int, limit: int) -> list[Note]:
+async def of_customer(connection: Executor, project_id: str, key: int, limit: int) -> list[Note]:
     return [Note(**row) for row in await connection.fetch(_OF_CUSTOMER_NOTES, project_id, key, limit)]
 
 
 _PAST = query("past_troubles_of_customer")
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerProblem:
+class CustomerProblem(Struct, frozen=True):
     type: str
     at: Ms
     event: Event
 
 
-async def past(connection: Connection, project_id: str, key: int, limit: int) -> list[CustomerProblem]:
+async def past(connection: Executor, project_id: str, key: int, limit: int) -> list[CustomerProblem]:
     """The latest ones, newest first; also those of customers that were merged into this one."""
     rows = await connection.fetch(_PAST, project_id, key, limit)
     return [CustomerProblem(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]

@@ -19,8 +19,14 @@ from latchkey.database.pool import Database
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
 from latchkey.subjects.exports.usecases import writer
-from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
-from latchkey.subjects.exports.usecases.destination import Destination, FolderDestination
+from latchkey.subjects.exports.usecases.destinations import (
+    SCHEME,
+    Bucket,
+    Destination,
+    FolderDestination,
+    Keys,
+    parse_address,
+)
 from latchkey.subjects.exports.usecases.export_formats import Format
 from latchkey.subjects.exports.usecases.runner import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse

@@ -2,9 +2,11 @@
 Exports that run by themselves: their settings, the lease of the process that runs one, and their runs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
-from latchkey.database.pool import Connection, Record
+from msgspec import Struct
+
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -21,8 +23,7 @@ _TOKENS = query("export_tokens")
 _SIZE = query("export_size")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportSnapshot:
+class ExportSnapshot(Struct, frozen=True):
     """The moment that an export is about."""
 
     # Every transaction before this one has ended: its changes are visible here, or it was rolled back.
@@ -39,8 +40,7 @@ class ExportSnapshot:
     catalog_version: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedCustomer:
+class ExportedCustomer(Struct, frozen=True):
     key: int
     # Decoded one by one: see `decoded`.
     state: bytes
@@ -50,8 +50,7 @@ class ExportedCustomer:
         return decode(self.state)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedEvent:
+class ExportedEvent(Struct, frozen=True):
     position: int
     customer_key: int
     committed_at: Ms
@@ -81,7 +80,7 @@ async def customers(
     """Those after one key, up to another; with `since_xid`, those that a transaction since has written. Rows that
     nobody touched for two billion transactions may be among them, too."""
     rows = await connection.fetch(_CUSTOMERS, project_id, after, until, since_xid, limit)
-    return [_customer(row) for row in rows]
+    return [ExportedCustomer(id, state, LastSeen(*seen)) for id, state, *seen in rows]
 
 
 async def end_of_stretch(connection: Connection, project_id: str, after: int, limit: int) -> int | None:
@@ -97,14 +96,14 @@ async def gone_customers(connection: Connection, project_id: str, since_xid: int
 
 
 async def events(connection: Connection, project_id: str, after: int, until: int, limit: int) -> list[ExportedEvent]:
-    return [_event(row) for row in await connection.fetch(_EVENTS, project_id, after, until, limit)]
+    return [ExportedEvent(*row) for row in await connection.fetch(_EVENTS, project_id, after, until, limit)]
 
 
 async def rewritten_events(
     connection: Connection, project_id: str, since_xid: int, after: int, until: int, limit: int
 ) -> list[ExportedEvent]:
     rows = await connection.fetch(_REWRITTEN, project_id, since_xid, after, until, limit)
-    return [_event(row) for row in rows]
+    return [ExportedEvent(*row) for row in rows]
 
 
 async def tokens(
@@ -119,26 +118,11 @@ async def tokens(
     return found
 
 
-async def size(connection: Connection, project_id: str, most: int) -> tuple[int, int]:
+async def size(connection: Executor, project_id: str, most: int) -> tuple[int, int]:
     """How many customers (counted up to `most`) and events a project has."""
     row = await connection.fetchrow(_SIZE, project_id, most)
     assert row is not None, "a query without a table always has a row"
     return row["customers"], row["events"]
-
-
-def _customer(row: Record) -> ExportedCustomer:
-    seen = LastSeen(
-        row["last_seen_at"],
-        row["last_seen_platform"],
-        row["last_seen_platform_version"],
-        row["last_seen_app_version"],
-        row["last_seen_country"],
-    )
-    return ExportedCustomer(row["id"], row["state"], seen)
-
-
-def _event(row: Record) -> ExportedEvent:
-    return ExportedEvent(row["position"], row["customer_id"], row["committed_at"], row["body"])
 
 
 _SAVE = query("save_export")
@@ -172,7 +156,7 @@ async def save(
     return Export(**row)
 
 
-async def load(connection: Connection, project_id: str, id: str) -> Export | None:
+async def load(connection: Executor, project_id: str, id: str) -> Export | None:
     row = await connection.fetchrow(_LIST, project_id, None, 1, id)
     return None if row is None else Export(**row)
 
@@ -185,7 +169,7 @@ async def delete(connection: Connection, project_id: str, id: str) -> None:
     await connection.execute(_DELETE, project_id, id)
 
 
-async def run_now(connection: Connection, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
+async def run_now(connection: Executor, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
     row = await connection.fetchrow(_RUN_NOW, project_id, id, now, whole)
     return None if row is None else Export(**row)
 
@@ -195,7 +179,7 @@ async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | No
     return None if row is None else Export(**row)
 
 
-async def renew(connection: Connection, export: Export, lease_until: Ms) -> bool:
+async def renew(connection: Executor, export: Export, lease_until: Ms) -> bool:
     """False: another process has it now."""
     found = await connection.fetchval(_RENEW, export.project_id, export.id, export.token, lease_until)
     return found is not None
@@ -236,6 +220,6 @@ async def runs(connection: Connection, project_id: str, id: str, before: int | N
     return [ExportRun(**row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
 
 
-async def last_runs(connection: Connection, project_id: str) -> dict[str, ExportRun]:
+async def last_runs(connection: Executor, project_id: str) -> dict[str, ExportRun]:
     """The newest run of each export that has run."""
     return {row["export_id"]: ExportRun(**row) for row in await connection.fetch(_RUNS, project_id, None, None, 1)}

@@ -5,7 +5,6 @@ fields is the order of the columns. A new column is added at the end and raises 
 renamed, removed or given another type.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -241,8 +240,7 @@ ROWS: dict[str, type[Row]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     name: str
     kind: RowKind
     # False: every row has a value.

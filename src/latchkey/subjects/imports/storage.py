@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
@@ -26,8 +25,7 @@ Status = Literal["staging", "applying", "done"]
 _SKIPS_AT_ONCE = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRun:
+class ImportRun(Struct, frozen=True):
     id: str
     status: Status
     staged: int

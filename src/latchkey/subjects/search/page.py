@@ -1,8 +1,7 @@
 """The search box of every page: a page of results, and the same as JSON while somebody types."""
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 from starlette.responses import Response
 
 from latchkey.dashboard.links import address
@@ -14,8 +13,7 @@ from latchkey.subjects.search.rules import Named
 from latchkey.subjects.search.usecases import Findings, Match, find
 
 
-@dataclass(frozen=True, slots=True)
-class MenuEntry:
+class MenuEntry(Struct, frozen=True):
     title: str
     # The path below the project.
     pieces: tuple[str, ...]

@@ -1,13 +1,13 @@
 """What the search of the dashboard finds."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["webhook", "key", "app", "product", "entitlement", "offering", "experiment"]
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     kind: Kind
     id: str
     name: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.records import folded
@@ -50,7 +50,7 @@ async def by_start_of_email(connection: Connection, project_id: str, start: str,
 _BY_NAME = query("find_by_name")
 
 
-async def by_name(connection: Connection, project_id: str, text: str, limit: int) -> list[Named]:
+async def by_name(connection: Executor, project_id: str, text: str, limit: int) -> list[Named]:
     """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
     rows = await connection.fetch(_BY_NAME, project_id, text, limit)
     return [Named(**row) for row in rows]

@@ -6,8 +6,10 @@ there is no exact match, or if `everything` is requested.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.customers.customer import Customer, own_now
@@ -35,16 +37,14 @@ class By(StrEnum):
     TRANSACTION = "transaction"
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     view: CustomerView
     by: By
     # The id, address or transaction that was found.
     matched: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResults:
+class SearchResults(Struct, frozen=True):
     matches: list[Match]
     # Whether the match is exact, not a prefix.
     whole: bool = False
@@ -54,8 +54,7 @@ class SearchResults:
     erased: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPage:
+class SearchPage(Struct, frozen=True):
     views: list[CustomerView]
     # Where the next page begins.
     before: int | None = None
@@ -171,13 +170,12 @@ SHORTEST = 2
 _EVENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    customers: list[Match] = field(default_factory=list)
+class Findings(Struct, frozen=True):
+    customers: list[Match] = msgspec.field(default_factory=list)
     # Customers who own a transaction with this id.
-    buyers: list[Match] = field(default_factory=list)
+    buyers: list[Match] = msgspec.field(default_factory=list)
     event: EventDetails | None = None
-    named: list[Named] = field(default_factory=list)
+    named: list[Named] = msgspec.field(default_factory=list)
     # More customers match than are listed.
     more: bool = False
     # The transaction is known, but its customer was erased.
@@ -192,8 +190,7 @@ async def find(
         return Findings()
     found = await search(database, catalogs, project_id, text, now, everything=True, limit=limit)
     event = await _event(database, project_id, trimmed) if _EVENT_ID.fullmatch(trimmed) else None
-    async with database.acquire() as connection:
-        named = await storage.by_name(connection, project_id, trimmed, 2 * limit)
+    named = await storage.by_name(database, project_id, trimmed, 2 * limit)
     return Findings(
         [one for one in found.matches if one.by is not By.TRANSACTION],
         [one for one in found.matches if one.by is By.TRANSACTION],

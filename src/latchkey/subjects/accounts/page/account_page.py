@@ -1,9 +1,9 @@
 """Your own account: the password, your sessions, the second factor and its recovery codes."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import segno
+from msgspec import Struct
 from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
@@ -108,8 +108,7 @@ async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
 BORDER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QrCode:
+class QrCode(Struct, frozen=True):
     # Modules on each side, with the border.
     size: int
     path: str

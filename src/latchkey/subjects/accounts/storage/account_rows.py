@@ -1,11 +1,10 @@
 """Accounts, their password hashes, and the tokens that work once."""
 
-from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import convert
+from msgspec import Struct, convert
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.accounts.rules import Account, Member, Membership, Role
@@ -24,37 +23,36 @@ _FORGET_TOKENS = query("forget_account_tokens")
 Purpose = Literal["password", "second_factor"]
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     account_id: str
     # None: the account has no password.
     password_hash: str | None
 
 
 async def create(
-    connection: Connection, account_id: str, email: str, name: str, password_hash: str | None, now: Ms
+    connection: Executor, account_id: str, email: str, name: str, password_hash: str | None, now: Ms
 ) -> Account | None:
     """None: the address is taken."""
     return _found(await connection.fetchrow(_CREATE, account_id, email, name, password_hash, None, now))
 
 
-async def load(connection: Connection, account_id: str) -> Account | None:
+async def load(connection: Executor, account_id: str) -> Account | None:
     return _found(await connection.fetchrow(_FIND, account_id, None, None))
 
 
-async def find(connection: Connection, email: str) -> Account | None:
+async def find(connection: Executor, email: str) -> Account | None:
     return _found(await connection.fetchrow(_FIND, None, email, None))
 
 
-async def find_by_openid(connection: Connection, identity: str) -> Account | None:
+async def find_by_openid(connection: Executor, identity: str) -> Account | None:
     return _found(await connection.fetchrow(_FIND, None, None, identity))
 
 
-async def any_exists(connection: Connection) -> bool:
+async def any_exists(connection: Executor) -> bool:
     return bool(await connection.fetchval(_COUNT))
 
 
-async def credentials(connection: Connection, email: str) -> Credentials | None:
+async def credentials(connection: Executor, email: str) -> Credentials | None:
     row = await connection.fetchrow(_PASSWORD_OF, email)
     return None if row is None else Credentials(row["id"], row["password_hash"])
 
@@ -65,7 +63,7 @@ async def set_password(connection: Connection, account_id: str, password_hash: s
 
 
 async def add_token(
-    connection: Connection,
+    connection: Executor,
     token_hash: bytes,
     account_id: str,
     purpose: Purpose,
@@ -77,12 +75,12 @@ async def add_token(
     await connection.execute(_ADD_TOKEN, token_hash, account_id, purpose, now, expires_at, most)
 
 
-async def account_of_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> Account | None:
+async def account_of_token(connection: Executor, token_hash: bytes, purpose: Purpose, now: Ms) -> Account | None:
     """None: it was used already, or is too old."""
     return _found(await connection.fetchrow(_FIND_TOKEN, token_hash, purpose, now))
 
 
-async def take_token(connection: Connection, token_hash: bytes, purpose: Purpose, now: Ms) -> str | None:
+async def take_token(connection: Executor, token_hash: bytes, purpose: Purpose, now: Ms) -> str | None:
     """Uses a token up and returns the account's id. None: it was used already, or is too old."""
     account_id: str | None = await connection.fetchval(_TAKE_TOKEN, token_hash, purpose, now)
     return account_id
@@ -105,7 +103,7 @@ def account_of(row: Record) -> Account:
 _LINK = query("link_openid")
 
 
-async def link(connection: Connection, account_id: str, identity: str) -> bool:
+async def link(connection: Executor, account_id: str, identity: str) -> bool:
     """False: the account is linked to another identity."""
     return await connection.fetchval(_LINK, account_id, identity) is not None
 
@@ -118,7 +116,7 @@ _PROJECTS_OF = query("projects_of_account")
 _MEMBERS_OF = query("members_of_project")
 
 
-async def members(connection: Connection, project_id: str) -> list[Member]:
+async def members(connection: Executor, project_id: str) -> list[Member]:
     """In the order in which they joined."""
     return [
         Member(account_of(row), Role(row["role"]), row["member_since"], row["last_seen_at"])
@@ -126,7 +124,7 @@ async def members(connection: Connection, project_id: str) -> list[Member]:
     ]
 
 
-async def places(connection: Connection, account_id: str) -> list[Membership]:
+async def places(connection: Executor, account_id: str) -> list[Membership]:
     """In the order in which the account joined them."""
     rows = await connection.fetch(_PROJECTS_OF, account_id)
     return [Membership(row["id"], row["name"], Role(row["role"])) for row in rows]
@@ -161,5 +159,5 @@ async def set_operator(connection: Connection, account_id: str, since: Ms | None
     await connection.execute(_SET_OPERATOR, account_id, since)
 
 
-async def operator_addresses(connection: Connection) -> list[str]:
+async def operator_addresses(connection: Executor) -> list[str]:
     return [row["email"] for row in await connection.fetch(_LIST)]

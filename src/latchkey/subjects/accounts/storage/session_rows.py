@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from latchkey.database.pool import Connection
+from msgspec import Struct
+
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.accounts.rules import Account, Role
@@ -24,16 +26,14 @@ _FORGET_ONE_FAILURE = query("forget_one_sign_in")
 _FORGET_FAILURES = query("forget_failed_sign_ins")
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A message for the next page of a session."""
 
     text: str
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(Struct, frozen=True):
     opened_at: Ms
     last_seen_at: Ms
     account: Account
@@ -44,8 +44,7 @@ class StoredSession:
     through: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
+class ListedSession(Struct, frozen=True):
     """One session in the list of an account's sessions."""
 
     id: str
@@ -55,8 +54,7 @@ class ListedSession:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     count: int
     # When the last of them happened; None if there were none.
     last_at: Ms | None
@@ -68,7 +66,7 @@ async def open(
     await connection.execute(_OPEN, token_hash, account_id, now, address, agent, through)
 
 
-async def find(connection: Connection, token_hash: bytes, project_id: str | None) -> StoredSession | None:
+async def find(connection: Executor, token_hash: bytes, project_id: str | None) -> StoredSession | None:
     row = await connection.fetchrow(_FIND, token_hash, project_id)
     if row is None:
         return None
@@ -86,17 +84,17 @@ async def touch(connection: Connection, token_hash: bytes, now: Ms) -> None:
     await connection.execute(_TOUCH, token_hash, now)
 
 
-async def end(connection: Connection, token_hash: bytes, account_id: str | None = None) -> None:
+async def end(connection: Executor, token_hash: bytes, account_id: str | None = None) -> None:
     """With an account: only if the session is one of its own."""
     await connection.execute(_END, token_hash, account_id)
 
 
-async def end_all_of(connection: Connection, account_id: str, *, keep: bytes = b"") -> None:
+async def end_all_of(connection: Executor, account_id: str, *, keep: bytes = b"") -> None:
     """Every session of the account except the one with the hash `keep`."""
     await connection.execute(_END_ALL_OF, account_id, keep)
 
 
-async def stays(connection: Connection, account_id: str) -> list[ListedSession]:
+async def stays(connection: Executor, account_id: str) -> list[ListedSession]:
     """Last used first."""
     return [ListedSession(**row) for row in await connection.fetch(_OF_ACCOUNT, account_id)]
 
@@ -105,7 +103,7 @@ async def forget_old(connection: Connection, opened_before: Ms, unused_since: Ms
     await connection.execute(_FORGET_OLD, opened_before, unused_since)
 
 
-async def set_notice(connection: Connection, token_hash: bytes, notice: Notice | None) -> None:
+async def set_notice(connection: Executor, token_hash: bytes, notice: Notice | None) -> None:
     await connection.execute(_SET_NOTICE, token_hash, notice and notice.text, notice and notice.kind)
 
 
@@ -150,12 +148,12 @@ class SecondFactor:
     codes_left: int
 
 
-async def begin(connection: Connection, account_id: str, secret_sealed: bytes, now: Ms) -> bool:
+async def begin(connection: Executor, account_id: str, secret_sealed: bytes, now: Ms) -> bool:
     """False: the account has a second factor already."""
     return await connection.fetchrow(_BEGIN, account_id, secret_sealed, now) is not None
 
 
-async def load(connection: Connection, account_id: str) -> SecondFactor | None:
+async def load(connection: Executor, account_id: str) -> SecondFactor | None:
     row = await connection.fetchrow(_LOAD, account_id)
     return None if row is None else SecondFactor(*row)
 
@@ -170,7 +168,7 @@ async def use_step(connection: Connection, account_id: str, step: int) -> bool:
     return await connection.fetchrow(_USE_STEP, account_id, step) is not None
 
 
-async def remove(connection: Connection, account_id: str) -> bool:
+async def remove(connection: Executor, account_id: str) -> bool:
     """False: there was none that was asked for."""
     return await connection.fetchval(_REMOVE, account_id) is not None
 

@@ -33,33 +33,25 @@ async def create_account(
     email = checked_email(email)
     name = checked_name(name) if name.strip() else ""
     hashed = await hash_password(password) if password is not None else None
-    async with database.transaction() as connection:
-        account = await account_rows.create(connection, f"acc_{secrets.token_hex(8)}", email, name, hashed, now)
+    account = await account_rows.create(database, f"acc_{secrets.token_hex(8)}", email, name, hashed, now)
     if account is None:
         raise Conflict(f"There is already an account {email}.", param="email")
     return account
 
 
 async def find_account(database: Database, email: str) -> Account | None:
-    async with database.acquire() as connection:
-        return await account_rows.find(connection, checked_email(email))
+    return await account_rows.find(database, checked_email(email))
 
 
-# For a caller that has a connection, and an address as it is stored.
-account_of_address = account_rows.find
+# What needs no more than one statement. The address is as it is stored.
+account_of_address, any_account = account_rows.find, account_rows.any_exists
 
 
 async def load_account(database: Database, account_id: str) -> Account:
-    async with database.acquire() as connection:
-        account = await account_rows.load(connection, account_id)
+    account = await account_rows.load(database, account_id)
     if account is None:
         raise NotFound("There is no such account.", param="account_id")
     return account
-
-
-async def any_account(database: Database) -> bool:
-    async with database.acquire() as connection:
-        return await account_rows.any_exists(connection)
 
 
 async def invite(database: Database, account_id: str, now: Ms) -> str:
@@ -75,14 +67,12 @@ async def add_link(database: Database, account_id: str, now: Ms, lasts: Ms) -> s
     """Like `invite`, but some earlier links stay: whoever asks for a mail in somebody's name must not end the link that
     they have."""
     token = secrets.token_urlsafe(32)
-    async with database.transaction() as connection:
-        await account_rows.add_token(connection, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
+    await account_rows.add_token(database, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
     return token
 
 
 async def invited(database: Database, token: str, now: Ms) -> Account | None:
-    async with database.acquire() as connection:
-        return await account_rows.account_of_token(connection, hash_of(token), "password", now)
+    return await account_rows.account_of_token(database, hash_of(token), "password", now)
 
 
 async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
@@ -123,8 +113,7 @@ async def matches(password: str, hashed: str | None) -> bool:
 
 
 async def has_password(database: Database, email: str, password: str) -> bool:
-    async with database.acquire() as connection:
-        known = await account_rows.credentials(connection, email)
+    known = await account_rows.credentials(database, email)
     return known is not None and await matches(password, known.password_hash)
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import jwt
 import msgspec
+from msgspec import Struct
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import HOUR, MINUTE, Ms
@@ -47,8 +48,7 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     began_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """The provider's metadata (its discovery document)."""
 
     authorization_endpoint: str
@@ -210,8 +210,7 @@ class Provider:
 
 async def account_for(database: Database, identity: Identity) -> Account:
     """The account of this identity: linked before, or linked now by an e-mail address that the provider verified."""
-    async with database.acquire() as connection:
-        linked = await account_rows.find_by_openid(connection, identity.key)
+    linked = await account_rows.find_by_openid(database, identity.key)
     if linked is not None:
         return linked
     if identity.email is None:
@@ -222,9 +221,8 @@ async def account_for(database: Database, identity: Identity) -> Account:
         account = None
     if account is None:
         raise NotKnown(f"There is no account for {identity.email[:200]}. An owner makes one on the team page.")
-    async with database.transaction() as connection:
-        if not await account_rows.link(connection, account.id, identity.key):
-            raise NotKnown(f"The account {account.email} belongs to somebody else there.")
+    if not await account_rows.link(database, account.id, identity.key):
+        raise NotKnown(f"The account {account.email} belongs to somebody else there.")
     return account
 
 

@@ -62,16 +62,14 @@ class SecondFactors:
     async def begin(self, account: Account, now: Ms) -> SetUp:
         """A new secret. It is asked for only after `confirm`."""
         secret = base64.b32encode(os.urandom(SECRET_BYTES)).decode()
-        async with self._database.transaction() as connection:
-            sealed = self._sealer.seal(secret, _name(account.id))
-            if not await session_rows.begin(connection, account.id, sealed, now):
-                raise Refusal("This account has a second factor already. Remove it first.")
+        sealed = self._sealer.seal(secret, _name(account.id))
+        if not await session_rows.begin(self._database, account.id, sealed, now):
+            raise Refusal("This account has a second factor already. Remove it first.")
         return _set_up(secret, account)
 
     async def under_way(self, account: Account, now: Ms) -> SetUp | None:
         """The set-up that was begun a short time ago and not confirmed."""
-        async with self._database.acquire() as connection:
-            found = await session_rows.load(connection, account.id)
+        found = await session_rows.load(self._database, account.id)
         if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
             return None
         return _set_up(self._sealer.unseal(found.secret_sealed, _name(account.id)), account)
@@ -115,8 +113,7 @@ class SecondFactors:
         return codes
 
     async def codes_left(self, account_id: str) -> int:
-        async with self._database.acquire() as connection:
-            found = await session_rows.load(connection, account_id)
+        found = await session_rows.load(self._database, account_id)
         return 0 if found is None else found.codes_left
 
     # Sign-ins that wait for a code.
@@ -124,20 +121,17 @@ class SecondFactors:
     async def begin_half(self, account_id: str, now: Ms) -> str:
         """A token for the cookie of somebody whose password was right. It opens nothing."""
         token = secrets.token_urlsafe(32)
-        async with self._database.transaction() as connection:
-            await account_rows.add_token(connection, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
+        await account_rows.add_token(self._database, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
         return token
 
     async def waiting(self, token: str, now: Ms) -> Account | None:
         """Whose code is to come."""
-        async with self._database.acquire() as connection:
-            return await account_rows.account_of_token(connection, hash_of(token), "second_factor", now)
+        return await account_rows.account_of_token(self._database, hash_of(token), "second_factor", now)
 
     async def finish_half(self, token: str, account_id: str, now: Ms) -> None:
         """After the code was right. A token works once."""
-        async with self._database.transaction() as connection:
-            if await account_rows.take_token(connection, hash_of(token), "second_factor", now) != account_id:
-                raise WrongCode("That took too long, or was done already. Sign in again.")
+        if await account_rows.take_token(self._database, hash_of(token), "second_factor", now) != account_id:
+            raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:
         if (recovery := as_recovery_code(text)) is not None:
@@ -161,9 +155,8 @@ class SecondFactors:
 
 async def remove(database: Database, account_id: str) -> None:
     """No code is asked for any more."""
-    async with database.transaction() as connection:
-        if not await session_rows.remove(connection, account_id):
-            raise Refusal("This account has no second factor.")
+    if not await session_rows.remove(database, account_id):
+        raise Refusal("This account has no second factor.")
 
 
 def looks_like_code(text: str) -> bool:

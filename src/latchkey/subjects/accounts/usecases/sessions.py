@@ -24,7 +24,7 @@ from latchkey.subjects.accounts.rules import (
     wait,
 )
 from latchkey.subjects.accounts.storage import account_rows, session_rows
-from latchkey.subjects.accounts.storage.session_rows import ListedSession, Notice
+from latchkey.subjects.accounts.storage.session_rows import Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -89,8 +89,7 @@ async def sign_in(
         email = checked_email(email)
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
-    async with database.acquire() as connection:
-        known = await account_rows.credentials(connection, email)
+    known = await account_rows.credentials(database, email)
     account_id, device = (known.account_id, device_of(known.account_id)) if known else (None, None)
     async with guess(database, limits(email, address, account_id, device), now):
         right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
@@ -139,43 +138,33 @@ async def find_session(database: Database, token: str, project_id: str | None, n
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
     """The role of the session's account in a project, if the session has not ended. Does not extend the session."""
-    async with database.acquire() as connection:
-        found = await session_rows.find(connection, hash_of(token), project_id)
+    found = await session_rows.find(database, hash_of(token), project_id)
     return None if found is None or is_over(found.opened_at, found.last_seen_at, now) else found.role
 
 
 async def end_session(database: Database, token: str) -> None:
-    async with database.acquire() as connection:
-        await session_rows.end(connection, hash_of(token))
+    await session_rows.end(database, hash_of(token))
 
 
 async def end_stay(database: Database, account_id: str, stay_id: str) -> None:
     with suppress(ValueError):
         token_hash = bytes.fromhex(stay_id)
-        async with database.acquire() as connection:
-            await session_rows.end(connection, token_hash, account_id)
+        await session_rows.end(database, token_hash, account_id)
 
 
 async def end_other_stays(database: Database, session: Session) -> None:
-    async with database.acquire() as connection:
-        await session_rows.end_all_of(connection, session.account.id, keep=hash_of(session.token))
-
-
-async def stays(database: Database, account_id: str) -> list[ListedSession]:
-    async with database.acquire() as connection:
-        return await session_rows.stays(connection, account_id)
+    await session_rows.end_all_of(database, session.account.id, keep=hash_of(session.token))
 
 
 async def leave_notice(database: Database, session: Session, text: str | None, kind: str = "done") -> None:
     """Shown on the next page of this session. None: it was shown."""
     notice = Notice(text, kind) if text is not None else None
-    async with database.acquire() as connection:
-        await session_rows.set_notice(connection, hash_of(session.token), notice)
+    await session_rows.set_notice(database, hash_of(session.token), notice)
 
 
 def _clean(agent: str) -> str:
     return "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
 
 
-# For others who limit guesses.
-failures_of, note_failures = session_rows.failures, session_rows.note_failures
+# What needs no more than one statement; the last two are for others who limit guesses.
+stays, failures_of, note_failures = session_rows.stays, session_rows.failures, session_rows.note_failures

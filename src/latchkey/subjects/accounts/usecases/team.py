@@ -8,7 +8,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.storage.catalog.app_rows import Project
-from latchkey.subjects.accounts.rules import Account, Member, Membership, Role
+from latchkey.subjects.accounts.rules import Account, Role
 from latchkey.subjects.accounts.storage import account_rows
 from latchkey.subjects.accounts.usecases import second_factor
 from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, invite, load_account
@@ -25,24 +25,12 @@ async def set_operator(database: Database, account: Account, since: Ms | None) -
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
-    async with database.acquire() as connection:
-        account = await account_rows.load(connection, account_id)
-        return account is not None and account.is_operator
+    account = await account_rows.load(database, account_id)
+    return account is not None and account.is_operator
 
 
-async def addresses(database: Database) -> list[str]:
-    async with database.acquire() as connection:
-        return await account_rows.operator_addresses(connection)
-
-
-async def members(database: Database, project_id: str) -> list[Member]:
-    async with database.acquire() as connection:
-        return await account_rows.members(connection, project_id)
-
-
-async def places(database: Database, account_id: str) -> list[Membership]:
-    async with database.acquire() as connection:
-        return await account_rows.places(connection, account_id)
+# What needs no more than one statement.
+addresses, members, places = account_rows.operator_addresses, account_rows.members, account_rows.places
 
 
 async def create_beside(database: Database, project_id: str, name: str, now: Ms) -> Project:

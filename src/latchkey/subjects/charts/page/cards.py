@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from latchkey.dashboard import texts
-from latchkey.dashboard.drawing.bars import Spark, spark
 from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
+from latchkey.dashboard.drawing.series import Spark, spark
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts.page import figures
 from latchkey.subjects.charts.page.presentation import Headline, headline, main_series

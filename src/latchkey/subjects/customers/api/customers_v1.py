@@ -20,11 +20,11 @@ from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
 from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
 from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.edits import set_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import join, log_in
 from latchkey.subjects.customers.wire import V1Deleted
 from latchkey.subjects.purchases.usecases import store_actions
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v1 import AttributesSaved, SubscriberResponse
 
 router_access = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
@@ -150,14 +150,7 @@ async def post_attributes(
             attribute_errors=problems,
         )
     body = subscriber(request.scope[SCOPE_KEY], services, caller, saved.view(services.now()))
-    return reply(
-        AttributesSaved(
-            request_date=body.request_date,
-            request_date_ms=body.request_date_ms,
-            subscriber=body.subscriber,
-            attribute_errors=[],
-        )
-    )
+    return reply(from_attributes(AttributesSaved, body, attribute_errors=[]))
 
 
 router_subscribers = Router(tags=["V1 subscribers"])

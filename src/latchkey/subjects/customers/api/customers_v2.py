@@ -21,15 +21,15 @@ from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits
+from latchkey.subjects.customers.usecases.edits import erase, put_attributes
 from latchkey.subjects.customers.usecases.edits import list_customers as find
-from latchkey.subjects.customers.usecases.edits import put_attributes
-from latchkey.subjects.customers.usecases.erasure import erase
 from latchkey.subjects.customers.usecases.identities import transfer
 from latchkey.subjects.customers.wire import Alias, Deleted, Explanation, Transferred
 from latchkey.subjects.offerings.usecases import assign_offering, clear_offering
 from latchkey.subjects.test_clocks.usecases import create_customer
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
 router_customers = Router(tags=["V2 customers"])
@@ -229,23 +229,7 @@ async def explain_entitlement(
     """Why this customer has, or lacks, an entitlement: since when, until when, by what, and what would change it."""
     view = await view_of_customers(services, caller.project_id, customer_id)
     found = explain(view.customer, view.catalog, entitlement_id, view.now)
-    return reply(
-        Explanation(
-            customer_id=view.customer.app_user_id,
-            entitlement_id=found.entitlement_id,
-            has_access=found.has_access,
-            reason=found.reason,
-            since=found.since,
-            until=found.until,
-            product_id=found.product_id,
-            store=found.store,
-            transaction_id=found.transaction_id,
-            renews=found.renews,
-            granting_products=list(found.granting_products),
-            would_change=list(found.would_change),
-            sentence=found.sentence,
-        )
-    )
+    return reply(from_attributes(Explanation, found, customer_id=view.customer.app_user_id))
 
 
 class Assignment(Body):

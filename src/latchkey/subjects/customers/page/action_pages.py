@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from latchkey.dashboard.links import address, customer_id
-from latchkey.dashboard.page import Answer, Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Answer, Needs, Pages, Visit
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
@@ -15,9 +15,9 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.reads import CustomerView
 from latchkey.stores import adapter
-from latchkey.subjects.customers.page.profile_page import profile_page
+from latchkey.subjects.customers.page.profile_page import show_profile
 from latchkey.subjects.customers.usecases import edits, profile
-from latchkey.subjects.customers.usecases.erasure import erase
+from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import transfer
 from latchkey.subjects.customers.usecases.profile import view_of
 from latchkey.subjects.purchases.usecases import store_actions
@@ -28,24 +28,17 @@ Act = Callable[[Visit, CustomerView], Awaitable[Response]]
 LONGEST_EXTENSION = 3650
 
 
-def shown_when_refused(act: Act) -> Answer:
-    """If the action is refused, shows the customer again with the reason."""
-
+def of_customer(act: Act) -> Answer:
     async def answer(visit: Visit) -> Response:
         view = await view_of(visit.services, visit.project_id, customer_id(visit))
         visit.audit(view.customer.app_user_id)
-        try:
-            return await act(visit, view)
-        except Refusal as refusal:
-            visit.audit(refusal=refusal.message)
-            status, words = status_of(refusal)
-            return await profile_page(visit, view.customer.app_user_id, status, words)
+        return await act(visit, view)
 
     return answer
 
 
-@pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted", show_profile)
+@of_customer
 async def grant(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
@@ -63,8 +56,8 @@ async def grant(visit: Visit, view: CustomerView) -> Response:
     return await _done(visit, view, f"{entitlement_id} is granted.")
 
 
-@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked", show_profile)
+@of_customer
 async def revoke(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     entitlement_id = visit.form.needed("entitlement_id")
@@ -73,22 +66,22 @@ async def revoke(visit: Visit, view: CustomerView) -> Response:
     return await _done(visit, view, f"Every grant of {entitlement_id} is revoked. What was bought is not touched.")
 
 
-@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded", show_profile)
+@of_customer
 async def refund(visit: Visit, view: CustomerView) -> Response:
     await store_actions.revoke(visit.services, _named(visit, view))
     return await _done(visit, view, "Refunded. Access by this purchase has ended.")
 
 
-@pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled", show_profile)
+@of_customer
 async def cancel(visit: Visit, view: CustomerView) -> Response:
     await store_actions.cancel(visit.services, _named(visit, view))
     return await _done(visit, view, "Cancelled. It is not renewed; access stays until the end of what was paid.")
 
 
-@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended", show_profile)
+@of_customer
 async def extend(visit: Visit, view: CustomerView) -> Response:
     until = _moment(visit, "until")
     days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
@@ -112,8 +105,8 @@ def _named(visit: Visit, view: CustomerView) -> store_actions.ActionItem:
     return store_actions.item_of(view.customer, bought)
 
 
-@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred", show_profile)
+@of_customer
 async def transfer_purchases(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     source = view.customer.app_user_id
@@ -123,8 +116,8 @@ async def transfer_purchases(visit: Visit, view: CustomerView) -> Response:
     return await visit.to(address(visit, target.app_user_id), f"All purchases of {source!r} are here now.")
 
 
-@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted", show_profile)
+@of_customer
 async def delete(visit: Visit, view: CustomerView) -> Response:
     id = view.customer.app_user_id
     typed = visit.form.raw("customer_id")
@@ -135,8 +128,8 @@ async def delete(visit: Visit, view: CustomerView) -> Response:
     return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the charts, without a name.")
 
 
-@pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added", show_profile)
+@of_customer
 async def add_note(visit: Visit, view: CustomerView) -> Response:
     author = visit.account
     id = await profile.add_note(
@@ -146,8 +139,8 @@ async def add_note(visit: Visit, view: CustomerView) -> Response:
     return await _done(visit, view, "The note is added.")
 
 
-@pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed", show_profile)
+@of_customer
 async def change_note(visit: Visit, view: CustomerView) -> Response:
     id = visit.param("note_id")
     visit.audit(note=id)
@@ -157,8 +150,8 @@ async def change_note(visit: Visit, view: CustomerView) -> Response:
     return await _done(visit, view, "The note is changed.")
 
 
-@pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted")
-@shown_when_refused
+@pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted", show_profile)
+@of_customer
 async def delete_note(visit: Visit, view: CustomerView) -> Response:
     visit.form.confirmed()
     id = visit.param("note_id")

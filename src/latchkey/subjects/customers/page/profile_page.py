@@ -26,7 +26,39 @@ CHOICES = 500
 
 @pages.get("/customers/{customer_id}")
 async def show_profile(visit: Visit) -> Response:
-    return await profile_page(visit, customer_id(visit))
+    id = customer_id(visit)
+    if id.startswith(f"{ERASED}:"):
+        raise NotFound("This customer was erased. Their events stay in the feed under a pseudonym.")
+    profile = await load_profile(visit.services, visit.project_id, id)
+    view, customer = profile.view, profile.view.customer
+    id = customer.app_user_id
+    told = await timeline(visit.database, visit.project_id, view.key, limit=FIRST_EVENTS)
+    moved = await movements(visit.database, visit.project_id, view.key, limit=FIRST_MOVEMENTS)
+    life = lives(customer, view.catalog, view.now, profile.past)
+    return visit.page(
+        "customer.html",
+        here="customers",
+        id=id,
+        isolated_id=isolated(id),
+        profile=profile,
+        customer=customer,
+        subscriptions=list(reversed(customer.subscriptions))[:BOUGHT],
+        purchases=list(reversed(customer.purchases))[:BOUGHT],
+        own_now=view.now,
+        anonymous=is_anonymous(id),
+        written_out=written_out(id),
+        lives=latest(life, TOLD),
+        spans=sum(len(one.spans) for one in life),
+        picture=picture(life, view.now),
+        life_words=WORDS,
+        timeline=told,
+        kinds=KINDS,
+        movements=moved,
+        entitlements=await _choices(visit),
+        durations=tuple(DURATIONS),
+        searched=visit.query.raw("q"),
+        to=lambda *below: address(visit, id, *below),
+    )
 
 
 @pages.get("/customers/{customer_id}/events")
@@ -66,43 +98,6 @@ async def show_movements(visit: Visit) -> Response:
         href=address(visit, id),
         movements=found.items,
         older=address(visit, id, "movements", at=last.at, key=last.key, code=last.code) if last else None,
-    )
-
-
-async def profile_page(visit: Visit, id: str, status: int = 200, error: str = "") -> Response:
-    if id.startswith(f"{ERASED}:"):
-        raise NotFound("This customer was erased. Their events stay in the feed under a pseudonym.")
-    profile = await load_profile(visit.services, visit.project_id, id)
-    view, customer = profile.view, profile.view.customer
-    id = customer.app_user_id
-    told = await timeline(visit.database, visit.project_id, view.key, limit=FIRST_EVENTS)
-    moved = await movements(visit.database, visit.project_id, view.key, limit=FIRST_MOVEMENTS)
-    life = lives(customer, view.catalog, view.now, profile.past)
-    return visit.page(
-        "customer.html",
-        status,
-        here="customers",
-        error=error,
-        id=id,
-        isolated_id=isolated(id),
-        profile=profile,
-        customer=customer,
-        subscriptions=list(reversed(customer.subscriptions))[:BOUGHT],
-        purchases=list(reversed(customer.purchases))[:BOUGHT],
-        own_now=view.now,
-        anonymous=is_anonymous(id),
-        written_out=written_out(id),
-        lives=latest(life, TOLD),
-        spans=sum(len(one.spans) for one in life),
-        picture=picture(life, view.now),
-        life_words=WORDS,
-        timeline=told,
-        kinds=KINDS,
-        movements=moved,
-        entitlements=await _choices(visit),
-        durations=tuple(DURATIONS),
-        searched=visit.query.raw("q"),
-        to=lambda *below: address(visit, id, *below),
     )
 
 

@@ -4,8 +4,10 @@ Horizontal positions are percentages: the picture is as wide as its page, and te
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.formats import day, instant
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
@@ -38,8 +40,7 @@ _STEPS: tuple[Ms, ...] = (HOUR, 6 * HOUR, DAY, 2 * DAY, 7 * DAY)
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600)
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineBar:
+class TimelineBar(Struct, frozen=True):
     kind: SpanKind
     x: float
     width: float
@@ -48,14 +49,12 @@ class TimelineBar:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     x: float
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     title: str
     store: str
     y: int
@@ -63,16 +62,14 @@ class Lane:
     flags: tuple[Flag, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     x: float
     words: str
     # Hidden on narrow screens.
     is_extra: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TimelinePicture:
+class TimelinePicture(Struct, frozen=True):
     lanes: tuple[Lane, ...]
     ticks: tuple[Tick, ...]
     now: float

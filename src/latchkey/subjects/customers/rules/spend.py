@@ -1,7 +1,8 @@
 """What a customer has paid in all, and what was given back: by currency as it was paid, and in USD."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
@@ -9,8 +10,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.segments.rules.facets import payments
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """In millionths of its currency."""
 
     currency: str
@@ -23,8 +23,7 @@ class Sum:
         return self.paid - self.returned
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(Struct, frozen=True):
     environment: Environment
     # The currency with the most payments first.
     by_currency: tuple[Sum, ...]
@@ -53,8 +52,7 @@ def spend_of(customer: Customer, environment: Environment) -> Spend | None:
     return Spend(environment, tuple(ordered), usd, unconverted)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedCustomer:
+class ListedCustomer(Struct, frozen=True):
     app_user_id: str
     first_seen_at: Ms
     last_seen_at: Ms

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
@@ -29,8 +30,7 @@ _turns: WeakValueDictionary[tuple[str, PurchaseKey], asyncio.Lock] = WeakValueDi
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedIn:
+class LoggedIn(Struct, frozen=True):
     customer: Customer
     created: bool
     project: ProjectCatalog
@@ -160,8 +160,7 @@ async def _take_over(
         return await (pair.merge(source, target) if whole else pair.transfer(source, target, frozenset({key})))
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """Two customers locked by one transaction, with one `now` for both."""
 
     connection: Connection

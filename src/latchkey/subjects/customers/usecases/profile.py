@@ -2,11 +2,11 @@
 notes. Notes are erased with the customer; a merge keeps those of both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import uuid4
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database
 from latchkey.domain.access.entitlements import held
@@ -33,8 +33,7 @@ MOST_NOTES = 200
 
 async def notes_of(database: Database, project_id: str, customer_key: int) -> list[Note]:
     """Newest first."""
-    async with database.acquire() as connection:
-        return await storage.of_customer(connection, project_id, customer_key, MOST_NOTES)
+    return await storage.of_customer(database, project_id, customer_key, MOST_NOTES)
 
 
 async def add_note(
@@ -54,16 +53,14 @@ async def change_note(
     database: Database, project_id: str, customer_key: int, id: str, account_id: str, text: str, now: Ms
 ) -> None:
     """Only its author may."""
-    async with database.acquire() as connection:
-        if not await storage.change(connection, project_id, customer_key, id, account_id, checked(text), now):
-            raise NotFound("There is no such note of yours.", param="note_id")
+    if not await storage.change(database, project_id, customer_key, id, account_id, checked(text), now):
+        raise NotFound("There is no such note of yours.", param="note_id")
 
 
 async def delete_note(database: Database, project_id: str, customer_key: int, id: str, account_id: str) -> None:
     """Only its author may."""
-    async with database.acquire() as connection:
-        if not await storage.delete(connection, project_id, customer_key, id, account_id):
-            raise NotFound("There is no such note of yours.", param="note_id")
+    if not await storage.delete(database, project_id, customer_key, id, account_id):
+        raise NotFound("There is no such note of yours.", param="note_id")
 
 
 def checked(text: str) -> str:
@@ -78,8 +75,7 @@ def checked(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Remedies:
+class Remedies(Struct, frozen=True):
     refund: bool = False
     cancel: bool = False
     extend: bool = False
@@ -117,8 +113,7 @@ MOST = 200
 
 
 async def past_of(database: Database, project_id: str, customer_key: int) -> Past:
-    async with database.acquire() as connection:
-        return read_past(await storage.past(connection, project_id, customer_key, MOST))
+    return read_past(await storage.past(database, project_id, customer_key, MOST))
 
 
 def read_past(found: list[CustomerProblem]) -> Past:
@@ -138,8 +133,7 @@ def read_past(found: list[CustomerProblem]) -> Past:
     return Past(failed, paused)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     view: CustomerView
     # One for every entitlement of the project and every one the customer ever had: active first, never granted last.
     explanations: list[Explanation]
@@ -193,15 +187,13 @@ async def view_of(services: ProfileServices, project_id: str, customer_id: str) 
     return look_at(row, services.now())
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     events: list[TimelineEvent]
     # The next page begins after the event with this id.
     before: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Movements:
+class Movements(Struct, frozen=True):
     items: list[Movement]
     more: bool
 
@@ -231,6 +223,5 @@ async def movements(
 ) -> Movements:
     """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
     place = storage.LAST_MOVEMENT if before is None else MovementCursor(*before)
-    async with database.acquire() as connection:
-        found = await storage.movements(connection, project_id, key, place, limit + 1)
+    found = await storage.movements(database, project_id, key, place, limit + 1)
     return Movements(found[:limit], len(found) > limit)

@@ -19,7 +19,7 @@ from latchkey.engine.due_work import Lookout
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Every, Export, ExportRun
 from latchkey.subjects.exports.usecases import writer
-from latchkey.subjects.exports.usecases.destination import Destination, FolderDestination
+from latchkey.subjects.exports.usecases.destinations import Destination, FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
 from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, parse, run
@@ -58,8 +58,7 @@ async def download(
 ) -> tuple[str, bytes]:
     """The name of the file, and its content."""
     [wanted] = checked_what((what,))
-    async with database.acquire() as connection:
-        customers, events = await storage.size(connection, project_id, MOST_CUSTOMERS + 1)
+    customers, events = await storage.size(database, project_id, MOST_CUSTOMERS + 1)
     if (events if wanted == "events" else customers) > (MOST_EVENTS if wanted == "events" else MOST_CUSTOMERS):
         raise Refusal(
             f"There are more than {MOST_CUSTOMERS:,} customers or {MOST_EVENTS:,} events: too much to download here. "
@@ -147,9 +146,8 @@ async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None
     while True:
         await asyncio.sleep(_RENEWED_EVERY)
         try:
-            async with exports.database.transaction() as connection:
-                if not await storage.renew(connection, export, now() + LEASE):
-                    return
+            if not await storage.renew(exports.database, export, now() + LEASE):
+                return
         except Exception:
             # The next attempt may succeed before the lease runs out.
             log.warning("export lease not renewed", project_id=export.project_id, export_id=export.id)
@@ -157,19 +155,9 @@ async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None
 
 async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
     format = next(one for one in FORMATS if one == export.format)
-    since = _cursor(export) if export.incremental else None
+    since = parse(export.cursor) if export.incremental and export.cursor is not None else None
     order = writer.ExportOrder(export.project_id, writer.checked_what(export.what), format, since, export.with_tokens)
     return await writer.run(exports.database, order, exports.destination(export), now)
-
-
-def _cursor(export: Export) -> ExportCursor | None:
-    if export.cursor is None:
-        return None
-    try:
-        return parse(export.cursor)
-    except Invalid:
-        # Of another release; everything is exported again.
-        return None
 
 
 async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Manifest, now: Ms) -> None:

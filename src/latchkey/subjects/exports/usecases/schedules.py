@@ -3,12 +3,12 @@
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
@@ -17,8 +17,15 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Every, Export, ExportRun, ExportSettings
-from latchkey.subjects.exports.usecases.bucket import SCHEME, Bucket, Keys, parse_address
-from latchkey.subjects.exports.usecases.destination import Destination, DestinationRefused, FolderDestination
+from latchkey.subjects.exports.usecases.destinations import (
+    SCHEME,
+    Bucket,
+    Destination,
+    DestinationRefused,
+    FolderDestination,
+    Keys,
+    parse_address,
+)
 from latchkey.subjects.exports.usecases.writer import checked_what
 
 # Hours and days begin as in UTC, weeks on Monday; 1970-01-05 was one.
@@ -65,8 +72,7 @@ _PUBLIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Exports:
+class Exports(Struct, frozen=True):
     """A project's exports, and the operator's rules for them."""
 
     database: Database
@@ -95,8 +101,7 @@ class Exports:
             return await storage.save(connection, project_id, id, settings, now, next_at, cursor)
 
     async def load(self, project_id: str, id: str) -> Export:
-        async with self.database.acquire() as connection:
-            return _found(await storage.load(connection, project_id, id), id)
+        return _found(await storage.load(self.database, project_id, id), id)
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[Export]:
         async with self.database.acquire() as connection:
@@ -111,8 +116,7 @@ class Exports:
 
     async def run_now(self, project_id: str, id: str, now: Ms, *, whole: bool = False) -> Export:
         """As soon as a process with the role `clock` has time. `whole`: everything, and increments continue there."""
-        async with self.database.transaction() as connection:
-            return _found(await storage.run_now(connection, project_id, id, now, whole=whole), id)
+        return _found(await storage.run_now(self.database, project_id, id, now, whole=whole), id)
 
     async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
         async with self.database.acquire() as connection:
@@ -120,8 +124,7 @@ class Exports:
             return await storage.runs(connection, project_id, id, before, limit)
 
     async def last_runs(self, project_id: str) -> dict[str, ExportRun]:
-        async with self.database.acquire() as connection:
-            return await storage.last_runs(connection, project_id)
+        return await storage.last_runs(self.database, project_id)
 
     def destination(self, export: Export) -> Destination:
         """Checked again: the operator may have changed the rules since it was saved."""

@@ -30,7 +30,7 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports import render, storage
 from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, ExportSnapshot
-from latchkey.subjects.exports.usecases.destination import Destination, Upload, errors_in_words
+from latchkey.subjects.exports.usecases.destinations import Destination, Upload, errors_in_words
 from latchkey.subjects.exports.usecases.export_formats import Format, PartFile, instant, open_part
 from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Manifest, Row
 from latchkey.wire.event import Event
@@ -69,16 +69,13 @@ def cursor_at(project_id: str, snapshot: ExportSnapshot, catalog: Catalog) -> Ex
     return ExportCursor(project_id, snapshot.epoch, snapshot.oldest_xid, snapshot.position, grants_of(catalog))
 
 
-def problem_with(cursor: ExportCursor, project_id: str, snapshot: ExportSnapshot) -> str | None:
-    """Why no increment can begin at this cursor; None if one can."""
-    if cursor.project_id != project_id:
-        return "the cursor is of another project"
-    if cursor.epoch != snapshot.epoch:
-        return "the database was moved or restored since the last export"
+def can_continue(cursor: ExportCursor, project_id: str, snapshot: ExportSnapshot) -> bool:
+    """Whether an increment can begin at this cursor: it is of this project, of this database, which was not moved or
+    restored since, and not too long ago."""
+    if (cursor.project_id, cursor.epoch) != (project_id, snapshot.epoch):
+        return False
     ahead = cursor.xid > snapshot.next_xid or cursor.position > snapshot.position
-    if ahead or snapshot.next_xid - cursor.xid >= _REACH:
-        return "the last export is not of this database, or too long ago"
-    return None
+    return not ahead and snapshot.next_xid - cursor.xid < _REACH
 
 
 def grants_of(catalog: Catalog) -> str:
@@ -94,8 +91,7 @@ def grants_of(catalog: Catalog) -> str:
     return sha256(json.encode((granted, former))).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
-class PartLimits:
+class PartLimits(Struct, frozen=True):
     rows: int = 1_000_000
     bytes: int = 256 * 1024 * 1024
 
@@ -193,8 +189,7 @@ _EVENTS = json.Decoder(Event)
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOrder:
+class ExportOrder(Struct, frozen=True):
     project_id: str
     what: tuple[str, ...]
     format: Format
@@ -205,10 +200,6 @@ class ExportOrder:
 
 # Called with the share of the work that is done, from 0 to 1, and with the number of rows.
 Progress = Callable[[float, int], None]
-
-
-def _nobody_looks(_share: float, _rows: int) -> None:
-    pass
 
 
 def checked_what(what: Sequence[str]) -> tuple[str, ...]:
@@ -225,7 +216,7 @@ async def run(
     destination: Destination,
     now: Callable[[], Ms],
     *,
-    progress: Progress = _nobody_looks,
+    progress: Progress = lambda _share, _rows: None,
     limits: PartLimits | None = None,
 ) -> Manifest:
     """The manifest is at the destination when this returns. If it raises, there is no export."""
@@ -277,10 +268,8 @@ class _Work:
         self._files = files
         self._progress = progress
         self._of_customers = OF_CUSTOMERS.intersection(order.what)
-        self._shares = {
-            "customers": 0.0 if self._of_customers else 1.0,
-            "events": 0.0 if "events" in order.what else 1.0,
-        }
+        parts = {"customers": bool(self._of_customers), "events": "events" in order.what}
+        self._shares = {part: 0.0 for part, wanted in parts.items() if wanted}
         self.since = order.since
         self.cursor: ExportCursor | None = None
         self.unreadable = 0
@@ -294,7 +283,7 @@ class _Work:
                 raise NotFound(f"There is no project {self._order.project_id}.", param="project")
             catalog = await _catalog(connection, self._order.project_id)
             self.cursor = cursor_at(self._order.project_id, snapshot, catalog)
-            if self.since is not None and problem_with(self.since, self._order.project_id, snapshot) is not None:
+            if self.since is not None and not can_continue(self.since, self._order.project_id, snapshot):
                 self.since = None
             of_increment = (CHANGED,) if self._of_customers and self.since is not None else ()
             await self._files.begin((*self._order.what, *of_increment))
@@ -410,11 +399,7 @@ class _Work:
     async def _step(self, part: str, done: int, of: int) -> None:
         self._shares[part] = min(1.0, done / max(of, 1))
         await self._files.send_full()
-        parts = [share for name, share in self._shares.items() if self._wanted(name)]
-        self._progress(sum(parts) / len(parts), self._files.rows)
-
-    def _wanted(self, part: str) -> bool:
-        return bool(self._of_customers) if part == "customers" else "events" in self._order.what
+        self._progress(sum(self._shares.values()) / len(self._shares), self._files.rows)
 
 
 async def _catalog(connection: Connection, project_id: str) -> Catalog:

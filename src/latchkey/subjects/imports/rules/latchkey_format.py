@@ -16,7 +16,7 @@ from latchkey.domain.money.amounts import UNKNOWN, Price
 from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Rate, Reason, Terms
 from latchkey.domain.purchases.subscription import Cause, Moment, Pause, PeriodType, Status
 from latchkey.subjects.imports.rules import cells as read
-from latchkey.subjects.imports.rules.imported_rates import implied_rate
+from latchkey.subjects.imports.rules.person import implied_rate
 from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, TransactionRow
 
 TEMPORARY = "temporary"

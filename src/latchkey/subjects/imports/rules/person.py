@@ -1,12 +1,13 @@
-"""From rows to what a store would have told: a subscription for each chain, and a purchase for everything else.
+"""From rows to what a store would have told: a subscription for each chain, and a purchase for everything else; with
+the exchange rate that two prices imply, else the operator's. The rows may come in any order and repeat each other."""
 
-The rows may come in any order and repeat each other; the result is the same.
-"""
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
+from decimal import Decimal, localcontext
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import (
@@ -19,10 +20,68 @@ from latchkey.domain.customers.customer import (
 )
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, HOUR, Ms
-from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.money.pinned_rates import Tariff, is_estimate
+from latchkey.domain.purchases.purchase import USD, Environment, MoneyBack, Purchase, PurchaseKind, Rate, Terms
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Subscription
+from latchkey.subjects.imports.rules.cells import day
 from latchkey.subjects.imports.rules.row import CustomerRow, RowKind, TransactionRow
+
+# So many that the price times the rate is the price in USD again, to the last millionth.
+_DIGITS = 18
+
+
+def implied_rate(price: Price, usd_micros: int, at: Ms) -> Rate | None:
+    """None where it would say nothing: a price in USD, nothing paid, or a price that is not known."""
+    if not _needs_rate(price) or usd_micros <= 0:
+        return None
+    with localcontext() as context:
+        context.prec = _DIGITS
+        rate = Decimal(usd_micros) / Decimal(price.micros)
+    return Rate(format(rate.normalize(), "f"), day(at))
+
+
+def with_rates(bought: Subscription | Purchase, tariff: Tariff) -> Subscription | Purchase:
+    """With the operator's rate where the file tells of tax or commission only. Where it tells of nothing, the terms are
+    found as for any new payment."""
+    if isinstance(bought, Purchase):
+        return replace(bought, terms=_rated(bought, bought.store, tariff)) if _lacks_rate(bought) else bought
+    if not any(map(_lacks_rate, bought.periods)):
+        return bought
+    store = bought.store
+    periods = (replace(one, terms=_rated(one, store, tariff)) if _lacks_rate(one) else one for one in bought.periods)
+    return replace(bought, periods=tuple(periods))
+
+
+def without_rate(bought: Iterable[Subscription | Purchase]) -> set[str]:
+    """The currencies of payments in production whose amount in USD is an estimate."""
+    found: set[str] = set()
+    for one in bought:
+        if one.environment is Environment.PRODUCTION:
+            payments: tuple[Period | Purchase, ...] = (one,) if isinstance(one, Purchase) else one.periods
+            found.update(
+                each.price.currency
+                for each in payments
+                if each.terms is not None and is_estimate(each.price, each.terms.rate)
+            )
+    return found
+
+
+def _lacks_rate(payment: Period | Purchase) -> bool:
+    return payment.terms is not None and payment.terms.rate is None and _needs_rate(payment.price)
+
+
+def _needs_rate(price: Price) -> bool:
+    return price.known and price.currency != USD and price.micros > 0
+
+
+def _rated(payment: Period | Purchase, store: str, tariff: Tariff) -> Terms:
+    assert payment.terms is not None, "asked only where there are some"
+    at, subscription = payment.purchased_at, isinstance(payment, Period)
+    found = tariff.terms(payment.price, store, payment.country, at, subscription=subscription)
+    return replace(payment.terms, rate=found.rate)
+
 
 # How long stores try a payment again. A period that follows within this time after a failed payment is a renewal.
 _LONGEST_RETRY: Ms = 60 * DAY
@@ -149,23 +208,22 @@ def _cause(row: TransactionRow, before: TransactionRow | None) -> Cause:
 PurchaseKey = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedPerson:
+class ImportedPerson(Struct, frozen=True, kw_only=True):
     # The id used last.
     app_user_id: str
     # All ids, the oldest first.
     ids: tuple[str, ...]
     # At 0 where the file does not say when.
     last_seen: LastSeen
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = msgspec.field(default_factory=dict)
     first_seen_at: Ms | None = None
-    balances: Mapping[str, int] = field(default_factory=dict)
+    balances: Mapping[str, int] = msgspec.field(default_factory=dict)
     rows: tuple[TransactionRow, ...] = ()
     bought: tuple[Subscription | Purchase, ...] = ()
     # The subscriptions whose rows say themselves why each period began.
     settled: frozenset[PurchaseKey] = frozenset()
     # What the store can be asked with, where the file has it.
-    tokens: Mapping[PurchaseKey, str] = field(default_factory=dict)
+    tokens: Mapping[PurchaseKey, str] = msgspec.field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[PurchaseKey, ...]:
@@ -204,7 +262,7 @@ def together(one: ImportedPerson, other: ImportedPerson) -> ImportedPerson:
     """Two sets of rows that turn out to be about the same customer."""
     older, newer = sorted((one, other), key=lambda each: (each.first_seen_at or 0, each.app_user_id))
     rows = (*older.rows, *newer.rows)
-    return replace_fields(
+    return replace(
         newer,
         ids=tuple(dict.fromkeys((*older.ids, *newer.ids))),
         attributes={**older.attributes, **newer.attributes},

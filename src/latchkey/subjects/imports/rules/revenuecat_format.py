@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.events.customer_event import event_id
@@ -20,7 +21,7 @@ from latchkey.domain.purchases.purchase import USD, Environment, Ownership, Reas
 from latchkey.domain.purchases.subscription import Cause, Moment, Pause, PeriodType, Status
 from latchkey.domain.stores.store import PLAY_STORE, PROMOTIONAL, store_of
 from latchkey.subjects.imports.rules import cells as read
-from latchkey.subjects.imports.rules.imported_rates import implied_rate
+from latchkey.subjects.imports.rules.person import implied_rate
 from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, TransactionRow
 
 # Without these a file is no transaction export.
@@ -163,8 +164,7 @@ def _ending(
     return min(refunded_at, effective_end), end
 
 
-@dataclass(frozen=True, slots=True)
-class _Money:
+class _Money(Struct, frozen=True):
     # What was paid, and what of it is left after refunds.
     paid: Decimal | None
     left: Decimal | None

@@ -1,7 +1,6 @@
 """A row of a file to import, whatever its format: one transaction, or what is known of one customer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -34,8 +33,7 @@ class RowError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """A row that an import left out."""
 
     file: str

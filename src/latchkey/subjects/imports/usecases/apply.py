@@ -6,11 +6,12 @@ store tells. Nothing of this is told as an event, unless the operator asked for 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import uuid4
 
-from msgspec import structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog
@@ -31,7 +32,6 @@ from latchkey.engine.storage.records import Newcomer, Owner, Stored
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import Owned, TransactionOwner, Writes, coins, write
 from latchkey.engine.unit_of_work import UnitOfWork, passes_until, purchase_keys, unheard
-from latchkey.subjects.imports.rules.imported_rates import with_rates, without_rate
 from latchkey.subjects.imports.rules.person import (
     ImportedPerson,
     PurchaseKey,
@@ -40,6 +40,8 @@ from latchkey.subjects.imports.rules.person import (
     new_customer,
     taken_in,
     with_balances,
+    with_rates,
+    without_rate,
 )
 from latchkey.subjects.imports.rules.row import Skip, is_known_by_another_id
 from latchkey.subjects.imports.usecases.staging import StagedBatch
@@ -142,8 +144,7 @@ class _Known:
         return next((one for one in owners if one is not None and is_anonymous_customer(one.customer)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applier:
+class Applier(Struct, frozen=True, kw_only=True):
     project_id: str
     run_id: str
     catalog: Catalog
@@ -230,7 +231,7 @@ class Applier:
             await self._index(connection, stored, now)
         if self.told:
             for each in stored:
-                settled = structs.replace(each, customer=structs.replace(each.customer, currency_transactions=()))
+                settled = replace(each, customer=replace(each.customer, currency_transactions=()))
                 known.by_id |= dict.fromkeys(settled.customer.aliases, settled)
         return asked
 

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from msgspec import MsgspecError, json
+from msgspec import MsgspecError, Struct, json
 
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.imports.rules.row import RowError
@@ -26,8 +26,7 @@ _CHUNK = 1024 * 1024
 _BACKSLASHED = re.compile(r'\\"(?!")')
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     path: Path
     size: int
     digest: str
@@ -37,8 +36,7 @@ class SourceFile:
         return self.path.name
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """One record, by column name; or why it cannot be read."""
 
     line: int

@@ -11,12 +11,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
-from msgspec import json
+import msgspec
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError, OutageError
@@ -32,9 +34,8 @@ from latchkey.subjects.imports import storage
 from latchkey.subjects.imports.rules.row import Skip
 from latchkey.subjects.imports.storage import ImportRun
 from latchkey.subjects.imports.usecases.apply import Applier, Questions
-from latchkey.subjects.imports.usecases.file_formats import Format, RecordReader
 from latchkey.subjects.imports.usecases.import_files import SourceFile, source
-from latchkey.subjects.imports.usecases.staging import read_batch, stage
+from latchkey.subjects.imports.usecases.staging import Format, RecordReader, read_batch, stage
 
 # Rows in one transaction. Enough to be worth its round trips, few enough that nobody waits long for a customer.
 AT_ONCE = 4_000
@@ -53,31 +54,29 @@ Progress = Callable[[str, int, int], None]
 READING, WRITING = "Reading", "Writing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOrder:
+class ImportOrder(Struct, frozen=True, kw_only=True):
     """What the operator asks for."""
 
     project_id: str
     format: Format
     files: tuple[Path, ...]
     # By store: the app in which its purchases were made.
-    apps: Mapping[str, str] = field(default_factory=dict)
+    apps: Mapping[str, str] = msgspec.field(default_factory=dict)
     told: bool = False
     dry: bool = False
     # Import files again that were imported already.
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportResult:
+class ImportResult(Struct, frozen=True, kw_only=True):
     run_id: str
     # The files had been imported before, at this moment: nothing was done.
     known_since: Ms | None = None
     # Rows that an earlier attempt had written.
     resumed_at: int | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     # How many rows were skipped, by reason.
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = msgspec.field(default_factory=dict)
     unknown_products: tuple[str, ...] = ()
     stores_without_app: tuple[str, ...] = ()
     currencies_without_rate: tuple[str, ...] = ()

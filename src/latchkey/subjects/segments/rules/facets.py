@@ -5,8 +5,9 @@ now. `statuses` is that comparison. Storage has the same one in SQL; tests hold 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, LATEST, Ms
@@ -41,8 +42,7 @@ class CustomerStatus(StrEnum):
     GRANTED = "granted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facets:
+class Facets(Struct, frozen=True, kw_only=True):
     # Sandbox for customers who bought in the sandbox only. Money counts in this environment.
     environment: Environment
     test_clock_id: str | None
@@ -202,16 +202,14 @@ def _country(customer: Customer) -> str | None:
     return max(sold, key=lambda one: one.purchased_at).country if sold else None
 
 
-@dataclass(frozen=True, slots=True)
-class ListCursor:
+class ListCursor(Struct, frozen=True):
     """After which customer a page begins."""
 
     value: int
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListEntry:
+class ListEntry(Struct, frozen=True):
     key: int
     facets: Facets
     # The customer's own time.

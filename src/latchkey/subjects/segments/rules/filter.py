@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money.amounts import MICROS
@@ -30,8 +31,7 @@ class Sort(StrEnum):
     KEY = "key"
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(Struct, frozen=True):
     """An instant, or so many days ago: a saved segment means 30 days before each look."""
 
     at: Ms | None = None
@@ -48,8 +48,7 @@ class When:
         return moment.strftime("%Y-%m-%d") if midnight else moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomerFilter:
+class CustomerFilter(Struct, frozen=True, kw_only=True):
     """Everything that is given must hold. The fields are the names in URLs and in the API."""
 
     # Any of these.
@@ -77,8 +76,7 @@ class CustomerFilter:
         return self == EVERYBODY
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A filter that was saved under a name."""
 
     id: str
@@ -91,7 +89,7 @@ class Segment:
 
 
 EVERYBODY = CustomerFilter()
-NAMES = tuple(one.name for one in fields(CustomerFilter))
+NAMES = CustomerFilter.__struct_fields__
 
 
 def single(

@@ -4,10 +4,11 @@ import asyncio
 import csv
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from typing import Any
+
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.access.entitlements import active
@@ -22,9 +23,9 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as amount_text
+from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import CustomerStatus, ListCursor, ListEntry, statuses
 from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When
-from latchkey.subjects.segments.storage import list_rows
 
 # Counting ends here, so that a page never waits for the count of a million.
 MOST_COUNTED = 10_000
@@ -35,8 +36,7 @@ ACTIVE_DAYS = 28
 _CURSOR = re.compile(r"(-?\d{1,19})\.(\d{1,19})")
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerPage:
+class CustomerPage(Struct, frozen=True):
     entries: list[ListEntry]
     # Where the next page begins; None at the end.
     next: str | None
@@ -48,8 +48,7 @@ class CustomerPage:
         return self.missing == 0
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerCount:
+class CustomerCount(Struct, frozen=True):
     # None: it could not be counted in time.
     customers: int | None
     # There are more than that.
@@ -70,8 +69,8 @@ async def list_page(
     """`whole`: with the customers themselves, not only their facets."""
     async with database.transaction(readonly=True) as connection:
         standing = await _standing(connection, project_id, now)
-        await list_rows.plan_each(connection)
-        entries = await list_rows.page(
+        await storage.plan_each(connection)
+        entries = await storage.page(
             connection,
             project_id,
             wanted,
@@ -91,7 +90,7 @@ async def list_page(
 async def count(
     database: Database, project_id: str, wanted: CustomerFilter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
 ) -> CustomerCount:
-    found = await list_rows.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
+    found = await storage.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
     if found is None:
         return CustomerCount(None)
     return CustomerCount(min(found, MOST_COUNTED), found > MOST_COUNTED)
@@ -102,7 +101,7 @@ async def active_customers(database: Database, project_id: str, environment: str
     of a test clock: its customers are seen in real time."""
     since = (now // DAY - ACTIVE_DAYS + 1) * DAY
     async with database.transaction(readonly=True) as connection:
-        return await list_rows.count_seen(connection, project_id, environment, since)
+        return await storage.count_seen(connection, project_id, environment, since)
 
 
 async def missing_customers(database: Database, project_id: str, now: Ms) -> int:
@@ -111,8 +110,8 @@ async def missing_customers(database: Database, project_id: str, now: Ms) -> int
         return (await _standing(connection, project_id, now)).missing
 
 
-async def _standing(connection: Connection, project_id: str, now: Ms) -> list_rows.ListsState:
-    standing = await list_rows.standing(connection, project_id, now, MOST_COUNTED)
+async def _standing(connection: Connection, project_id: str, now: Ms) -> storage.ListsState:
+    standing = await storage.standing(connection, project_id, now, MOST_COUNTED)
     if standing is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return standing
@@ -200,8 +199,7 @@ class ValueKind(StrEnum):
     USD = "usd"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     title: str
     kind: ValueKind
     value: Callable[[ListEntry, Catalog], Any]

@@ -20,9 +20,9 @@ from latchkey.engine.due_work import EVERY, Lookout, in_turns
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import Outlook, look_out
 from latchkey.subjects.search.usecases import newest
+from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import Facets, facets_of
-from latchkey.subjects.segments.storage import projections
-from latchkey.subjects.segments.storage.projections import (
+from latchkey.subjects.segments.storage import (
     CountProgress,
     CountRange,
     ProjectionBatch,
@@ -122,11 +122,11 @@ async def rebuild(database: Database, project_id: str) -> None:
     """Deletes the facets of a project. The roller makes them anew, in the background: lists are short meanwhile."""
     async with database.transaction(statement_timeout_ms=0) as connection:
         await _held(connection, project_id)
-        await projections.forget(connection, project_id)
+        await storage.forget(connection, project_id)
 
 
 async def _held(connection: Connection, project_id: str) -> Roll:
-    held = await projections.hold(connection, project_id)
+    held = await storage.hold(connection, project_id)
     if held is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return held
@@ -137,7 +137,7 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
     if not held:
         return NOTHING
     limit = share(len(held))
-    batches = await projections.next_batches(connection, held, limit)
+    batches = await storage.next_batches(connection, held, limit)
     kept = await _facets(one for batch in batches for one in batch.customers)
     counts, walked, again = await _walk(connection, held, batches, limit, now)
     for id, facets in (await _facets(one.customer for one in walked if one.customer is not None)).items():
@@ -147,7 +147,7 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
         id, before = batch.project_id, known[batch.project_id]
         roll = Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
         if kept[id] or batch.gone or roll != before:
-            await projections.write_facets(connection, batch.gone, kept[id], roll)
+            await storage.write_facets(connection, batch.gone, kept[id], roll)
     more = again or any(limit in (one.events, one.marks) for one in batches)
     return Rolled(more, any(one.mark_id is not None for one in counts.values()))
 
@@ -167,7 +167,7 @@ async def _walk(
             ready.append(CountRange(batch.project_id, count.counted, count.mark_id))
     if not ready:
         return counts, [], False
-    rows = await projections.stretch(connection, ready, limit)
+    rows = await storage.stretch(connection, ready, limit)
     seen = {batch.project_id: batch.seen for batch in batches}
     again = False
     for id, *_ in ready:
@@ -203,7 +203,7 @@ async def rebuild_now(
     while last:
         await catch_up(database, project_id, now())
         async with database.transaction() as connection:
-            held = await projections.hold(connection, project_id)
+            held = await storage.hold(connection, project_id)
         counted = held.count.counted if held is not None else last[0].key
         if reached is not None:
             reached(min(counted, last[0].key), last[0].key)
@@ -270,8 +270,7 @@ class Roller:
     async def roll(self, seen: Outlook, now: Ms) -> bool:
         """Rolls what is behind. Returns whether there is more to do at once."""
         if seen.unstarted:
-            async with self._database.acquire() as connection:
-                await projections.start(connection)
+            await storage.start(self._database)
         chores = self._chores(seen.newest, now)
         rolled = await roll_all(self._database, now, chores=chores)
         if chores:
@@ -294,7 +293,7 @@ async def roll_all(database: Database, now: Ms, *, chores: bool = True) -> Rolle
         held: list[Roll] = []
         try:
             async with database.transaction() as connection:
-                held = await projections.take_behind(connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT)
+                held = await storage.take_behind(connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT)
                 rolled = await apply(connection, held, now)
         except PASSING:
             raise

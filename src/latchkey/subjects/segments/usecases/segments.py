@@ -7,8 +7,8 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.filter import CustomerFilter, Segment, Sort
-from latchkey.subjects.segments.storage import list_rows
 from latchkey.subjects.segments.usecases.customer_lists import chosen
 
 LONGEST_NAME = 100
@@ -19,13 +19,11 @@ async def list_segments(
     database: Database, project_id: str, after: str | None = None, limit: int = MOST_SEGMENTS
 ) -> list[Segment]:
     """By id."""
-    async with database.acquire() as connection:
-        return await list_rows.page_segments(connection, project_id, after, limit)
+    return await storage.page_segments(database, project_id, after, limit)
 
 
 async def load_segment(database: Database, project_id: str, id: str) -> Segment:
-    async with database.acquire() as connection:
-        found = await list_rows.load(connection, project_id, id)
+    found = await storage.load(database, project_id, id)
     if found is None:
         raise NotFound(f"There is no segment {id!r}.", param="segment_id")
     return found
@@ -41,15 +39,14 @@ async def save_segment(
     if wanted.is_empty:
         raise Invalid("A segment needs a filter. Without one it is the list of all customers.", param="filter")
     async with database.transaction() as connection:
-        saved = await list_rows.save(
+        saved = await storage.save(
             connection, project_id, f"seg_{uuid4().hex[:24]}", name, wanted, chosen(columns), sort, now
         )
-        if len(await list_rows.page_segments(connection, project_id, None, MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
+        if len(await storage.page_segments(connection, project_id, None, MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
             raise Refusal(f"A project has at most {MOST_SEGMENTS} segments. Delete one first.")
     return saved
 
 
 async def delete_segment(database: Database, project_id: str, id: str) -> None:
-    async with database.acquire() as connection:
-        if not await list_rows.delete(connection, project_id, id):
-            raise NotFound(f"There is no segment {id!r}.", param="segment_id")
+    if not await storage.delete(database, project_id, id):
+        raise NotFound(f"There is no segment {id!r}.", param="segment_id")

@@ -1,22 +1,161 @@
-"""A bucket that speaks the S3 protocol: Amazon S3, MinIO, Cloudflare R2, Google Cloud Storage (interoperability)."""
+"""Where exports go. An export is a folder of files with a `manifest.json`, which is written last.
+
+A reader takes only folders with a manifest. In a file system the whole folder appears at once, under its final name.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import re
+import shutil
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from latchkey.domain.refusal import Invalid
-from latchkey.subjects.exports.usecases.destination import MANIFEST, DestinationRefused, Upload, errors_in_words
+from msgspec import Struct
+
+from latchkey.domain.refusal import Invalid, Refusal
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
+
+
+MANIFEST = "manifest.json"
+_PARTIAL = ".partial-"
+
+
+class DestinationRefused(Refusal):
+    """The destination cannot be written to or read. The message says why, in words for people, and no secret."""
+
+
+class Upload(Protocol):
+    """One export under way."""
+
+    # Files are written here first.
+    workspace: Path
+
+    async def put(self, name: str) -> None:
+        """This file of the workspace is complete."""
+        ...
+
+    async def finish(self, manifest: bytes) -> None:
+        """All files are there. Only now the export exists."""
+        ...
+
+
+class Destination(Protocol):
+    # For people; without secrets.
+    shown: str
+
+    def upload(self, folder: str) -> AbstractAsyncContextManager[Upload]:
+        """Begin an export in this folder (`project/name`)."""
+        ...
+
+    def manifests(self, parent: str) -> AsyncIterator[bytes]:
+        """The manifests of the exports in this folder, the last name first."""
+        ...
+
+
+class FolderDestination:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.shown = str(root)
+
+    @asynccontextmanager
+    async def upload(self, folder: str) -> AsyncIterator[Upload]:
+        final = self.root / folder
+        partial = final.with_name(_PARTIAL + final.name)
+        held = -1
+        try:
+            with errors_in_words(self.shown):
+                partial.mkdir(parents=True)
+                held = os.open(partial, os.O_RDONLY)
+                # Held while the export runs, so that others can tell it from one that was killed.
+                fcntl.flock(held, fcntl.LOCK_EX)
+                _remove_abandoned(final.parent)
+            yield _FolderUpload(self.shown, partial, final)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            if held >= 0:
+                os.close(held)
+
+    async def manifests(self, parent: str) -> AsyncIterator[bytes]:
+        with errors_in_words(self.shown):
+            found = sorted((self.root / parent).glob(f"*/{MANIFEST}"), reverse=True)
+        for path in found:
+            if not path.parent.name.startswith("."):
+                with errors_in_words(self.shown):
+                    yield path.read_bytes()
+
+
+class _FolderUpload:
+    def __init__(self, shown: str, partial: Path, final: Path) -> None:
+        self.workspace = partial
+        self._shown = shown
+        self._final = final
+
+    async def put(self, name: str) -> None:
+        with errors_in_words(self._shown):
+            _sync(self.workspace / name)
+
+    async def finish(self, manifest: bytes) -> None:
+        with errors_in_words(self._shown):
+            path = self.workspace / MANIFEST
+            path.write_bytes(manifest)
+            _sync(path)
+            _sync(self.workspace)
+            self.workspace.rename(self._final)
+            _sync(self._final.parent)
+
+
+@contextmanager
+def errors_in_words(where: str) -> Iterator[None]:
+    """Turns the errors of a file system into words for people."""
+    try:
+        yield
+    except OSError as error:
+        raise DestinationRefused(_words(error, where)) from error
+
+
+def _words(error: OSError, where: str) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"There is no room left in {where}. Nothing of this export is kept; make room and run it again."
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"{where} cannot be written to: permission denied."
+        case errno.ENOTDIR | errno.EEXIST:
+            return f"{where} is not a folder."
+        case _:
+            return f"{where} cannot be used: {error.strerror or type(error).__name__}."
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Removes what killed exports left behind. Those that still run hold a lock on their folder."""
+    for path in parent.glob(f"{_PARTIAL}*"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 SCHEME = "s3://"
@@ -51,8 +190,7 @@ class Keys:
     session_token: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketAddress:
+class BucketAddress(Struct, frozen=True):
     bucket: str
     prefix: str
     endpoint: str | None = None
@@ -92,6 +230,8 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 class Bucket:
+    """Speaks the S3 protocol: Amazon S3, MinIO, Cloudflare R2, Google Cloud Storage (interoperability)."""
+
     def __init__(self, address: BucketAddress, keys: Keys) -> None:
         self.shown = address.shown
         self._store = _open(address, keys)
@@ -102,20 +242,13 @@ class Bucket:
             yield _BucketUpload(self.shown, self._store, Path(workspace), folder)
 
     async def manifests(self, parent: str) -> AsyncIterator[bytes]:
-        try:
+        with _answers_in_words(self.shown):
             listed = await self._store.list_with_delimiter_async(parent)
-        except Exception as error:
-            raise refused(error, self.shown) from error
-        for folder in sorted(listed["common_prefixes"], reverse=True):
-            try:
-                found = await self._store.get_async(f"{folder}/{MANIFEST}")
-                manifest = bytes(await found.bytes_async())
-            except FileNotFoundError:
-                # Not finished: under way, or killed.
-                continue
-            except Exception as error:
-                raise refused(error, self.shown) from error
-            yield manifest
+            for folder in sorted(listed["common_prefixes"], reverse=True):
+                # Without one: not finished, under way or killed.
+                with suppress(FileNotFoundError):
+                    found = await self._store.get_async(f"{folder}/{MANIFEST}")
+                    yield bytes(await found.bytes_async())
 
 
 class _BucketUpload:
@@ -127,18 +260,14 @@ class _BucketUpload:
 
     async def put(self, name: str) -> None:
         path = self.workspace / name
-        try:
+        with _answers_in_words(self._shown):
             await self._store.put_async(f"{self._folder}/{name}", path)
-        except Exception as error:
-            raise refused(error, self._shown) from error
         with errors_in_words(str(self.workspace)):
             path.unlink()
 
     async def finish(self, manifest: bytes) -> None:
-        try:
+        with _answers_in_words(self._shown):
             await self._store.put_async(f"{self._folder}/{MANIFEST}", manifest)
-        except Exception as error:
-            raise refused(error, self._shown) from error
 
 
 def _open(address: BucketAddress, keys: Keys) -> S3Store:
@@ -168,6 +297,14 @@ def _open(address: BucketAddress, keys: Keys) -> S3Store:
         },
         retry_config={"max_retries": 4, "retry_timeout": timedelta(minutes=2)},
     )
+
+
+@contextmanager
+def _answers_in_words(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise refused(error, shown) from error
 
 
 def refused(error: Exception, shown: str) -> DestinationRefused:
