@@ -1,4 +1,4 @@
-"""Rules for every command: --json, a line of help, and shell completion."""
+"""Rules for every command: --json, a line of help, tables, and shell completion."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from latchkey.cli.main import COMMANDS, command_line, main
-from latchkey.cli.output import is_json
+from latchkey.cli.output import is_json, show_list
 from latchkey.domain.formats import duration, instant, iso_duration, money
 from tests.cli.running import LATCHKEY, clean_environment, typed
 from tests.patience import PATIENCE
@@ -218,3 +218,15 @@ def test_money_is_written_as_its_currency_is() -> None:
 def test_dates_have_their_zone() -> None:
     assert instant(1_800_000_000_123) == "2027-01-15 08:00 UTC"
     assert instant(1_800_000_000_123, seconds=True) == "2027-01-15 08:00:00 UTC"
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_a_table_breaks_no_word_and_cuts_nothing(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    row = ("evt_0123456789abcdef", "INITIAL_PURCHASE", "ada", "pro_monthly", "2026-11-16 14:50:00 UTC", "PRODUCTION")
+    show_list([row], ("event", "type", "customer", "product", "at", "environment"), "None.")
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["event", "type", "customer", "product", "at", "environment"]
+    assert line.split() == " ".join(row).split()

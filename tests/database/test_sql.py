@@ -1,3 +1,5 @@
+"""Named queries, and arrays in PostgreSQL's notation: what is written is what the database reads."""
+
 import re
 from pathlib import Path
 
@@ -5,7 +7,8 @@ import pytest
 
 import latchkey
 from latchkey.database.errors import QueryNotNamedError
-from latchkey.database.sql import all_queries, parse, query
+from latchkey.database.pool import Database
+from latchkey.database.sql import all_queries, columns, notation, parse, query, values_of
 
 
 def test_a_file_holds_several_queries_each_with_its_purpose() -> None:
@@ -59,3 +62,21 @@ def test_every_query_is_used() -> None:
     lines = (line for path in folder.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines())
     named = {text for line in lines if not line.lstrip().startswith("#") for text in re.findall(r'"(\w+)"', line)}
     assert [name for name in all_queries() if name not in named] == []
+
+
+TEXTS = ["", "USD", "null", 'a "word"', "back\\slash", "{1,2}", "a,b", " ", "ä🔑", "line\nend\x1f", None]
+NUMBERS = [0, -1, 2**63 - 1, -(2**63), None]
+
+
+@pytest.mark.parametrize(
+    ("type", "values"), [("text", TEXTS), ("bigint", NUMBERS), ("boolean", [True, False, None]), ("text", [])]
+)
+async def test_the_database_reads_what_was_written(database: Database, type: str, values: list[str | int]) -> None:
+    async with database.acquire() as connection:
+        assert await connection.fetchval(f"select $1::text::{type}[]", notation(values)) == values
+    assert values_of(notation(values)) == values
+
+
+def test_columns_are_written_so_unless_they_are_listed() -> None:
+    assert list(columns([("a", 1, b"x"), ("b", None, b"y")], 3, (2,))) == ['{"a","b"}', "{1,null}", (b"x", b"y")]
+    assert list(columns([], 3, (2,))) == ["{}", "{}", ()]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from latchkey.process.supervision import fork_server as forking
 from tests.cli.running import clean_environment
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere nothing is copied")
@@ -41,14 +40,6 @@ done.set()
     assert told(script) == ["True", "False"]
 
 
-def test_a_system_that_cannot_wait_for_a_copy_starts_processes_in_the_usual_way(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(forking, "_PROC", tmp_path)
-    assert not forking.may_fork()
-    assert not forking.forget_settings()
-
-
 def test_a_copy_has_only_its_own_sockets_and_its_output(tmp_path: Path) -> None:
     script = f"""
 lock = os.open({str(tmp_path / "lock")!r}, os.O_RDWR | os.O_CREAT)
@@ -67,20 +58,6 @@ print(ours.recv(9))
         f"4 /dev/null {tmp_path / 'log'} socket",
         "to the log",
     ]
-
-
-def test_its_exit_code_is_known_to_all_who_wait() -> None:
-    script = """
-async def twice(copy):
-    return await asyncio.gather(copy.wait(), copy.wait())
-print(asyncio.run(twice(fork(lambda: sys.exit(3), keep=(), output=None))))
-print(ended(lambda: None), ended(lambda: sys.exit("words")), ended(lambda: 1 / 0))
-killed = fork(signal.pause, keep=(), output=None)
-killed.kill()
-print(asyncio.run(killed.wait()), killed.returncode)
-killed.kill()
-"""
-    assert told(script) == ["[3, 3]", "0 1 1", "-9 -9"]
 
 
 def test_ctrl_c_is_left_to_the_original_and_sigterm_ends_a_copy() -> None:
