@@ -251,13 +251,9 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
         not default,
     )
     return [
-        ReplayedEvent(
-            position=row["position"],
-            customer_id=row["customer_id"],
-            sequence=row["sequence"],
-            id=row["id"],
-            type=row["type"],
-            committed_at=row["committed_at"],
+        item_of(
+            ReplayedEvent,
+            row,
             wanted=bool(row["wanted"]) and (default or _selected(replay, row)),
             retrying=bool(row["retrying"]),
         )

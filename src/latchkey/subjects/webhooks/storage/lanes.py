@@ -89,14 +89,8 @@ async def claim_lane(database: Database, budgets: Mapping[int, int], now: Ms, le
 async def release(database: Database, claims: Sequence[Claim]) -> None:
     """Release claims that will not be sent, so that other workers need not wait for the lease to run out."""
     if claims:
-        await database.pool.execute(
-            _RELEASE,
-            [one.project_id for one in claims],
-            [one.customer_id for one in claims],
-            [one.webhook_key for one in claims],
-            [one.aside for one in claims],
-            [one.token for one in claims],
-        )
+        names = ("project_id", "customer_id", "webhook_key", "aside", "token")
+        await database.pool.execute(_RELEASE, *([getattr(claim, name) for claim in claims] for name in names))
 
 
 @translates_errors

@@ -171,16 +171,9 @@ async def lock_health(connection: Connection, keys: Iterable[int]) -> list[Locke
 
 async def save_health(connection: Connection, healths: Mapping[int, WebhookHealth]) -> None:
     """By the webhooks' keys."""
-    found = list(healths.values())
-    await connection.execute(
-        _SAVE_HEALTH,
-        list(healths),
-        [health.failures for health in found],
-        [health.open_until for health in found],
-        [health.failing_since for health in found],
-        [health.announced_at for health in found],
-        [health.paused_at for health in found],
-    )
+    names = ("failures", "open_until", "failing_since", "announced_at", "paused_at")
+    columns = [[getattr(health, name) for health in healths.values()] for name in names]
+    await connection.execute(_SAVE_HEALTH, list(healths), *columns)
 
 
 async def announce(connection: Connection, event: OperationalEvent) -> None:
