@@ -29,8 +29,7 @@ from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import sample
-from latchkey.wire.event import Envelope
-from latchkey.wire.headers import TEST_EVENT
+from latchkey.wire.event import TEST_EVENT, Envelope
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE, STRIPE

@@ -12,8 +12,8 @@ from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.now import real_now
-from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber
+from latchkey.wire.v2 import never_ends
 
 # The specification's table of states; every other type means `active`.
 TABLE = {

@@ -23,8 +23,8 @@ from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.wire.event import Entitlement
-from latchkey.wire.lifetime import never_ends
 from latchkey.wire.v1 import Subscriber
+from latchkey.wire.v2 import never_ends
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.retelling import retellings

@@ -29,7 +29,7 @@ from latchkey.engine.rate_limits import Leases
 from latchkey.engine.storage import read_rows, state
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import CachedKey, StoredRow
-from latchkey.wire.lifetime import LIFETIME_YEARS
+from latchkey.wire.v2 import LIFETIME_YEARS
 
 # The hash of a key, and the id of a customer in the key's project. None: only authenticate the key.
 KeyQuestion: TypeAlias = tuple[bytes, str | None]

@@ -3,6 +3,9 @@
 from msgspec import UNSET, Struct, UnsetType
 
 API_VERSION = "1.0"
+# `true` on a test delivery. The receiver verifies it, answers 200 and changes nothing. It is a header because a test
+# event must look like a real one in its id, type and body.
+TEST_EVENT = "Latchkey-Test-Event"
 
 
 class Entitlement(Struct, frozen=True, kw_only=True):

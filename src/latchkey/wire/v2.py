@@ -6,6 +6,16 @@ from msgspec import UNSET, Struct, UnsetType
 
 Item = TypeVar("Item")
 
+# Access that never ends, in fields that must hold a number or a date: the time of the purchase plus 200 years.
+LIFETIME_YEARS = 200
+# No product has a period of a hundred years, and 200 years after any purchase is further away than that for a century.
+_BEYOND_ANY_PERIOD_MS = 100 * 365 * 24 * 60 * 60 * 1000
+
+
+def never_ends(ends_at_ms: int | None, now_ms: int) -> bool:
+    """Whether an end read from the API means "never"."""
+    return ends_at_ms is None or ends_at_ms - now_ms > _BEYOND_ANY_PERIOD_MS
+
 
 class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
     """One page of a list, forward only."""
@@ -20,7 +30,7 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True, gc=False):
 class ActiveEntitlement(Struct, frozen=True, kw_only=True, gc=False):
     object: Literal["customer.active_entitlement"] = "customer.active_entitlement"
     entitlement_id: str
-    # For access that never ends: the time of the purchase plus 200 years; see `wire.lifetime`.
+    # For access that never ends: the time of the purchase plus 200 years.
     expires_at: int
 
 

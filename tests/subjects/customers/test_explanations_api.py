@@ -6,7 +6,7 @@ import pytest
 
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import Ms
-from latchkey.wire.lifetime import never_ends
+from latchkey.wire.v2 import never_ends
 from tests.http.client import DAY, NOW, Shop
 from tests.http.doings import advance, did, make_clock, move_in
 from tests.http.management import get, post

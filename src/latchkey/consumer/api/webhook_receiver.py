@@ -23,7 +23,7 @@ from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.event_intake import EventOutcome, Intake, is_about_one_event
 from latchkey.consumer.rules.received_event import MalformedEvent, ReceivedEvent, read
-from latchkey.wire.headers import TEST_EVENT
+from latchkey.wire.event import TEST_EVENT
 
 PREFIX = "whsec_"
 TOLERANCE_SECONDS = 5 * 60

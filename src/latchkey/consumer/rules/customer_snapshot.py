@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 from latchkey.consumer.rules.received_event import HeldEntitlement, held_entitlements
 from latchkey.consumer.rules.timestamps import Ms, from_iso, from_iso_or_none
 from latchkey.wire import v1, v2
-from latchkey.wire.lifetime import never_ends
+from latchkey.wire.v2 import never_ends
 
 ACTIVE = "active"
 CANCELLED = "cancelled"

@@ -24,7 +24,7 @@ from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.usecases.registry import new_secret
-from latchkey.wire.headers import TEST_EVENT
+from latchkey.wire.event import TEST_EVENT
 from tests.patience import PATIENCE, until
 from tests.subjects.webhooks.delivery.certificates import Certificates
 from tests.subjects.webhooks.delivery.conftest import now_ms

@@ -14,7 +14,7 @@ from msgspec import Struct, json
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
-from latchkey.wire.headers import TEST_EVENT
+from latchkey.wire.event import TEST_EVENT
 
 HIDDEN = "••••"
 # A shorter secret would match ordinary words.
