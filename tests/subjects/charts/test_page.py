@@ -87,9 +87,8 @@ async def chart(site: Site, facts: FactCache, name: str) -> ChartData:
     experiments = (await site.client.get(f"/v2/projects/{site.project_id}/experiments")).json()["items"]
     offered = Offered(
         environments=[ViewEnvironment(one, one, site.clock.now) for one in ("PRODUCTION", "SANDBOX")],
-        currencies=["USD", "EUR"],
         dimensions={},
-        choices={"experiment": [Choice(one["id"], one["name"]) for one in experiments]},
+        experiments=tuple(Choice(one["id"], one["name"]) for one in experiments),
         usual="PRODUCTION",
     )
     request = view_of(BY_NAME[name], Form([]), offered).request

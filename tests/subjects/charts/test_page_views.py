@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latchkey.dashboard.form import Form
-from latchkey.subjects.charts.page import figures as words
+from latchkey.subjects.charts.page import presentation as words
 from latchkey.subjects.charts.page.view import (
     RANGES,
     ChartView,
@@ -36,9 +36,8 @@ OFFERED = Offered(
         ViewEnvironment("SANDBOX", "Sandbox", NOW),
         ViewEnvironment("clk_1", "A year of Ada", NOW + 365 * 86_400_000),
     ],
-    currencies=["USD", "EUR", "JPY"],
     dimensions={"experiment:exp_1": "Paywall", "attribute:plan": "plan"},
-    choices={"experiment": (Choice("exp_1", "Paywall"),)},
+    experiments=(Choice("exp_1", "Paywall"),),
     usual="PRODUCTION",
 )
 

@@ -214,14 +214,7 @@ async def read_options(
         ),
         *(Dimension(id, title, "Attributes", choices(values[id])) for id, title in attributes.items()),
     ]
-    named = tuple(Choice(test.id, test.name) for test in tests)
-    selectors = tuple(
-        replace(selector, choices=named, default=named[0].id if named else "")
-        if selector.name == "experiment"
-        else selector
-        for selector in definition.selectors
-    )
-    return replace(definition, selectors=selectors), dimensions
+    return definition.with_experiments(tuple(Choice(test.id, test.name) for test in tests)), dimensions
 
 
 async def supported(

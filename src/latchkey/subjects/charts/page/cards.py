@@ -7,13 +7,13 @@ from datetime import date, timedelta
 from latchkey.dashboard import texts
 from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.dashboard.drawing.series import Spark, spark
+from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import USD
-from latchkey.subjects.charts.page import figures
-from latchkey.subjects.charts.page.presentation import Headline, headline, main_series
-from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, today
+from latchkey.subjects.charts.page.presentation import Headline, change, full, headline, main_series, number_of
+from latchkey.subjects.charts.page.view import Offered, ViewEnvironment
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Series, Value
 from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Definition
-from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution
+from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution, date_of
 
 SECTIONS = {
     "Revenue": ("mrr", "mrr_movement", "arr", "revenue"),
@@ -41,7 +41,7 @@ _ROWS, _COLUMNS = 5, 7
 
 def requests(names: Sequence[str], environment: ViewEnvironment, days: int, currency: str = USD) -> list[ChartRequest]:
     """The last days, today among them, compared with as many before. A year is shown by week."""
-    last = today(environment.now)
+    last = date_of(environment.now // DAY)
     return [
         ChartRequest(
             name=name,
@@ -59,13 +59,13 @@ def requests(names: Sequence[str], environment: ViewEnvironment, days: int, curr
 def other_requests(environment: ViewEnvironment, offered: Offered) -> list[ChartRequest]:
     """Of charts that are no line: the cohorts of the last months, how subscriptions stand now, and the first experiment
     of the list."""
-    last = today(environment.now)
+    last = date_of(environment.now // DAY)
     month = last.year * 12 + last.month - _MONTHS
     chosen: dict[str, dict[str, str]] = {
         name: {} for name in ("subscription_retention", "cohort_explorer", "subscription_status")
     }
-    if experiments := offered.choices.get("experiment"):
-        chosen["experiment_results"] = {"experiment": experiments[0].id}
+    if offered.experiments:
+        chosen["experiment_results"] = {"experiment": offered.experiments[0].id}
     return [
         ChartRequest(
             name=name,
@@ -100,7 +100,7 @@ class Card:
 def card(definition: Definition, data: ChartData | None) -> Card:
     main = main_series(data) if data else None
     if data is not None and main is not None and definition.name in LINES:
-        values = [figures.number_of(value, main.unit) for value in main.values]
+        values = [number_of(value, main.unit) for value in main.values]
         running = sum(not one.complete for one in data.periods[-2:])
         per = "a week on average" if _is_by_week(data) else ""
         return Card(definition, _headline(data, main), per, spark(values, running=running))
@@ -120,7 +120,7 @@ def card(definition: Definition, data: ChartData | None) -> Card:
         best = max(odds, key=lambda variant: odds[variant], default=None)
         value, note = ("", "") if best is None else (texts.percent(odds[best]), f"that {best} converts better")
         return Card(definition, estimates=tuple(drawn), value=value, note=note)
-    drawn_now = [(series.title, figures.number_of(series.total, series.unit)) for series in data.drawn]
+    drawn_now = [(series.title, number_of(series.total, series.unit)) for series in data.drawn]
     total = sum(value or 0 for _, value in drawn_now)
     bars = ranks(drawn_now, lambda value: f"{value:,.0f}")
     return Card(definition, ranks=bars, value=f"{total:,.0f}", note="active now")
@@ -155,7 +155,7 @@ def _first_period(data: ChartData, found: HeatMap) -> tuple[str, str]:
     place, cells = LIFETIMES.index(30), found.total.cells
     if len(cells) <= place or cells[place].value is None:
         return "", ""
-    return figures.full(cells[place].value, found.unit, data.currency), "per customer within 30 days"
+    return full(cells[place].value, found.unit, data.currency), "per customer within 30 days"
 
 
 def _headline(data: ChartData, main: Series) -> Headline:
@@ -182,8 +182,8 @@ def _average(values: Sequence[Value]) -> Value:
 
 
 def _changed(data: ChartData, main: Series, value: Value, before: Value, *, falling_is_good: bool = False) -> Headline:
-    moved, kind = figures.change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
-    return Headline(main.title, figures.full(value, main.unit, data.currency), "overall", moved, kind)
+    moved, kind = change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
+    return Headline(main.title, full(value, main.unit, data.currency), "overall", moved, kind)
 
 
 def _decided(series: tuple[Series, ...]) -> Value:

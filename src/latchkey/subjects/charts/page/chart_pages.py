@@ -3,9 +3,9 @@
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages, Visit
+from latchkey.domain.instants import DAY
 from latchkey.subjects.charts.page.cards import DAYS, LINES, cards, other_requests, requests
-from latchkey.subjects.charts.page.figures import titled
-from latchkey.subjects.charts.page.presentation import Presentation, estimates_of, squares_of
+from latchkey.subjects.charts.page.presentation import Presentation, estimates_of, squares_of, titled
 from latchkey.subjects.charts.page.view import (
     applied,
     choices_of,
@@ -14,11 +14,11 @@ from latchkey.subjects.charts.page.view import (
     query_of,
     shown_filters,
     summary_line,
-    today,
     view_of,
 )
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart_requests import definition_of
+from latchkey.subjects.charts.rules.facts import date_of
 from latchkey.subjects.charts.usecases import read_chart, read_charts, read_values
 
 pages = Pages()
@@ -57,7 +57,7 @@ async def show_chart(visit: Visit) -> Response:
         here="charts",
         view=view,
         data=data,
-        today=today(view.environment.now),
+        today=date_of(view.environment.now // DAY),
         shown=Presentation(data),
         square=squares_of(data),
         estimates=estimates_of(data),

@@ -13,7 +13,7 @@ from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page.cards import card, requests
 from latchkey.subjects.charts.page.presentation import Presentation, main_series
-from latchkey.subjects.charts.page.view import Offered, ViewEnvironment, environment_of, offered_to
+from latchkey.subjects.charts.page.view import CURRENCIES, Offered, ViewEnvironment, environment_of, offered_to
 from latchkey.subjects.charts.rules.chart import Value
 from latchkey.subjects.charts.rules.definition import Unit
 from latchkey.subjects.charts.usecases import read_charts
@@ -78,7 +78,7 @@ async def show_overview(visit: Visit) -> Response:
     offered = await offered_to(visit)
     environment = environment_of(visit.query, offered)
     days = visit.query.choice("days", PERIODS, "28")
-    currency = visit.query.choice("currency", offered.currencies, USD)
+    currency = visit.query.choice("currency", CURRENCIES, USD)
     names = dict.fromkeys((*CARDS, *PICTURES))
     asked = requests(tuple(names), environment, int(days), currency)
     found = await read_charts(visit.services.charts, visit.project_id, asked, visit.now)
@@ -93,7 +93,7 @@ async def show_overview(visit: Visit) -> Response:
         days=days,
         periods=list(PERIODS.items()),
         currency=currency,
-        currencies=offered.currencies,
+        currencies=CURRENCIES,
         cards=[card(found[name].definition, found[name]) for name in CARDS],
         titles=TITLES,
         # Without the period before: the cards compare.
@@ -114,7 +114,7 @@ async def show_table(visit: Visit) -> Response:
     offered = await offered_to(visit)
     environment = environment_of(visit.query, offered)
     days = visit.query.choice("days", PERIODS, "28")
-    currency = visit.query.choice("currency", offered.currencies, USD)
+    currency = visit.query.choice("currency", CURRENCIES, USD)
     found = await read_charts(
         visit.services.charts, visit.project_id, requests(CARDS, environment, int(days), currency), visit.now
     )

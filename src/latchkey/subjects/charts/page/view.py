@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from urllib.parse import urlencode
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.purchases.purchase import Environment as Named
-from latchkey.subjects.charts.page.figures import value_title
+from latchkey.subjects.charts.page.presentation import value_title
 from latchkey.subjects.charts.rules.chart import ChartRequest
+from latchkey.subjects.charts.rules.chart_requests import LONGEST
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Drawing, Unit, title_of
-from latchkey.subjects.charts.rules.facts import Filter, Resolution
+from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
 from latchkey.subjects.charts.usecases import chosen_attributes, usual_environment
 from latchkey.subjects.experiments.usecases import list_experiments
 from latchkey.subjects.test_clocks.usecases import newest_clocks
@@ -48,11 +49,9 @@ class Offered:
     """What the project offers to choose from."""
 
     environments: Sequence[ViewEnvironment]
-    currencies: Sequence[str]
     # Experiments and attributes, as dimensions with their titles.
     dimensions: Mapping[str, str]
-    # Choices of selectors that only the project knows.
-    choices: Mapping[str, Sequence[Choice]]
+    experiments: tuple[Choice, ...]
     # The environment that a page opens on.
     usual: str
 
@@ -70,8 +69,9 @@ class ChartView:
 
 
 def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
+    definition = definition.with_experiments(offered.experiments)
     environment = environment_of(query, offered)
-    name, span, problem = _dates(definition, query, today(environment.now))
+    name, span, problem = _dates(definition, query, date_of(environment.now // DAY))
     resolution = Resolution(
         query.choice("by", list(Resolution), usual_resolution(span, jumps=jumps_by_day(definition)))
     )
@@ -94,8 +94,11 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
         resolution=resolution,
         filters=filters,
         segment=segment if allowed else None,
-        currency=query.choice("currency", offered.currencies, USD),
-        selectors=_selectors(definition, query, offered),
+        currency=query.choice("currency", CURRENCIES, USD),
+        selectors={
+            one.name: query.choice(one.name, [choice.id for choice in one.choices], one.default)
+            for one in definition.selectors
+        },
         compare=definition.has_comparison and query.choice("compare", ("yes", "no"), _yes(compared)) == "yes",
     )
     return ChartView(
@@ -138,7 +141,7 @@ def params(view: ChartView, offered: Offered) -> list[tuple[str, str]]:
     if request.currency != USD:
         found.append(("currency", request.currency))
     for selector in definition.selectors:
-        if request.selectors.get(selector.name) != _usual_choice(selector.name, selector.default, offered):
+        if request.selectors.get(selector.name) != selector.default:
             found.append((selector.name, request.selectors[selector.name]))
     if request.compare != (definition.has_comparison and not request.segment):
         found.append(("compare", _yes(request.compare)))
@@ -185,21 +188,6 @@ def _dimensions(plain: Sequence[str], offered: Offered) -> list[str]:
     return [*plain, *offered.dimensions]
 
 
-def _selectors(definition: Definition, query: Form, offered: Offered) -> dict[str, str]:
-    found = {}
-    for selector in definition.selectors:
-        choices = [choice.id for choice in selector.choices or offered.choices.get(selector.name, ())]
-        found[selector.name] = query.choice(
-            selector.name, choices, _usual_choice(selector.name, selector.default, offered)
-        )
-    return found
-
-
-def _usual_choice(name: str, default: str, offered: Offered) -> str:
-    choices = offered.choices.get(name, ())
-    return default or (choices[0].id if choices else "")
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
@@ -207,14 +195,9 @@ def _yes(value: bool) -> str:
 Range = tuple[date, date]
 # Any two dates, from the fields beside it.
 DATES = "dates"
-LONGEST = timedelta(days=20 * 366)
 # A longer range is shown by week even if days were asked for: nobody reads more rows than this.
 MOST_DAYS = 3 * 366
 EARLIEST = date(2000, 1, 1)
-
-
-def today(now: Ms) -> date:
-    return datetime.fromtimestamp(now / 1000, UTC).date()
 
 
 def usual_resolution(span: Range, *, jumps: bool = False) -> Resolution:
@@ -279,15 +262,11 @@ def choices_of(view: ChartView, offered: Offered) -> dict[str, Sequence[object]]
     return {
         "ranges": [*((name, title) for name, (title, _) in RANGES.items()), (DATES, "These dates")],
         "environments": [(environment.slug, environment.title) for environment in offered.environments],
-        "currencies": [(currency, currency) for currency in offered.currencies],
+        "currencies": [(currency, currency) for currency in CURRENCIES],
         "segments": [("", "Nothing"), *segments] if segments else [],
         "filters": [("", "Choose…"), *filters],
         "selectors": [
-            (
-                selector.name,
-                selector.title,
-                [(choice.id, choice.title) for choice in selector.choices or offered.choices[selector.name]],
-            )
+            (selector.name, selector.title, [(choice.id, choice.title) for choice in selector.choices])
             for selector in definition.selectors
         ],
     }
@@ -361,8 +340,7 @@ async def offered_to(visit: Visit) -> Offered:
                 for test_clock in clocks
             ),
         ],
-        currencies=CURRENCIES,
         dimensions=dimensions,
-        choices={"experiment": [Choice(experiment.id, experiment.name) for experiment in experiments]},
+        experiments=tuple(Choice(experiment.id, experiment.name) for experiment in experiments),
         usual=await usual_environment(visit.services.charts, project_id, visit.now),
     )

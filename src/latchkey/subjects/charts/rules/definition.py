@@ -3,7 +3,7 @@ in `charts.toml`."""
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any
@@ -111,6 +111,17 @@ class Definition:
 
     def selector(self, name: str) -> Selector | None:
         return next((selector for selector in self.selectors if selector.name == name), None)
+
+    def with_experiments(self, experiments: tuple[Choice, ...]) -> "Definition":
+        """With those of the project as the choices of the selector `experiment`. The first one is chosen."""
+        default = experiments[0].id if experiments else ""
+        return replace(
+            self,
+            selectors=tuple(
+                replace(one, choices=experiments, default=default) if one.name == "experiment" else one
+                for one in self.selectors
+            ),
+        )
 
     def allows_filter(self, dimension: str) -> bool:
         return dimension in self.filters or self._is_projects(dimension)
