@@ -25,7 +25,7 @@ from latchkey.domain.restore import (
 )
 
 if TYPE_CHECKING:
-    from latchkey.database.pool import Connection
+    from latchkey.database.pool import Connection, Executor
 
 
 _RUNNING = query("running_services")
@@ -80,11 +80,11 @@ async def lossy_failovers(connection: Connection) -> int:
     return found
 
 
-async def projects(connection: Connection) -> list[str]:
+async def projects(connection: Executor) -> list[str]:
     return [row["id"] for row in await connection.fetch(_PROJECTS)]
 
 
-async def feed_heads(connection: Connection) -> dict[str, int]:
+async def feed_heads(connection: Executor) -> dict[str, int]:
     """The newest position of each project. Not in the transaction of `skip_ahead`: Citus changes no reference table
     after it has read from several nodes."""
     return {row["project_id"]: row["position"] for row in await connection.fetch(_HEADS)}
@@ -222,7 +222,7 @@ async def look(connection: Connection) -> tuple[Origin, DatabaseIdentity | None]
     return (seen.origin, seen.found) if seen is not None else (Origin.SAME, None)
 
 
-async def note(connection: Connection, server: DatabaseIdentity) -> None:
+async def note(connection: Executor, server: DatabaseIdentity) -> None:
     await connection.execute(_NOTE, *server)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import convert
 
-from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.pool import Connection, Database, Executor, Record
 from latchkey.domain.refusal import NotFound
 
 Item = TypeVar("Item")
@@ -16,12 +16,12 @@ def item_of(shape: type[Item], row: Record, **others: Any) -> Item:
     return convert({**row, **others}, shape)
 
 
-async def fetch_one(connection: Connection, shape: type[Item], statement: str, *arguments: Any) -> Item | None:
+async def fetch_one(connection: Executor, shape: type[Item], statement: str, *arguments: Any) -> Item | None:
     row = await connection.fetchrow(statement, *arguments)
     return None if row is None else item_of(shape, row)
 
 
-async def fetch_all(connection: Connection, shape: type[Item], statement: str, *arguments: Any) -> list[Item]:
+async def fetch_all(connection: Executor, shape: type[Item], statement: str, *arguments: Any) -> list[Item]:
     return [item_of(shape, row) for row in await connection.fetch(statement, *arguments)]
 
 

@@ -79,8 +79,7 @@ class Lookout:
         self._begun += 1
         number = self._begun
         try:
-            async with self._database.acquire() as connection:
-                self._seen = await look_out(connection)
+            self._seen = await look_out(self._database)
             self._seen_in = number
         except PASSING as error:
             log.warning("what is due is not known", reason=str(error))

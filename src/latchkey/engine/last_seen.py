@@ -64,8 +64,7 @@ class Presence:
                     raise
 
     async def _write(self, notes: list[tuple[tuple[str, int], LastSeen]]) -> None:
-        async with self._database.acquire() as connection:
-            await read_rows.write(connection, notes)
+        await read_rows.write(self._database, notes)
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())

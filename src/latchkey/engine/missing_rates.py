@@ -56,5 +56,4 @@ async def note(connection: Connection, missing: set[RateKey], now: Ms) -> None:
 
 async def listed(database: Database, project_id: str | None, now: Ms) -> list[MissingRates]:
     """By currency, of the last 30 days."""
-    async with database.acquire() as connection:
-        return await rates.list_missing(connection, project_id, now // DAY - SHOWN_DAYS)
+    return await rates.list_missing(database, project_id, now // DAY - SHOWN_DAYS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetch_all, fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
@@ -90,11 +90,11 @@ async def page(
     return [replace(key, last_used_at=uses.get(key.id)) for key in found]
 
 
-async def load(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
+async def load(connection: Executor, project_id: str, key_id: str) -> ApiKey | None:
     return await fetch_one(connection, ApiKey, _PAGE, project_id, None, 1, None, None, key_id)
 
 
-async def find(connection: Connection, hash: bytes) -> ApiKey | None:
+async def find(connection: Executor, hash: bytes) -> ApiKey | None:
     """The key with this hash, unless it was revoked."""
     return await fetch_one(connection, ApiKey, _FIND, hash)
 
@@ -117,7 +117,7 @@ async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
     return await _with_use(connection, changed)
 
 
-async def about_to_expire(connection: Connection, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
+async def about_to_expire(connection: Executor, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
     """Keys of all projects, the first to expire first."""
     return await fetch_all(connection, ApiKey, _ABOUT_TO_EXPIRE, now, until, limit)
 

@@ -10,7 +10,7 @@ import asyncpg
 from msgspec import Struct, json
 
 from latchkey.database.errors import InvalidValueError
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import LastSeen
@@ -233,7 +233,7 @@ async def read_leased(
     return found
 
 
-async def write(connection: Connection, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
+async def write(connection: Executor, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
     """Each note: project and key of the customer, and the last visit. Must be sorted in the order of row locks."""
     await connection.execute(
         _TOUCH,

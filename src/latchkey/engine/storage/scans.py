@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -79,7 +79,7 @@ class Outlook(Struct, frozen=True):
     newest: int
 
 
-async def look_out(connection: Connection) -> Outlook:
+async def look_out(connection: Executor) -> Outlook:
     row = await connection.fetchrow(_LOOK_OUT)
     assert row is not None, "sums always have a row"
     return Outlook(**dict(row.items()))

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import NODEFAULT, Meta, Struct, StructMeta, ValidationError, json, structs
 
 from latchkey.database.errors import StateVersionError
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Executor
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.purchases.purchase import Purchase
@@ -192,13 +192,13 @@ decode_for_reading = _CUSTOMERS.decode_for_reading
 decode_for_v2 = StateFormat(Customer, VERSION, STEPS, UNSEEN_BY_V2).decode_for_reading
 
 
-async def load(connection: Connection, project_id: str, app_user_id: str) -> Customer | None:
+async def load(connection: Executor, project_id: str, app_user_id: str) -> Customer | None:
     """A customer by any of its ids, read without a lock."""
     state = await connection.fetchval(_STATE, project_id, app_user_id)
     return None if state is None else decode(state)
 
 
-async def key_of(connection: Connection, project_id: str, app_user_id: str) -> int | None:
+async def key_of(connection: Executor, project_id: str, app_user_id: str) -> int | None:
     """The key of the customer's row, under which its events and currency transactions are stored."""
     key: int | None = await connection.fetchval(_KEY, project_id, [app_user_id])
     return key

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import DAY, Ms
@@ -55,7 +55,7 @@ async def load(connection: Connection, project_id: str, store: str, handles: Ite
     return {row["handle"]: _handle(row) for row in rows}
 
 
-async def of_purchase(connection: Connection, project_id: str, store: str, store_id: str) -> Handle | None:
+async def of_purchase(connection: Executor, project_id: str, store: str, store_id: str) -> Handle | None:
     """The latest handle of a purchase. None: the store has never told of it."""
     row = await connection.fetchrow(_OF_PURCHASE, project_id, store, store_id)
     return None if row is None else _handle(row)
@@ -82,7 +82,7 @@ async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: 
     return [_handle(row) for row in await connection.fetch(_CLAIM_CHECKS, now, lease_until, limit)]
 
 
-async def set_check(connection: Connection, handle: Handle, at: Ms | None) -> None:
+async def set_check(connection: Executor, handle: Handle, at: Ms | None) -> None:
     await connection.execute(_SET_CHECK, handle.project_id, handle.store, _hash(handle.handle), at)
 
 
@@ -105,7 +105,7 @@ async def note_healing(connection: Connection, project_id: str, app_id: str, now
     await connection.execute(_NOTE_HEALING, project_id, app_id, now // DAY, 1, int(healed))
 
 
-async def healings(connection: Connection, project_id: str, since: Ms) -> dict[str, Healings]:
+async def healings(connection: Executor, project_id: str, since: Ms) -> dict[str, Healings]:
     """By app."""
     rows = await connection.fetch(_HEALINGS, project_id, since // DAY)
     return {row["app_id"]: Healings(row["checks"], row["healed"]) for row in rows}

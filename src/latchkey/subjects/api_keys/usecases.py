@@ -147,14 +147,12 @@ async def list_keys(
 
 
 async def load_key(database: Database, project_id: str, key_id: str) -> ApiKey:
-    async with database.acquire() as connection:
-        return _found(await keys.load(connection, project_id, key_id), key_id)
+    return _found(await keys.load(database, project_id, key_id), key_id)
 
 
 async def find_key(database: Database, plaintext: str) -> ApiKey | None:
     """The key this plaintext belongs to, unless it was revoked."""
-    async with database.acquire() as connection:
-        return await keys.find(connection, hash_of(plaintext))
+    return await keys.find(database, hash_of(plaintext))
 
 
 async def revoke_key(database: Database, project_id: str, key_id: str, now: Ms) -> ApiKey:
@@ -206,8 +204,7 @@ async def rotate_key(
 
 async def about_to_expire(database: Database, now: Ms, *, limit: int = 100) -> list[ApiKey]:
     """Keys of all projects that expire soon, the first to expire first."""
-    async with database.acquire() as connection:
-        return await keys.about_to_expire(connection, now, now + WARNED_BEFORE, limit)
+    return await keys.about_to_expire(database, now, now + WARNED_BEFORE, limit)
 
 
 def _in_use(key: ApiKey | None, key_id: str) -> ApiKey:

@@ -127,8 +127,7 @@ async def _rates(database: Database, requests: Sequence[ChartRequest]) -> Rates:
     # As far back as the period that it is compared with, and as a rate counts.
     first = before(request).first if request.compare else request.first
     days = (request.last - first).days + GOOD_FOR_DAYS + 2
-    async with database.acquire() as connection:
-        found = await stored_rates.list_rates(connection, request.currency, day_of(request.last), days)
+    found = await stored_rates.list_rates(database, request.currency, day_of(request.last), days)
     return NO_RATES.plus(stored.rate for stored in found)
 
 
@@ -153,8 +152,7 @@ MOST_DIMENSIONS = 50
 
 
 async def chosen_attributes(database: Database, project_id: str) -> list[str]:
-    async with database.acquire() as connection:
-        return await chart_tables.chosen_attributes(connection, project_id) or []
+    return await chart_tables.chosen_attributes(database, project_id) or []
 
 
 async def choose_attributes(database: Database, project_id: str, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
@@ -67,13 +67,13 @@ async def save(connection: Connection, new: Checkout) -> None:
     )
 
 
-async def load(connection: Connection, project_id: str, app_id: str, id: str) -> Checkout | None:
+async def load(connection: Executor, project_id: str, app_id: str, id: str) -> Checkout | None:
     """None: this app has no checkout with this id."""
     row = await connection.fetchrow(_LOAD, hash_of(id), project_id, app_id)
     return None if row is None else _checkout(row)
 
 
-async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Checkout]:
+async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int) -> list[Checkout]:
     return [_checkout(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
 
 

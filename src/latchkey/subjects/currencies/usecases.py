@@ -35,8 +35,7 @@ class ProductGrant:
 
 async def load_grants(database: Database, project_id: str, codes: Sequence[str]) -> dict[str, list[ProductGrant]]:
     """The grants of each of these currencies, by products on sale; the products with the same amount are one grant."""
-    async with database.acquire() as connection:
-        found = await storage.credited_products(connection, project_id, codes)
+    found = await storage.credited_products(database, project_id, codes)
     return {code: _grouped(one for one in found if one.code == code) for code in codes}
 
 

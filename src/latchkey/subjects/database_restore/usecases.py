@@ -68,8 +68,7 @@ async def after_restore(
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
         begun = await database_identity.begin(connection, server, now)
     if begun.finished_at is not None and not wanted.again:
-        async with database.acquire() as connection:
-            await database_identity.note(connection, server)
+        await database_identity.note(database, server)
         return Report(origin, done_before=begun.finished_at)
     report = Report(origin)
 
@@ -91,8 +90,7 @@ async def after_restore(
 
 
 async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
-    async with database.acquire() as connection:
-        projects = await database_identity.projects(connection)
+    projects = await database_identity.projects(database)
     return [
         await audit.begin(
             database, project_id=id, account_id=None, actor=actor, action=ACTION, now=now, subject="after-restore"
@@ -102,8 +100,7 @@ async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
 
 
 async def _move_on(database: Database, server: DatabaseIdentity, now: Ms, count: Callable[[str, int], None]) -> None:
-    async with database.acquire() as connection:
-        heads = await database_identity.feed_heads(connection)
+    heads = await database_identity.feed_heads(database)
     # One transaction: what has moved on is not moved on again when this is repeated.
     async with _unhurried(database) as connection:
         await database_identity.skip_ahead(connection, server, heads, now)

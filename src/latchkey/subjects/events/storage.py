@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetch_all, item_of
 from latchkey.database.sql import query
 from latchkey.engine.storage import event_feed as customers_storage
@@ -18,7 +18,7 @@ _AFTER = query("events_after")
 _LOAD = query("shown_event")
 
 
-async def head(connection: Connection, project_id: str) -> int:
+async def head(connection: Executor, project_id: str) -> int:
     """The position of the project's newest event; 0 if there is none."""
     position: int | None = await connection.fetchval(_HEAD, project_id)
     return position or 0

@@ -91,13 +91,11 @@ async def retallied(database: Database, project_id: str, events: Sequence[Listed
 
 async def head_of(database: Database, project_id: str) -> int:
     """The position of the newest event."""
-    async with database.acquire() as connection:
-        return await storage.head(connection, project_id)
+    return await storage.head(database, project_id)
 
 
 async def customer_key(database: Database, project_id: str, app_user_id: str) -> int | None:
-    async with database.acquire() as connection:
-        return await state.key_of(connection, project_id, app_user_id)
+    return await state.key_of(database, project_id, app_user_id)
 
 
 # Seconds between two polls, and after the database did not answer.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -28,7 +28,7 @@ async def add(connection: Connection, kind: str, email: str, now: Ms, expires_at
     await connection.execute(_ADD, kind, email, now, expires_at)
 
 
-async def claim(connection: Connection, now: Ms, until: Ms) -> OutgoingMail | None:
+async def claim(connection: Executor, now: Ms, until: Ms) -> OutgoingMail | None:
     """The mail that has waited longest. If the process dies, another one takes it after `until`."""
     return await fetch_one(connection, OutgoingMail, _CLAIM, now, until)
 

@@ -266,8 +266,7 @@ async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: as
 
 async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
     """Sends the mail that has waited longest. Returns whether there was one."""
-    async with mail.database.acquire() as connection:
-        one = await storage.claim(connection, now(), now() + LEASE)
+    one = await storage.claim(mail.database, now(), now() + LEASE)
     if one is None:
         return False
     done = True

@@ -43,8 +43,7 @@ _HIGHEST = 1.0
 
 
 async def load_fees(database: Database, project_id: str) -> Fees:
-    async with database.acquire() as connection:
-        found = await rates.load(connection, project_id)
+    found = await rates.load(database, project_id)
     if found is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return found
@@ -298,8 +297,7 @@ async def take(
 
 async def listed(database: Database, currency: str | None, until: Ms, limit: int = 100) -> list[StoredRate]:
     """Newest day first."""
-    async with database.acquire() as connection:
-        return await rates.list_rates(connection, currency, until // DAY + 1, min(limit, MOST_LISTED))
+    return await rates.list_rates(database, currency, until // DAY + 1, min(limit, MOST_LISTED))
 
 
 async def standing(database: Database) -> RatesState:
@@ -359,8 +357,7 @@ async def read(database: Database, source: RateSource, setting: str, now: Ms) ->
             f"{taken.kept:,} rates differ from the known ones, which were kept ({taken.first_kept}). "
             "`latchkey rates import --replace` takes the new values."
         )
-    async with database.acquire() as connection:
-        await rates.save_reading(connection, now, name, problem)
+    await rates.save_reading(database, now, name, problem)
     if problem is not None:
         log.warning("exchange rates not taken", source=name, problem=problem)
     elif taken is not None and taken.new:

@@ -215,14 +215,12 @@ async def list_packages(
 
 async def packages_of(database: Database, project_id: str, offering_ids: Sequence[str]) -> dict[str, list[Package]]:
     """The packages of these offerings, in order."""
-    async with database.acquire() as connection:
-        return await offering_rows.of_offerings(connection, project_id, offering_ids)
+    return await offering_rows.of_offerings(database, project_id, offering_ids)
 
 
 async def products_of(database: Database, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
     """The products of these packages, in the order of attaching."""
-    async with database.acquire() as connection:
-        return await offering_rows.products(connection, project_id, package_ids)
+    return await offering_rows.products(database, project_id, package_ids)
 
 
 async def list_products(

@@ -3,7 +3,7 @@
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -34,5 +34,5 @@ async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) 
     await connection.execute(_KEEP, project_id, sorted(done), None)
 
 
-async def dismiss(connection: Connection, project_id: str, now: Ms) -> None:
+async def dismiss(connection: Executor, project_id: str, now: Ms) -> None:
     await connection.execute(_KEEP, project_id, None, now)

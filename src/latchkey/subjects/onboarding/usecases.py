@@ -38,5 +38,4 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
 
 async def dismiss(database: Database, project_id: str, now: Ms) -> None:
     """For everybody in the project, for good."""
-    async with database.acquire() as connection:
-        await storage.dismiss(connection, project_id, now)
+    await storage.dismiss(database, project_id, now)

@@ -39,14 +39,12 @@ async def create_project(database: Database, name: str, now: Ms, *, project_id: 
 
 
 async def load_project(database: Database, project_id: str) -> Project:
-    async with database.acquire() as connection:
-        project = await storage.load(connection, project_id)
+    project = await storage.load(database, project_id)
     return _found(project, project_id)
 
 
 async def list_projects(database: Database) -> list[Project]:
-    async with database.acquire() as connection:
-        return await storage.all_of_them(connection)
+    return await storage.all_of_them(database)
 
 
 async def update_project(

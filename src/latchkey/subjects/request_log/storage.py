@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
@@ -126,7 +126,7 @@ async def load(connection: Connection, id_hash: bytes) -> KnownRequest | None:
     return KnownRequest(*row) if row is not None else None
 
 
-async def finish(connection: Connection, id_hash: bytes, started_at: Ms, status: int, reply: bytes | None) -> None:
+async def finish(connection: Executor, id_hash: bytes, started_at: Ms, status: int, reply: bytes | None) -> None:
     await connection.execute(_FINISH, id_hash, started_at, status, reply)
 
 

@@ -91,8 +91,7 @@ class Idempotency:
     async def finish(self, begun: BegunRequest, status: int, body: bytes) -> None:
         kept = status < 500 and status not in _NOT_KEPT
         reply = self._sealer.seal(body.decode(), _place(begun.id_hash)) if kept else None
-        async with self._database.acquire() as connection:
-            await storage.finish(connection, begun.id_hash, begun.started_at, status, reply)
+        await storage.finish(self._database, begun.id_hash, begun.started_at, status, reply)
 
 
 def _place(id_hash: bytes) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.rows import Listing, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -24,7 +24,7 @@ _NEWEST = query("newest_clocks")
 _CUSTOMERS = query("customers_on_clock")
 
 
-async def create(connection: Connection, project_id: str, clock: TestClock) -> None:
+async def create(connection: Executor, project_id: str, clock: TestClock) -> None:
     await connection.execute(_CREATE, project_id, clock.id, clock.name, clock.now, clock.created_at)
 
 
@@ -45,7 +45,7 @@ async def move(connection: Connection, project_id: str, id: str, now: Ms) -> Non
     await connection.execute(_SET, project_id, id, now)
 
 
-async def next_due(connection: Connection, project_id: str, id: str, until: Ms) -> Ms | None:
+async def next_due(connection: Executor, project_id: str, id: str, until: Ms) -> Ms | None:
     """When the next customer of the clock falls due, if that is not later than `until`."""
     instant: Ms | None = await connection.fetchval(_NEXT_DUE, project_id, id, until)
     return instant

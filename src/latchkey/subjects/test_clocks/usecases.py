@@ -24,8 +24,7 @@ _AT_ONCE = 500
 
 async def create_clock(database: Database, project_id: str, id: str, name: str, now: Ms, created_at: Ms) -> TestClock:
     clock = TestClock(id, name, now, created_at)
-    async with database.acquire() as connection:
-        await storage.create(connection, project_id, clock)
+    await storage.create(database, project_id, clock)
     return clock
 
 
@@ -134,8 +133,7 @@ async def inhabitants(database: Database, project_id: str, clock_id: str) -> lis
 
 
 async def next_due(database: Database, project_id: str, clock_id: str) -> Ms:
-    async with database.acquire() as connection:
-        instant = await storage.next_due(connection, project_id, clock_id, LATEST)
+    instant = await storage.next_due(database, project_id, clock_id, LATEST)
     if instant is None:
         raise Refusal("No customer on this clock has anything due. Buy a subscription first.")
     return instant

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import json
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.customers.identity import RestoreBehavior
@@ -62,11 +62,11 @@ async def create(connection: Connection, project_id: str, name: str, now: Ms) ->
     return project
 
 
-async def load(connection: Connection, project_id: str) -> Project | None:
+async def load(connection: Executor, project_id: str) -> Project | None:
     return await fetch_one(connection, Project, _LOAD, project_id)
 
 
-async def all_of_them(connection: Connection) -> list[Project]:
+async def all_of_them(connection: Executor) -> list[Project]:
     """Oldest first."""
     return await fetch_all(connection, Project, _LIST)
 

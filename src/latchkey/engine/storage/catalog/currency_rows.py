@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -49,7 +49,7 @@ async def update(
     return await fetch_one(connection, Currency, _UPDATE, project_id, code, name, description)
 
 
-async def credited_products(connection: Connection, project_id: str, codes: Sequence[str]) -> list[CreditedProduct]:
+async def credited_products(connection: Executor, project_id: str, codes: Sequence[str]) -> list[CreditedProduct]:
     """The products on sale that credit one of these currencies, by id."""
     return await fetch_all(connection, CreditedProduct, _CREDITED, project_id, list(codes))
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec import json
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, Product
@@ -115,9 +115,7 @@ async def of_offering(connection: Connection, project_id: str, offering_id: str)
     return (await of_offerings(connection, project_id, [offering_id]))[offering_id]
 
 
-async def of_offerings(
-    connection: Connection, project_id: str, offering_ids: Sequence[str]
-) -> dict[str, list[Package]]:
+async def of_offerings(connection: Executor, project_id: str, offering_ids: Sequence[str]) -> dict[str, list[Package]]:
     """By offering, in order."""
     found: dict[str, list[Package]] = {id: [] for id in offering_ids}
     for package in await fetch_all(connection, Package, _PACKAGES, project_id, list(offering_ids), None):
@@ -138,7 +136,7 @@ async def delete_package(connection: Connection, project_id: str, package_id: st
     await connection.execute(_DELETE_PACKAGE, project_id, package_id)
 
 
-async def products(connection: Connection, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
+async def products(connection: Executor, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
     """By package, in the order of attaching. Deleted products too: they are offered again if they come back."""
     found: dict[str, list[Attached]] = {id: [] for id in package_ids}
     for row in await connection.fetch(_PRODUCTS, project_id, list(package_ids)):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import json
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetch_all
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
@@ -88,7 +88,7 @@ async def put(connection: Connection, rates: Sequence[DayRate], source: str, now
         await connection.execute(_SAVE_VERSION, version)
 
 
-async def save_reading(connection: Connection, now: Ms, source: str, problem: str | None) -> None:
+async def save_reading(connection: Executor, now: Ms, source: str, problem: str | None) -> None:
     await connection.execute(_SAVE_READING, now, source, problem)
 
 
@@ -97,7 +97,7 @@ async def reading(connection: Connection) -> RatesReading:
     return found
 
 
-async def list_rates(connection: Connection, currency: str | None, until: int, limit: int) -> list[StoredRate]:
+async def list_rates(connection: Executor, currency: str | None, until: int, limit: int) -> list[StoredRate]:
     """Newest day first, from the day `until` backwards."""
     return [
         StoredRate(DayRate(row["currency"], row["day"], row["usd"]), row["source"], row["learned_at"])
@@ -147,7 +147,7 @@ async def note(connection: Connection, missing: Collection[RateKey], now: Ms) ->
     return {(row["project_id"], row["currency"], row["day"]) for row in rows}
 
 
-async def list_missing(connection: Connection, project_id: str | None, since: int) -> list[MissingRates]:
+async def list_missing(connection: Executor, project_id: str | None, since: int) -> list[MissingRates]:
     """By currency, for payments since a day; of all projects if None is given."""
     return await fetch_all(connection, MissingRates, _LIST_MISSING, project_id, since)
 
@@ -161,7 +161,7 @@ def fees_of(body: bytes) -> Fees:
     return _FEES.decode(body)
 
 
-async def load(connection: Connection, project_id: str) -> Fees | None:
+async def load(connection: Executor, project_id: str) -> Fees | None:
     """None: there is no such project."""
     row = await connection.fetchrow(_LOAD, project_id)
     return None if row is None else fees_of(row["fees"])

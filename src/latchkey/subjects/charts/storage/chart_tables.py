@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 
 _PERIODS = query("chart_periods_of")
@@ -83,7 +83,7 @@ async def copy_rows(
         await connection.copy_from_query(sql, project_id, keys, output=output, format="csv")
 
 
-async def chosen_attributes(connection: Connection, project_id: str) -> list[str] | None:
+async def chosen_attributes(connection: Executor, project_id: str) -> list[str] | None:
     """The customer attributes that charts can be broken down by. None: there is no such project."""
     found: list[str] | None = await connection.fetchval(_ATTRIBUTES, project_id)
     return found

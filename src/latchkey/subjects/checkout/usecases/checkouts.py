@@ -173,8 +173,7 @@ class Checkouts:
     async def ask_due(self) -> int:
         """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
         now = self._connections.now()
-        async with self._connections.database.acquire() as connection:
-            due = await storage.claim(connection, now, now + _LEASE, _AT_ONCE)
+        due = await storage.claim(self._connections.database, now, now + _LEASE, _AT_ONCE)
         for known in due:
             try:
                 await self._progress(await self._till(known.project_id, known.app_id), known)
@@ -237,8 +236,7 @@ class Checkouts:
         return _Till(app, provider, details.get("stripe_account_id"))
 
     async def _load(self, till: _Till, id: str) -> Checkout:
-        async with self._connections.database.acquire() as connection:
-            known = await storage.load(connection, till.app.project_id, till.app.app_id, id)
+        known = await storage.load(self._connections.database, till.app.project_id, till.app.app_id, id)
         if known is None:
             raise steps.NoSuchCheckout("There is no such checkout.")
         return known

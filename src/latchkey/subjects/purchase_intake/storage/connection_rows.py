@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import json
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -54,7 +54,7 @@ async def load(connection: Connection, project_id: str, app_id: str) -> StoreCon
     return (await load_some(connection, project_id, [app_id])).get(app_id)
 
 
-async def load_some(connection: Connection, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
+async def load_some(connection: Executor, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
     """By app, those that have a connection."""
     rows = await connection.fetch(_LOAD, project_id, app_ids)
     return {row["app_id"]: _connection(row) for row in rows}
@@ -64,7 +64,7 @@ async def by_token(connection: Connection, token_hash: bytes, now: Ms) -> StoreC
     return _found(await connection.fetchrow(_BY_TOKEN, token_hash, now))
 
 
-async def connected(connection: Connection) -> list[StoreConnection]:
+async def connected(connection: Executor) -> list[StoreConnection]:
     """Every app with credentials."""
     return [_connection(row) for row in await connection.fetch(_CONNECTED)]
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 
 from msgspec import json
 
-from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.pool import Connection, Database, Executor, Record
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import listening as listening_to
 from latchkey.domain.instants import Ms
@@ -88,7 +88,7 @@ async def shown_by_another(connection: Connection, project_id: str, subject: str
     return shown
 
 
-async def load(connection: Connection, project_id: str, id: int) -> JournalEntry | None:
+async def load(connection: Executor, project_id: str, id: int) -> JournalEntry | None:
     row = await connection.fetchrow(_LOAD, project_id, id)
     return None if row is None else _entry(row)
 
@@ -114,7 +114,7 @@ async def reprocess_all(
     return affected(await connection.execute(_REPROCESS, project_id, now, since, status, app_id, None))
 
 
-async def count_failed(connection: Connection, project_id: str, most: int) -> int:
+async def count_failed(connection: Executor, project_id: str, most: int) -> int:
     """How many failed, at most `most`."""
     failed: int = await connection.fetchval(_COUNT_FAILED, project_id, most)
     return failed

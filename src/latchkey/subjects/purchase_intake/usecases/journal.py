@@ -103,8 +103,7 @@ async def page(
 
 
 async def load(database: Database, project_id: str, id: str) -> JournalEntry:
-    async with database.acquire() as connection:
-        return _found(await journal_rows.load(connection, project_id, _number(id, "notification_id")), id)
+    return _found(await journal_rows.load(database, project_id, _number(id, "notification_id")), id)
 
 
 async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> JournalEntry:
@@ -122,8 +121,7 @@ async def reprocess_since(
 
 async def count_failed(database: Database, project_id: str) -> int:
     """How many failed, at most `MOST_COUNTED`: the journal may hold millions."""
-    async with database.acquire() as connection:
-        return await journal_rows.count_failed(connection, project_id, MOST_COUNTED)
+    return await journal_rows.count_failed(database, project_id, MOST_COUNTED)
 
 
 def _number(id: str, param: str) -> int:

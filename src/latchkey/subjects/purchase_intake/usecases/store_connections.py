@@ -61,8 +61,7 @@ class Connections:
         return app if app is not None and app.credentials is not None else None
 
     async def all_connected(self) -> list[tuple[ConnectedApp, StoreConnection]]:
-        async with self.database.acquire() as connection:
-            found = await connection_rows.connected(connection)
+        found = await connection_rows.connected(self.database)
         return [(app, row) for row in found if (app := self._app(row)).credentials is not None]
 
     async def close(self) -> None:
@@ -173,8 +172,7 @@ async def load_some(connections: Connections, project_id: str, apps: Sequence[Ap
     wanted = [app.id for app in apps if app.store in connections.adapters]
     if not wanted:
         return {}
-    async with connections.database.acquire() as connection:
-        rows = await connection_rows.load_some(connection, project_id, wanted)
+    rows = await connection_rows.load_some(connections.database, project_id, wanted)
     found = {id: _connected(connections, row) for id, row in rows.items()}
     for id in wanted:
         if id not in found and (made := await load(connections, project_id, id)) is not None:
@@ -269,8 +267,7 @@ async def rotate_url(connections: Connections, project_id: str, app_id: str) -> 
 
 async def healings(connections: Connections, project_id: str, days: int = 30) -> dict[str, Healings]:
     """How often the safety net looked and found news, by app."""
-    async with connections.database.acquire() as connection:
-        return await store_handles.healings(connection, project_id, connections.now() - days * DAY)
+    return await store_handles.healings(connections.database, project_id, connections.now() - days * DAY)
 
 
 async def required(connections: Connections, project_id: str, app_id: str) -> Connected:

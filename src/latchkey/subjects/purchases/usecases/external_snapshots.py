@@ -133,8 +133,7 @@ async def _is_late(services: LookupServices, project_id: str, snapshot: External
     owner = await BatchedLookups(services.database).owner(project_id, key)
     if owner is None or owner.app_user_id is None:
         return False
-    async with services.database.acquire() as connection:
-        customer = await state.load(connection, project_id, owner.app_user_id)
+    customer = await state.load(services.database, project_id, owner.app_user_id)
     if customer is None:
         return False
     subscription = customer.subscription(*key)

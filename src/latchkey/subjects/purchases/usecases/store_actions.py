@@ -211,8 +211,7 @@ async def _at_store(services: LookupServices, item: ActionItem, asked: Asked) ->
 async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle, ConnectedApp]:
     store = item.bought.store
     title = store_of(store).title or store
-    async with services.database.acquire() as connection:
-        handle = await handles.of_purchase(connection, item.project_id, store, item.bought.id)
+    handle = await handles.of_purchase(services.database, item.project_id, store, item.bought.id)
     app = await services.stores.of_app(item.project_id, handle.app_id) if handle is not None else None
     if handle is None or app is None or store not in services.stores.adapters:
         raise StoreRefused(f"Latchkey is not connected to the {title} for this purchase, so it cannot ask for it.")
@@ -220,8 +219,7 @@ async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle
 
 
 async def _read_soon(services: LookupServices, handle: Handle) -> None:
-    async with services.database.acquire() as connection:
-        await handles.set_check(connection, handle, services.now())
+    await handles.set_check(services.database, handle, services.now())
 
 
 def _target(item: ActionItem, handle: Handle) -> ActionTarget:

@@ -260,8 +260,7 @@ class Roller:
 
     async def turn(self, now: Ms) -> float:
         """Looks, and rolls if it is due. Returns how many seconds to wait before the next turn."""
-        async with self._database.acquire() as connection:
-            seen = await look_out(connection)
+        seen = await look_out(self._database)
         return _BREATH if self.due(seen, now) is not None and await self.roll(seen, now) else EVERY
 
     def due(self, seen: Outlook, now: Ms) -> Ms | None:

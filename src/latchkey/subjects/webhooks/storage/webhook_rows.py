@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.pool import Connection, Database, Executor, Record
 from latchkey.database.rows import fetch_all, item_of
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.database.sql import query
@@ -146,7 +146,7 @@ def _webhook(row: Record, sealer: Sealer) -> Webhook:
     return item_of(Webhook, row, **unsealed, health=dict(row))
 
 
-async def delivery_counts(connection: Connection, webhook_keys: Sequence[int]) -> dict[int, DeliveryCounts]:
+async def delivery_counts(connection: Executor, webhook_keys: Sequence[int]) -> dict[int, DeliveryCounts]:
     """By webhook key."""
     return {row["key"]: item_of(DeliveryCounts, row) for row in await connection.fetch(_COUNTS, webhook_keys)}
 

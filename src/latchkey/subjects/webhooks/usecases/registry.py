@@ -85,8 +85,7 @@ class Registry:
         if after is not None and not await webhook_rows.was_made(self.database, project_id, after):
             raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
         found = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
-        async with self.database.acquire() as connection:
-            counts = await webhook_rows.delivery_counts(connection, [webhook.key for webhook in found])
+        counts = await webhook_rows.delivery_counts(self.database, [webhook.key for webhook in found])
         return [WebhookSummary(webhook, counts[webhook.key]) for webhook in found]
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
@@ -128,8 +127,7 @@ class Registry:
             raise missing_webhook(id)
 
     async def _counted(self, webhook: Webhook) -> WebhookSummary:
-        async with self.database.acquire() as connection:
-            return WebhookSummary(webhook, (await webhook_rows.delivery_counts(connection, [webhook.key]))[webhook.key])
+        return WebhookSummary(webhook, (await webhook_rows.delivery_counts(self.database, [webhook.key]))[webhook.key])
 
     async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of `Setup` from the fields of the API."""
