@@ -43,7 +43,7 @@ def command(
         own = list(signature(body, eval_str=True).parameters.values())[1:]
         run.__doc__ = body.__doc__
         run.__signature__ = Signature([*own, *yes, *shared.values()])  # type: ignore[attr-defined]  # Typer reads it
-        run.__annotations__ = {one.name: one.annotation for one in [*own, *yes, *shared.values()]}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *yes, *shared.values()]}
         app.command(name)(run)
         return body
 

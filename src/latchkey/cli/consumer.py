@@ -137,12 +137,12 @@ async def list_set_aside(at: Opened) -> None:
     while page := await at.consumer._store.events.list_set_aside(after=found[-1].event_id if found else None):
         found += page
     if at.as_json:
-        output.write_list({**to_builtins(one), "body": Raw(one.body)} for one in found)
+        output.write_list({**to_builtins(aside), "body": Raw(aside.body)} for aside in found)
         return
     table = Table("event", "type", "user", "received", "attempts", "error")
-    for one in found:
-        received = shown(one.received_at)
-        table.add_row(one.event_id, one.event_type, one.app_user_id, received, str(one.attempts), one.error)
+    for aside in found:
+        received = shown(aside.received_at)
+        table.add_row(aside.event_id, aside.event_type, aside.app_user_id, received, str(aside.attempts), aside.error)
     _console().print(table)
 
 
@@ -158,7 +158,7 @@ async def reprocess(
         done = [one]
     else:
         raise ConsumerFailedError(f"There is no event {event_id} that was set aside.")
-    failed = [one for one in done if one.outcome == "failed"]
+    failed = [event for event in done if event.outcome == "failed"]
     if at.as_json:
         output.write_list(done)
     else:
@@ -199,8 +199,8 @@ def _show(report: ReconcileReport) -> None:
         _console().print(words, soft_wrap=True)
 
     told(f"{report.events_examined} events examined, {len(report.events_missed)} had not arrived")
-    for one in report.events_missed:
-        told(f"  {one.event_type} {one.event_id} of {one.app_user_id}: {one.outcome}")
+    for event in report.events_missed:
+        told(f"  {event.event_type} {event.event_id} of {event.app_user_id}: {event.outcome}")
     for body in report.events_unreadable:
         told(f"  not an event: {body}")
     told(f"{report.users_compared} users compared, {len(report.differences)} differed")

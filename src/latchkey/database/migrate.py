@@ -71,8 +71,8 @@ def migrations() -> tuple[Migration, ...]:
 
 def in_order(found: Iterable[Migration]) -> tuple[Migration, ...]:
     ordered = sorted(found, key=lambda one: (one.version, one.after))
-    first = {one.version: one.name for one in ordered if not one.after}
-    if [one.version for one in ordered if not one.after] != list(range(1, len(first) + 1)):
+    first = {migration.version: migration.name for migration in ordered if not migration.after}
+    if [migration.version for migration in ordered if not migration.after] != list(range(1, len(first) + 1)):
         raise ValueError("Migrations must be numbered 0001, 0002, ... without a gap or a repetition.")
     for one in ordered:
         if first.get(one.version) != one.name:
@@ -140,13 +140,15 @@ async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
             "Install the Latchkey that made it, or a newer one; going back is not possible."
         )
     _require_unchanged(records)
-    return [one for one in _waiting(records, known) if after or not one.after or not records]
+    return [migration for migration in _waiting(records, known) if after or not migration.after or not records]
 
 
 async def pending_after(connection: Any) -> list[Migration]:
     """The after parts that may run when no process of an older release is left."""
     records = await _records(connection)
-    return [one for one in _waiting(records, migrations()) if one.after and one.version in records]
+    return [
+        migration for migration in _waiting(records, migrations()) if migration.after and migration.version in records
+    ]
 
 
 async def newer_than_code(connection: Any) -> list[int]:
@@ -163,13 +165,13 @@ async def require_unchanged(connection: Any) -> None:
 async def require_current(connection: Any) -> None:
     """Raise unless this code can work with the database's schema."""
     records, known = await _records(connection), migrations()
-    waiting = [one for one in _waiting(records, known) if not one.after]
+    waiting = [migration for migration in _waiting(records, known) if not migration.after]
     if waiting:
         raise SchemaNotMigratedError(
             f"The database's schema is {len(waiting)} migration(s) behind (next: {waiting[0].label}). "
             "Run `latchkey migrate`."
         )
-    finished = [one.version for one in records.values() if one.version > known[-1].version and one.after_at]
+    finished = [record.version for record in records.values() if record.version > known[-1].version and record.after_at]
     if finished:
         raise SchemaTooNewError(
             f"The upgrade to schema version {max(finished)} was finished with `latchkey migrate --after`; this "
@@ -212,15 +214,23 @@ async def _records(connection: Any) -> dict[int, _Record]:
     if await connection.fetchval("select to_regclass('schema_migrations')") is None:
         return {}
     rows = await connection.fetch("select to_jsonb(m)::text as record from schema_migrations m order by version")
-    return {one.version: one for one in (json.decode(row["record"], type=_Record) for row in rows)}
+    return {record.version: record for record in (json.decode(row["record"], type=_Record) for row in rows)}
 
 
 def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
-    return [one for one in known if one.version not in records or not records[one.version].ran(one)]
+    return [
+        migration
+        for migration in known
+        if migration.version not in records or not records[migration.version].ran(migration)
+    ]
 
 
 def _require_unchanged(records: dict[int, _Record]) -> None:
-    ran = [one for one in migrations() if one.version in records and records[one.version].ran(one)]
+    ran = [
+        migration
+        for migration in migrations()
+        if migration.version in records and records[migration.version].ran(migration)
+    ]
     changed = [f"{one.label}.sql" for one in ran if records[one.version].checksum_of(one) != one.checksum]
     if changed:
         raise MigrationChangedError(

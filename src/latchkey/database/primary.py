@@ -240,7 +240,7 @@ class Primary:
     async def _find(self) -> Server:
         """The primary, or NoPrimaryError."""
         answers = await self.survey()
-        self._seen = self._seen.with_all([one for one in answers if isinstance(one, Server)])
+        self._seen = self._seen.with_all([answer for answer in answers if isinstance(answer, Server)])
         found, self._seen = choose(answers, self._seen)
         return found
 

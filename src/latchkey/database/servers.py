@@ -58,7 +58,7 @@ class SeenCluster(NamedTuple):
     timeline: int = 0
 
     def with_all(self, servers: Sequence[Server]) -> SeenCluster:
-        own = [one.timeline for one in servers if one.system == self.system]
+        own = [server.timeline for server in servers if server.system == self.system]
         return self._replace(timeline=max((self.timeline, *own)))
 
     def refuses(self, server: Server) -> str | None:
@@ -81,16 +81,16 @@ async def identify(connection: Any, host: Host) -> Server:
 
 def choose(answers: Sequence[Server | Silent], seen: SeenCluster) -> tuple[Server, SeenCluster]:
     """The primary, and what has been seen now. NoPrimaryError says of each host why it is not the primary."""
-    servers = [one for one in answers if isinstance(one, Server)]
-    writable = [one for one in servers if one.takes_changes]
+    servers = [answer for answer in answers if isinstance(answer, Server)]
+    writable = [server for server in servers if server.takes_changes]
     if not seen.system:
-        if len({one.system for one in writable}) > 1:
-            raise NoPrimaryError(f"{' and '.join(one.host.name for one in writable)} are different clusters")
-        seen = seen._replace(system=next((one.system for one in writable), ""))
+        if len({server.system for server in writable}) > 1:
+            raise NoPrimaryError(f"{' and '.join(server.host.name for server in writable)} are different clusters")
+        seen = seen._replace(system=next((server.system for server in writable), ""))
     seen = seen.with_all(servers)
-    fit = [one for one in writable if seen.refuses(one) is None]
+    fit = [server for server in writable if seen.refuses(server) is None]
     if not fit:
-        raise NoPrimaryError("; ".join(f"{one.host.name} {_unfit(one, seen)}" for one in answers))
+        raise NoPrimaryError("; ".join(f"{answer.host.name} {_unfit(answer, seen)}" for answer in answers))
     return max(fit, key=lambda one: one.timeline), seen
 
 

@@ -66,7 +66,7 @@ def _is_due(current: Partition, sizes: Sizes, now: Ms, kept_ms: int) -> bool:
 
 def to_drop(parts: Sequence[Partition], now: Ms, kept_ms: int) -> list[int]:
     """Parts that were closed before what is still kept, oldest first. A part is closed when the next one is opened."""
-    ordered = sorted((one for one in parts if one.number != KEPT), key=lambda one: one.number)
+    ordered = sorted((partition for partition in parts if partition.number != KEPT), key=lambda one: one.number)
     return [one.number for one, after in pairwise(ordered) if after.opened_at < now - kept_ms]
 
 

@@ -32,7 +32,7 @@ class Step:
 
 def next_due_at(customer: Customer) -> Ms | None:
     """When this customer next changes by itself: access ends, or the test store acts."""
-    dues = [billing.due_at(one) for one in customer.subscriptions]
+    dues = [billing.due_at(subscription) for subscription in customer.subscriptions]
     dues.append(customers_customer.next_due_at(customer))
     return min((due for due in dues if due is not None), default=None)
 

@@ -50,7 +50,7 @@ class Leases:
 
     def held(self) -> int:
         """How many leases this process has."""
-        return sum(one.lease is not None for one in self._standings.values())
+        return sum(standing.lease is not None for standing in self._standings.values())
 
     def used(self, key_hash: bytes) -> int:
         """The requests of the last 60 seconds of a key that has a lease."""

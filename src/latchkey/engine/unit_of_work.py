@@ -74,7 +74,7 @@ def passes_until(customer: Customer, waiting: Unheard, now: Ms) -> Ms:
     if not waiting:
         return now
     waits = (one for one in unreported(customer, now) if (customer.project_id, one.store, one.id) in waiting)
-    return min(((due_at(one) or now) - 1 for one in waits), default=now)
+    return min(((due_at(wait) or now) - 1 for wait in waits), default=now)
 
 
 @dataclass(slots=True)
@@ -314,18 +314,22 @@ def _add_purchases(writes: Writes, before: Stored, after: Customer, moved: Abstr
     for store, id in purchase_keys(after) - purchase_keys(before.customer):
         if (after.project_id, store, id) not in moved:
             writes.owned.append(Owned(before.key, store, id))
-    known = {(one.store, one.id): one for one in before.customer.subscriptions}
-    for one in after.subscriptions:
-        old = known.get((one.store, one.id))
-        if one is not old:
-            new = underivable_transactions(one) - (underivable_transactions(old) if old is not None else frozenset())
-            writes.transactions += (TransactionOwner(one.store, id, one.id) for id in new)
+    known = {(subscription.store, subscription.id): subscription for subscription in before.customer.subscriptions}
+    for subscription in after.subscriptions:
+        old = known.get((subscription.store, subscription.id))
+        if subscription is not old:
+            new = underivable_transactions(subscription) - (
+                underivable_transactions(old) if old is not None else frozenset()
+            )
+            writes.transactions += (TransactionOwner(subscription.store, id, subscription.id) for id in new)
 
 
 def purchase_keys(customer: Customer) -> frozenset[PurchaseKey]:
     """Everything that can be found by a store's id, or by a grant's. Another customer can show what a store knows."""
-    bought = {(one.store, one.id) for one in customer.subscriptions}
-    bought.update((one.store, one.id) for one in customer.purchases if one.kind is not PurchaseKind.TEMPORARY)
+    bought = {(subscription.store, subscription.id) for subscription in customer.subscriptions}
+    bought.update(
+        (purchase.store, purchase.id) for purchase in customer.purchases if purchase.kind is not PurchaseKind.TEMPORARY
+    )
     return frozenset(bought)
 
 
@@ -357,8 +361,8 @@ def credits_of(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str,
     found: dict[tuple[str, str, str], Sequence[str]] = {}
     for after in changed:
         if after.transfers:
-            for one in after.purchases:
-                product = catalog.products.get(one.product_id)
-                if one.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
-                    found[after.project_id, one.store, one.id] = movement_ids(one)
+            for purchase in after.purchases:
+                product = catalog.products.get(purchase.product_id)
+                if purchase.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
+                    found[after.project_id, purchase.store, purchase.id] = movement_ids(purchase)
     return found

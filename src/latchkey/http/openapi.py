@@ -52,9 +52,9 @@ def _files() -> dict[str, dict[str, bytes]]:
     for room in folder.iterdir() if folder is not None else ():
         if not room.is_dir():
             continue
-        for one in sorted(room.iterdir(), key=lambda file: file.name):
-            if one.name.endswith(".json") and (body := one.read_bytes()):
-                whole = f"{room.name}/{one.name.removesuffix('.json')}"
+        for traversable in sorted(room.iterdir(), key=lambda file: file.name):
+            if traversable.name.endswith(".json") and (body := traversable.read_bytes()):
+                whole = f"{room.name}/{traversable.name.removesuffix('.json')}"
                 start, _, name = whole.rpartition(".")
                 found[whole]["example"] = body
                 found[start][name] = body

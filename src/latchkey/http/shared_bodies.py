@@ -114,7 +114,7 @@ def _first_problem(invalid: ValidationError) -> str:
 async def rendered_apps(request: Request, services: Services, project_id: str) -> dict[str, projects_wire.App]:
     """All apps of a project, by id."""
     found = await projects.all_apps(services.database, project_id)
-    return {one.id: one for one in await shown_apps(request, services, project_id, found)}
+    return {shown_app.id: shown_app for shown_app in await shown_apps(request, services, project_id, found)}
 
 
 async def shown_apps(
@@ -129,7 +129,7 @@ async def shown_apps(
     urls = {id: base_of(request) + one.notification_path for id, one in found.items()}
     return [
         projects_render.app(
-            project_id, one, urls.get(one.id), first_key, found[one.id].row.shown if one.id in found else None
+            project_id, app, urls.get(app.id), first_key, found[app.id].row.shown if app.id in found else None
         )
-        for one in apps
+        for app in apps
     ]

@@ -214,7 +214,8 @@ async def schema(connection: Any) -> Finding:
             "unknown", "schema", words, "Go on with the upgrade: restart every process with the newer version."
         )
     if waiting := await migrate.pending_after(connection):
-        words = f"version {version}, as this Latchkey expects; pending: {', '.join(one.label for one in waiting)}"
+        pending = ", ".join(migration.label for migration in waiting)
+        words = f"version {version}, as this Latchkey expects; pending: {pending}"
         remedy = "When no process of an older version is running any more, run `latchkey migrate --after`."
         return Finding("unknown", "schema", words, remedy)
     return Finding("good", "schema", f"version {version}, as this Latchkey expects")
@@ -267,7 +268,7 @@ async def rates(connection: Any, now_ms: int) -> list[Finding]:
         found.append(Finding("unknown", "exchange rates", f"{reading.source}: {reading.problem}", remedy))
     missing = await storage_rates.list_missing(connection, None, now_ms // DAY - SHOWN_DAYS)
     if missing:
-        said = ", ".join(f"{one.currency} (last {date_of(one.last)})" for one in missing)
+        said = ", ".join(f"{missing_rates.currency} (last {date_of(missing_rates.last)})" for missing_rates in missing)
         remedy = (
             "Set LATCHKEY_EXCHANGE_RATES, or run `latchkey rates import`. Payments seen until then stay as they are."
         )
@@ -323,8 +324,8 @@ def port(settings: Settings, running: dict[str, Any]) -> Finding:
     if settings.port == 0:
         return Finding("good", "port", "a free port is chosen at start-up")
     try:
-        for one in bind(settings.host, settings.port, 1, patience=0):
-            one.close()
+        for socket in bind(settings.host, settings.port, 1, patience=0):
+            socket.close()
     except CannotListenError as error:
         return Finding("bad", "port", str(error), "Nothing to do if that program is Latchkey itself.")
     return Finding("good", "port", f"{settings.host}:{settings.port} is free")

@@ -38,13 +38,16 @@ async def deployment(url: str, now: Ms) -> list[Finding]:
         return [Finding("unknown", "nodes", f"sizes and nodes cannot be read: {error}")]
     return [
         *told_about(standing),
-        *(Finding("bad" if one.grave else "unknown", one.about, one.words, one.remedy) for one in troubles(standing)),
+        *(
+            Finding("bad" if trouble.grave else "unknown", trouble.about, trouble.words, trouble.remedy)
+            for trouble in troubles(standing)
+        ),
     ]
 
 
 def told_about(standing: DeploymentReport) -> Iterator[Finding]:
     if standing.nodes:
-        yield Finding("good", "nodes", f"Citus {standing.citus}: {'; '.join(_node(one) for one in standing.nodes)}")
+        yield Finding("good", "nodes", f"Citus {standing.citus}: {'; '.join(_node(node) for node in standing.nodes)}")
     else:
         yield Finding("good", "nodes", "one PostgreSQL server, not distributed")
     largest = ", ".join(f"{table.name} {_gib(table.bytes)}" for table in standing.tables[:NAMED])
@@ -52,9 +55,11 @@ def told_about(standing: DeploymentReport) -> Iterator[Finding]:
     server = standing.server
     yield Finding("good", "connections", f"{server.connections:,} of {server.most_connections:,} are used")
     yield Finding("good", "replication", _standbys(standing))
-    hot = [one for one in standing.projects[:NAMED] if one.events]
+    hot = [project for project in standing.projects[:NAMED] if project.events]
     if hot:
-        said = ", ".join(f"{one.id} ({one.lately:,} in the last day, {one.events:,} ever)" for one in hot)
+        said = ", ".join(
+            f"{project.id} ({project.lately:,} in the last day, {project.events:,} ever)" for project in hot
+        )
         yield Finding("good", "projects", f"those with the most events: {said}")
     if standing.lists is not None:
         yield Finding(
@@ -84,8 +89,9 @@ def _standbys(standing: DeploymentReport) -> str:
     if not standing.standbys:
         return "no standby follows this server"
     names: Sequence[str] = [
-        f"{one.name or one.address or 'a standby'} ({one.sync or 'hidden'}, {_gib(one.lag_bytes or 0)} behind)"
-        for one in standing.standbys
+        f"{standby.name or standby.address or 'a standby'} "
+        f"({standby.sync or 'hidden'}, {_gib(standby.lag_bytes or 0)} behind)"
+        for standby in standing.standbys
     ]
     return ", ".join(names)
 
@@ -100,19 +106,19 @@ async def hosts(url: str) -> Finding | None:
     if not address.is_cluster:
         return None
     answers = await Primary(address).survey()
-    words = ", ".join(f"{one.host.name} {_role(one)}" for one in answers)
-    writable = [one for one in answers if isinstance(one, Server) and one.takes_changes]
+    words = ", ".join(f"{answer.host.name} {_role(answer)}" for answer in answers)
+    writable = [answer for answer in answers if isinstance(answer, Server) and answer.takes_changes]
     if len(writable) > 1:
         oldest = min(writable, key=lambda one: one.timeline)
         remedy = f"Stop {oldest.host.name} and make it a standby again: docs/failover.md. Latchkey does not use it."
         return Finding("bad", "hosts", words, remedy)
-    if not all(one.waits_for_standby for one in writable):
+    if not all(server.waits_for_standby for server in writable):
         remedy = (
             "Commits wait for no standby (synchronous_standby_names is empty, or synchronous_commit is off or local): "
             "a failover may lose purchases that were confirmed."
         )
         return Finding("unknown", "hosts", words, remedy)
-    if len(answers) - len(writable) > sum(isinstance(one, Server) and one.is_standby for one in answers):
+    if len(answers) - len(writable) > sum(isinstance(answer, Server) and answer.is_standby for answer in answers):
         return Finding("unknown", "hosts", words, "Until the others are standbys again, nobody can take over.")
     return Finding("good", "hosts", f"{words}; commits wait for a standby")
 

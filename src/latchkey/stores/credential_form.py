@@ -69,15 +69,17 @@ class CredentialForm:
 
 
 def check_required(given: Mapping[str, Any], fields: Sequence[CredentialField]) -> None:
-    for one in fields:
-        if one.required and given.get(one.name) in (None, "", []):
-            raise ValueError(f"{one.name} is missing")
+    for credential_field in fields:
+        if credential_field.required and given.get(credential_field.name) in (None, "", []):
+            raise ValueError(f"{credential_field.name} is missing")
 
 
 def check_known(
     given: Mapping[str, Any], fields: Sequence[CredentialField], message: str = "unknown field: {name}"
 ) -> None:
-    if unknown := sorted(str(name)[:50] for name in given.keys() - {one.name for one in fields}):
+    if unknown := sorted(
+        str(name)[:50] for name in given.keys() - {credential_field.name for credential_field in fields}
+    ):
         raise ValueError(message.format(name=unknown[0]))
 
 

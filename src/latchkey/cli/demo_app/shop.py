@@ -92,7 +92,7 @@ class Shop:
     async def wait_for_end(self, user: str) -> None:
         """Until the paid time ends, or after that, the grace period."""
         present, ends = await self.time(user), await self._ends(user)
-        ahead = [one for one in ends if one > present]
+        ahead = [end for end in ends if end > present]
         if not ahead:
             raise ShopRefusedError("There is no subscription running, so there is nothing to wait for.")
         await self._advance(user, to_ms=ahead[0])
@@ -119,7 +119,7 @@ class Shop:
         """Find or create the user's clock, and the user on it."""
         name = f"The story of {user}"
         clocks = (await self._ask("GET", "/test_clocks?limit=100", None, Page[TestClock])).items
-        found = next((one for one in clocks if one.name == name), None)
+        found = next((test_clock for test_clock in clocks if test_clock.name == name), None)
         clock = found if found is not None else await self._post("/test_clocks", {"name": name}, TestClock)
         try:
             await self._post("/customers", {"id": user, "test_clock_id": clock.id}, dict[str, Any])

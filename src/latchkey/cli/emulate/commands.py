@@ -289,7 +289,7 @@ def _moved(to: str) -> dict[str, str]:
 
 
 def _warn_of_unacknowledged(purchases: list[dict[str, Any]]) -> None:
-    if any(one["active"] and not one["acknowledged"] for one in purchases):
+    if any(purchase["active"] and not purchase["acknowledged"] for purchase in purchases):
         words = (
             "A purchase is not acknowledged yet. Google takes it back after 3 days. Latchkey acknowledges it a few "
             "seconds after it was told of it; `latchkey emulate purchases` shows when."
@@ -326,30 +326,30 @@ def options(words: list[str]) -> dict[str, Any]:
 
 def show_purchases(console: Console, purchases: list[dict[str, Any]]) -> None:
     table = _table("purchase", "buyer", "product", "access", "until", "renews", "more")
-    for one in purchases:
+    for purchase in purchases:
         table.add_row(
-            _short(one["purchase"]),
-            one["buyer"],
-            one["product_id"],
-            "yes" if one["active"] else "no",
-            shown(one["access_ends_at"]) or "no end",
-            "yes" if one["auto_renew"] else "no",
-            _more(one),
+            _short(purchase["purchase"]),
+            purchase["buyer"],
+            purchase["product_id"],
+            "yes" if purchase["active"] else "no",
+            shown(purchase["access_ends_at"]) or "no end",
+            "yes" if purchase["auto_renew"] else "no",
+            _more(purchase),
         )
     console.print(table)
 
 
 def show_notifications(console: Console, notifications: list[dict[str, Any]]) -> None:
     table = _table("at", "notification", "purchase", "state", "attempts", "last answer")
-    for one in notifications:
-        last = one["attempts"][-1] if one["attempts"] else {}
+    for notification in notifications:
+        last = notification["attempts"][-1] if notification["attempts"] else {}
         answered = last.get("status") or last.get("answer") or last.get("did", "")
         table.add_row(
-            shown(one["at_ms"]),
-            one["kind"],
-            _short(one["purchase"] or ""),
-            one["state"],
-            str(len(one["attempts"])),
+            shown(notification["at_ms"]),
+            notification["kind"],
+            _short(notification["purchase"] or ""),
+            notification["state"],
+            str(len(notification["attempts"])),
             str(answered),
         )
     console.print(table)
@@ -358,8 +358,8 @@ def show_notifications(console: Console, notifications: list[dict[str, Any]]) ->
 def _table(*columns: str) -> Table:
     """Nothing is cut: ids are there to be copied, and a narrow terminal wraps."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for one in columns:
-        table.add_column(one, overflow="fold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
     return table
 
 

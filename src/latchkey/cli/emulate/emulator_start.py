@@ -121,7 +121,7 @@ Acts, misbehaviour and the control API: docs/emulators.md
 
 
 def _first_product(store: Emulator[Any, Any]) -> str:
-    names = [str(one.get("name") or one["id"]) for one in store.products()]
+    names = [str(product.get("name") or product["id"]) for product in store.products()]
     return next((name for name in names if name.startswith("pro_")), names[0])
 
 

@@ -146,13 +146,13 @@ _AGAIN = 0.2
 async def follow(stores: Sequence[RunningEmulator], test_clock_id: str, to: Ms) -> Ms:
     """Where the test clock stands then. First everything that the stores sent is processed: a clock that runs ahead of
     a renewal would let the subscription end."""
-    found = next((one for one in stores if one.up is not None), None)
+    found = next((store for store in stores if store.up is not None), None)
     if found is None or (up := found.up) is None:
         raise Refusal(
             "--test-clock works with the stores of a `latchkey up`. For others, move the clock yourself: "
             f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
         )
-    apps = [one.app.app_id for one in stores if one.app is not None]
+    apps = [store.app.app_id for store in stores if store.app is not None]
     async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
         clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
         # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.

@@ -75,11 +75,17 @@ def picture(
     """`axis` writes a value short, for the axis; `said` in full, for the sentence."""
     count = len(periods)
     shown = list(series[:PLACES])
-    complete = [one.complete for one in periods]
-    values = [one.values for one in shown]
+    complete = [period.complete for period in periods]
+    values = [drawn_series.values for drawn_series in shown]
     stack = extent(values, count) if shape == "bars" else (0.0, 0.0)
-    plain = [value for one in (*shown, *([over] if over else [])) for value in (*one.values, *one.before)]
-    alone = [value for one in shown for value in one.before] if shape == "bars" and not over else plain
+    plain = [
+        value
+        for drawn_series in (*shown, *([over] if over else []))
+        for value in (*drawn_series.values, *drawn_series.before)
+    ]
+    alone = (
+        [value for drawn_series in shown for value in drawn_series.before] if shape == "bars" and not over else plain
+    )
     low, high = bounds([*alone, *stack])
     levels = scale(low, high)
     height = Height(levels)
@@ -92,7 +98,7 @@ def picture(
         shape=shape,
         count=count,
         levels=tuple(Level(height(level), axis(level)) for level in reversed(levels)),
-        labels=labels([one.short for one in periods]),
+        labels=labels([period.short for period in periods]),
         lines=tuple(lines) if shape == "lines" else (),
         bars=stacked(values, complete, height) if shape == "bars" else (),
         over=line(0, over.values, complete, height, area=False, marks=max(count // 8, 1)) if over else None,

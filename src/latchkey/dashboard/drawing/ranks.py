@@ -43,7 +43,7 @@ class Interval(Struct, frozen=True):
 
 def intervals(estimates: Sequence[Estimated]) -> tuple[list[Interval | None], float | None]:
     """One for each estimate (None where nothing is known), and where zero stands if it is in the picture."""
-    known = [number for one in estimates for number in one if number is not None]
+    known = [number for estimate in estimates for number in estimate if number is not None]
     if not known:
         return [None] * len(estimates), None
     low, high = min(known), max(known)

@@ -101,7 +101,7 @@ class Described:
 
     @property
     def listed(self) -> str:
-        return ", ".join(f'"{one}"' for one in self.columns)
+        return ", ".join(f'"{column}"' for column in self.columns)
 
 
 async def described(connection: Any) -> dict[str, Described]:

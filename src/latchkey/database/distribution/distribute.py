@@ -221,8 +221,8 @@ async def _make_functions(connection: Any, told: Told) -> None:
 async def _function(connection: Any, name: str) -> Function:
     text = query(name)
     prepared = await connection.prepare(text)
-    parameters = [one.name for one in prepared.get_parameters()]
-    columns = [(one.name, one.type.name) for one in prepared.get_attributes()]
+    parameters = [parameter.name for parameter in prepared.get_parameters()]
+    columns = [(attribute.name, attribute.type.name) for attribute in prepared.get_attributes()]
     source = None
     if name == "write_changes":
         row = await connection.fetchrow(

@@ -61,7 +61,7 @@ def is_inside(address: str, networks: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _parsed(networks: tuple[str, ...]) -> tuple[Network, ...]:
-    return tuple(ip_network(one) for one in networks)
+    return tuple(ip_network(network) for network in networks)
 
 
 def checked_networks(words: Iterable[str]) -> list[str]:
@@ -92,7 +92,7 @@ def beyond(holder: KeyRules | None, expires_at: Ms | None, networks: Sequence[st
         return None
     if holder.expires_at is not None and (expires_at is None or expires_at > holder.expires_at):
         return Refusal("This key expires, so it cannot make a key that works longer.", param="expires_at")
-    if holder.networks and not (networks and all(_covers(holder.networks, one) for one in networks)):
+    if holder.networks and not (networks and all(_covers(holder.networks, network) for network in networks)):
         return Refusal("This key is bound to networks, so it cannot make a key for others.", param="allowed_networks")
     return None
 

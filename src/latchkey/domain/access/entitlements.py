@@ -99,7 +99,7 @@ def on_record(customer: Customer, catalog: Catalog) -> dict[str, Access]:
     too."""
     if not customer.purchases:
         return held(customer, catalog)
-    listed = (one for one in _by_purchases(customer, catalog) if not _struck(one))
+    listed = (purchase for purchase in _by_purchases(customer, catalog) if not _struck(purchase))
     return _best(chain(_by_subscriptions(customer, catalog), listed))
 
 

@@ -30,11 +30,11 @@ class Remapping:
 
     @property
     def entitlement_ids(self) -> tuple[str, ...]:
-        return tuple(sorted({one.entitlement_id for one in self.attached | self.detached}))
+        return tuple(sorted({grant.entitlement_id for grant in self.attached | self.detached}))
 
     @property
     def product_ids(self) -> tuple[str, ...]:
-        return tuple(sorted({one.product_id for one in self.attached | self.detached}))
+        return tuple(sorted({grant.product_id for grant in self.attached | self.detached}))
 
 
 def difference(before: Iterable[Grant], after: Iterable[Grant]) -> Remapping:
@@ -48,8 +48,8 @@ def remapped(catalog: Catalog, change: Remapping) -> Catalog:
     for product_id in change.product_ids:
         if (product := products.get(product_id)) is None:
             continue
-        granted = {Grant(product_id, one) for one in product.grants} | change.attached
-        kept = sorted(one.entitlement_id for one in granted - change.detached if one.product_id == product_id)
+        granted = {Grant(product_id, grant) for grant in product.grants} | change.attached
+        kept = sorted(grant.entitlement_id for grant in granted - change.detached if grant.product_id == product_id)
         products[product_id] = replace(product, grants=tuple(kept))
     return replace(catalog, products=products)
 

@@ -83,7 +83,8 @@ class FailedRenewal(Struct, frozen=True):
 def enrollments_of(customer: Customer) -> str | None:
     """The experiments that a customer is enrolled in, as the SQL in subjects/charts/storage/facts reads them."""
     found = [
-        {"variant": f"{one.experiment_id}:{one.variant_id}", "moment": one.enrolled_at} for one in customer.enrollments
+        {"variant": f"{enrollment.experiment_id}:{enrollment.variant_id}", "moment": enrollment.enrolled_at}
+        for enrollment in customer.enrollments
     ]
     return json.encode(found).decode() if found else None
 
@@ -259,9 +260,9 @@ def _product_length(subscription: Subscription, product_id: str, catalog: Catalo
     """Of a product that is not in the catalog: the sold length that is closest to its first standard period."""
     length = _catalog_length(product_id, catalog)
     if length is None:
-        for one in subscription.periods:
-            if one.product_id == product_id and one.period_type in (PeriodType.NORMAL, PeriodType.PREPAID):
-                return sold_length(one.ends_at - one.purchased_at)
+        for period in subscription.periods:
+            if period.product_id == product_id and period.period_type in (PeriodType.NORMAL, PeriodType.PREPAID):
+                return sold_length(period.ends_at - period.purchased_at)
     return length
 
 

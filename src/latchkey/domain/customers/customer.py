@@ -102,7 +102,7 @@ def with_subscription(customer: Customer, seen: Subscription) -> Customer:
     after = observe(before, seen)
     if after == before:
         return customer
-    others = tuple(one for one in customer.subscriptions if one is not before)
+    others = tuple(subscription for subscription in customer.subscriptions if subscription is not before)
     return replace(customer, subscriptions=tuple(sorted((*others, after), key=lambda one: one.order)))
 
 
@@ -122,8 +122,8 @@ def put_purchase(customer: Customer, purchase: Purchase) -> Customer:
 
 def let_time_pass(customer: Customer, now: Ms) -> Customer:
     """The customer with every end of access up to `now` marked."""
-    subscriptions = tuple(tick(one, now) for one in customer.subscriptions)
-    purchases = tuple(tick_purchase(one, now) for one in customer.purchases)
+    subscriptions = tuple(tick(subscription, now) for subscription in customer.subscriptions)
+    purchases = tuple(tick_purchase(purchase, now) for purchase in customer.purchases)
     if subscriptions == customer.subscriptions and purchases == customer.purchases:
         return customer
     return replace(customer, subscriptions=subscriptions, purchases=purchases)
@@ -131,26 +131,33 @@ def let_time_pass(customer: Customer, now: Ms) -> Customer:
 
 def next_due_at(customer: Customer) -> Ms | None:
     """When this customer next changes just because time passes."""
-    dues = [due_at(one) for one in customer.subscriptions] + [purchase_due_at(one) for one in customer.purchases]
+    dues = [due_at(subscription) for subscription in customer.subscriptions] + [
+        purchase_due_at(purchase) for purchase in customer.purchases
+    ]
     return min((due for due in dues if due is not None), default=None)
 
 
 def own_now(customer: Customer, clock: Ms) -> Ms:
     """The current time of a customer on a test clock. A store whose clock is ahead may have told of a refund: then it
     is that moment already, because nothing else is told when it comes."""
-    facts = [fact.at for one in customer.subscriptions for period in one.periods for fact in period.money_back]
-    return max(clock, *facts, *(fact.at for one in customer.purchases for fact in one.money_back), 0)
+    facts = [
+        fact.at
+        for subscription in customer.subscriptions
+        for period in subscription.periods
+        for fact in period.money_back
+    ]
+    return max(clock, *facts, *(fact.at for purchase in customer.purchases for fact in purchase.money_back), 0)
 
 
 def told_until(customer: Customer) -> Ms:
     """The latest moment of what events have told about the customer's purchases."""
     moments = [0]
-    for one in customer.subscriptions:
-        status, pause = one.status, one.status.pause
+    for subscription in customer.subscriptions:
+        status, pause = subscription.status, subscription.status.pause
         moments += [status.as_of.at, status.renewal_off_at or 0, pause.asked_at if pause is not None else 0]
-        moments += [invoice.issued_at for invoice in one.invoices]
-        moments += [one.expired.at if one.expired is not None else 0]
-        for period in one.periods:
+        moments += [invoice.issued_at for invoice in subscription.invoices]
+        moments += [subscription.expired.at if subscription.expired is not None else 0]
+        for period in subscription.periods:
             moments += [period.purchased_at, *(fact.at for fact in period.money_back)]
     for purchase in customer.purchases:
         moments += [purchase.purchased_at, *(fact.at for fact in purchase.money_back)]

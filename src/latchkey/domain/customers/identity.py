@@ -43,7 +43,7 @@ def belongs_to(customer: Customer, app_user_id: str) -> bool:
 def may_move(behavior: RestoreBehavior, owner: Customer, now: Ms) -> bool:
     """Whether a purchase of this owner may go to somebody else who shows it."""
     if behavior is RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS:
-        return not any(one.access_ends_at > now for one in owner.subscriptions)
+        return not any(subscription.access_ends_at > now for subscription in owner.subscriptions)
     return behavior is RestoreBehavior.TRANSFER
 
 
@@ -107,7 +107,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         known = attributes.get(name)
         if known is None or attribute.updated_at >= known.updated_at:
             attributes[name] = attribute
-    enrolled = {one.experiment_id for one in target.enrollments}
+    enrolled = {enrollment.experiment_id for enrollment in target.enrollments}
     codes = source.balances.keys() | target.balances.keys()
     merged = replace(
         _receive(target, source),
@@ -116,7 +116,10 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         aliases=(*older.aliases, *(alias for alias in newer.aliases if alias not in older.aliases)),
         attributes=attributes,
         balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
-        enrollments=(*target.enrollments, *(one for one in source.enrollments if one.experiment_id not in enrolled)),
+        enrollments=(
+            *target.enrollments,
+            *(enrollment for enrollment in source.enrollments if enrollment.experiment_id not in enrolled),
+        ),
         original_application_version=target.original_application_version or source.original_application_version,
         # The number of transfers is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),
@@ -143,16 +146,24 @@ def transfer(
     _same_clock(source, target)
     wanted = replace(
         source,
-        subscriptions=tuple(one for one in source.subscriptions if keys is None or (one.store, one.id) in keys),
-        purchases=tuple(one for one in source.purchases if keys is None or (one.store, one.id) in keys),
+        subscriptions=tuple(
+            subscription
+            for subscription in source.subscriptions
+            if keys is None or (subscription.store, subscription.id) in keys
+        ),
+        purchases=tuple(
+            purchase for purchase in source.purchases if keys is None or (purchase.store, purchase.id) in keys
+        ),
     )
     if not wanted.subscriptions and not wanted.purchases:
         which = "no purchases to transfer" if keys is None else "none of these purchases"
         raise Refusal(f"{source.app_user_id!r} has {which}.")
     left = replace(
         source,
-        subscriptions=tuple(one for one in source.subscriptions if one not in wanted.subscriptions),
-        purchases=tuple(one for one in source.purchases if one not in wanted.purchases),
+        subscriptions=tuple(
+            subscription for subscription in source.subscriptions if subscription not in wanted.subscriptions
+        ),
+        purchases=tuple(purchase for purchase in source.purchases if purchase not in wanted.purchases),
     )
     received = _receive(target, wanted)
     # The current id first: a receiver takes the first element as the source user.
@@ -164,7 +175,7 @@ def transfer(
 def bought_in(customer: Customer, app_ids: Collection[str]) -> frozenset[tuple[str, str]]:
     """The purchases that were made in one of these apps, by store and id."""
     bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    return frozenset((one.store, one.id) for one in bought if one.app_id in app_ids)
+    return frozenset((purchase.store, purchase.id) for purchase in bought if purchase.app_id in app_ids)
 
 
 def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:
@@ -177,8 +188,13 @@ def with_endings(customer: Customer, endings: Mapping[tuple[str, str], Sequence[
     """The customer with purchases, by store and id, that had ended before their owner was erased."""
     return replace(
         customer,
-        subscriptions=tuple(still_ended(one, endings.get((one.store, one.id), ())) for one in customer.subscriptions),
-        purchases=tuple(still_ended(one, endings.get((one.store, one.id), ())) for one in customer.purchases),
+        subscriptions=tuple(
+            still_ended(subscription, endings.get((subscription.store, subscription.id), ()))
+            for subscription in customer.subscriptions
+        ),
+        purchases=tuple(
+            still_ended(purchase, endings.get((purchase.store, purchase.id), ())) for purchase in customer.purchases
+        ),
     )
 
 

@@ -69,11 +69,11 @@ def stand_in(
         if product is None or not product.grants:
             continue
         earlier = [
-            one
-            for one in customer.purchases
-            if one.kind is PurchaseKind.TEMPORARY
-            and one.product_id == product.id
-            and one.purchased_at > now - AGAIN_AFTER
+            purchase
+            for purchase in customer.purchases
+            if purchase.kind is PurchaseKind.TEMPORARY
+            and purchase.product_id == product.id
+            and purchase.purchased_at > now - AGAIN_AFTER
         ]
         running = next((one for one in earlier if (one.access_ends_at or 0) > now), None)
         if earlier:
@@ -87,8 +87,12 @@ def withdrawn(customer: Customer, store: str, id: str, now: Ms) -> Customer:
     given = customer.purchase(store, id)
     if given is None or given.resolved_at is not None or (given.access_ends_at or 0) <= now:
         return customer
-    held = [(one.current.product_id, one.access_ends_at) for one in customer.subscriptions]
-    held += [(one.product_id, one.access_ends_at or LATEST) for one in customer.purchases if one is not given]
+    held = [(subscription.current.product_id, subscription.access_ends_at) for subscription in customer.subscriptions]
+    held += [
+        (purchase.product_id, purchase.access_ends_at or LATEST)
+        for purchase in customer.purchases
+        if purchase is not given
+    ]
     if any(_same_product(bought, given.product_id) and ends_at > now for bought, ends_at in held):
         return put_purchase(customer, replace(given, resolved_at=now))
     return put_purchase(customer, replace(given, revoked_at=now))

@@ -66,7 +66,7 @@ def grant(
         raise Refusal("The grant would end in the past.", param="expires_at")
     # A transfer removes grants, so their number alone could repeat. Every grant emits an event, so the sequence
     # differs.
-    number = sum(one.kind is PurchaseKind.PROMOTIONAL for one in customer.purchases) + 1
+    number = sum(purchase.kind is PurchaseKind.PROMOTIONAL for purchase in customer.purchases) + 1
     what = (customer.record, "grant", entitlement_id, customer.sequence, number, now)
     return with_purchase(
         customer,

@@ -90,8 +90,8 @@ def _customer_event(after: Customer, type: EventType, at: Ms, what: tuple[str, .
     several), and with the store of the newest one. In the sandbox for customers on a test clock or with only such
     purchases."""
     bought: tuple[Subscription | Purchase, ...] = (*after.subscriptions, *after.purchases)
-    apps = {one.app_id for one in bought} - {None}
-    tester = after.test_clock_id is not None or {one.environment for one in bought} == {Environment.SANDBOX}
+    apps = {purchase.app_id for purchase in bought} - {None}
+    tester = after.test_clock_id is not None or {purchase.environment for purchase in bought} == {Environment.SANDBOX}
     return Event(
         id=event_id(after.project_id, *what),
         type=type,
@@ -252,14 +252,14 @@ class _SubscriptionDiff:
         if status.billing_issue_at is None:
             return
         paid = {period.id for period in self.after.periods}
-        unpaid = [one for one in self._new_invoices() if one.id not in paid]
+        unpaid = [new_invoice for new_invoice in self._new_invoices() if new_invoice.id not in paid]
         same = told == (status.billing_issue_at, status.grace_ends_at)
         if same and not unpaid:
             return
         same_issue = told[0] == status.billing_issue_at
         if same_issue and (status.grace_ends_at is None or status.ended is not None):
             return
-        issued = [one.issued_at for one in self.after.invoices if one.issued_at >= status.billing_issue_at]
+        issued = [invoice.issued_at for invoice in self.after.invoices if invoice.issued_at >= status.billing_issue_at]
         yield self._event(
             EventType.BILLING_ISSUE,
             min(issued, default=status.billing_issue_at),

@@ -62,7 +62,9 @@ class Fees:
 
     def tax(self, store: str, country: str | None, day: int) -> float | None:
         """The share of the price that is tax."""
-        own = _first(one for one in self._fitting(store, country, day) if one.tax_rate is not None)
+        own = _first(
+            percentages for percentages in self._fitting(store, country, day) if percentages.tax_rate is not None
+        )
         if own is None or own.tax_rate is None:
             return None
         return round(own.tax_rate / (1 + own.tax_rate), _DECIMALS)
@@ -80,14 +82,16 @@ class Fees:
         """The share of the price that the store keeps. `first_year`: the subscription has not had a year of paid
         service yet. `tax` is the share of the price that is tax."""
         terms = store_of(store).terms
-        own = _first(one for one in self._fitting(store, country, day) if one.commission_rate is not None)
+        own = _first(
+            percentages for percentages in self._fitting(store, country, day) if percentages.commission_rate is not None
+        )
         if own is not None:
             rate = own.commission_rate
         else:
             rate = terms.subscription if subscription else terms.one_time
             if subscription and not first_year and terms.after_first_year is not None:
                 rate = terms.after_first_year
-            if terms.small_business is not None and any(one.covers(store, day) for one in self.enrolments):
+            if terms.small_business is not None and any(enrolment.covers(store, day) for enrolment in self.enrolments):
                 rate = terms.small_business
         if rate is None:
             return None
@@ -95,7 +99,7 @@ class Fees:
 
     def _fitting(self, store: str, country: str | None, day: int) -> list[Percentages]:
         """The most specific ones first."""
-        fitting = [one for one in self.percentages if one.fits(store, country, day)]
+        fitting = [percentage for percentage in self.percentages if percentage.fits(store, country, day)]
         return sorted(fitting, key=lambda one: one.rank, reverse=True)
 
 

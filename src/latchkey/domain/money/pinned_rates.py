@@ -84,17 +84,17 @@ def pinned(customer: Customer, tariff: Tariff) -> Pinned:
     subscriptions, purchases = customer.subscriptions, customer.purchases
     missing: set[MissingRate] = set()
     if any(map(_waits, subscriptions)):
-        subscriptions = tuple(_subscription(one, tariff, missing) for one in subscriptions)
+        subscriptions = tuple(_subscription(subscription, tariff, missing) for subscription in subscriptions)
     if any(map(_purchase_waits, purchases)):
-        purchases = tuple(_purchase(one, tariff, missing) for one in purchases)
+        purchases = tuple(_purchase(purchase, tariff, missing) for purchase in purchases)
     if subscriptions is customer.subscriptions and purchases is customer.purchases:
         return Pinned(customer)
     return Pinned(replace(customer, subscriptions=subscriptions, purchases=purchases), frozenset(missing))
 
 
 def _waits(subscription: Subscription) -> bool:
-    return any(one.terms is None and one.price.known for one in subscription.periods) or any(
-        one.terms is None and one.total.known for one in subscription.invoices
+    return any(period.terms is None and period.price.known for period in subscription.periods) or any(
+        invoice.terms is None and invoice.total.known for invoice in subscription.invoices
     )
 
 

@@ -32,7 +32,7 @@ def offering_of(bought: Subscription | Purchase, period: Period | None = None) -
 
 
 def has_offering(catalog: Catalog, lookup_key: str | None) -> bool:
-    return any(one.lookup_key == lookup_key for one in catalog.offerings.offerings)
+    return any(offering.lookup_key == lookup_key for offering in catalog.offerings.offerings)
 
 
 def presented(

@@ -101,9 +101,9 @@ def merge_parts(*told: PartBack) -> tuple[PartBack, ...]:
     """The first moment at which each amount was given back. More reports, in any order and any number of times, give
     the same result."""
     found: list[PartBack] = []
-    for one in sorted(told, key=lambda one: (one.at, -one.micros)):
-        if one.micros > (found[-1].micros if found else 0):
-            found.append(one)
+    for back in sorted(told, key=lambda one: (one.at, -one.micros)):
+        if back.micros > (found[-1].micros if found else 0):
+            found.append(back)
     return tuple(found)
 
 

@@ -69,7 +69,7 @@ def _under_known_ids(before: Subscription, seen: Subscription) -> Subscription:
         same = (one.id for one in made_up if abs(one.purchased_at - period.purchased_at) <= HOUR)
         return period if period.id in known else replace(period, id=next(same, period.id))
 
-    invoices = tuple(one for one in seen.invoices if one.issued_at > imported_to)
+    invoices = tuple(invoice for invoice in seen.invoices if invoice.issued_at > imported_to)
     return replace(seen, periods=tuple(named(period) for period in seen.periods), invoices=invoices)
 
 
@@ -140,7 +140,7 @@ def _still_in_grace(before: Subscription, seen: Subscription) -> Subscription:
     revoked = status.ended is not None and current.ends_at < was.grace_ends_at
     if revoked:
         # A refund that the store dates a moment after the end of access has ended it.
-        money_back = tuple(replace(one, at=min(one.at, current.ends_at - 1)) for one in money_back)
+        money_back = tuple(replace(back, at=min(back.at, current.ends_at - 1)) for back in money_back)
     if (revoked or was.ended is not None) and status.renewal_off_at is None:
         # Nobody has cancelled, as long as the store does not say when.
         off_at, reason = was.renewal_off_at, was.renewal_off_reason
@@ -189,7 +189,7 @@ def _refund_stands(known: Period | None, seen: Period) -> Period:
 
 
 def _still_back(known: tuple[MoneyBack, ...], seen: tuple[MoneyBack, ...]) -> tuple[MoneyBack, ...]:
-    return merge_facts(known, seen) if any(one.reversal for one in seen) else known
+    return merge_facts(known, seen) if any(back.reversal for back in seen) else known
 
 
 def _changed_when_known(known: dict[str, Period], seen: tuple[Period, ...]) -> tuple[Period, ...]:

@@ -101,7 +101,11 @@ class Issued:
 
 def issued(subscriptions: Iterable[Subscription]) -> list[Issued]:
     """The invoices of a customer, by id."""
-    found = [Issued(invoice, one.store, _period_of(one, invoice)) for one in subscriptions for invoice in one.invoices]
+    found = [
+        Issued(invoice, subscription.store, _period_of(subscription, invoice))
+        for subscription in subscriptions
+        for invoice in subscription.invoices
+    ]
     return sorted(found, key=lambda one: one.invoice.id)
 
 

@@ -109,7 +109,7 @@ async def ids_of_digests(connection: Any, asked: Sequence[tuple[str, str]]) -> d
 
 async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[str, str], Stored]:
     """The customers that were created; an id that another transaction has just taken is left out."""
-    made = {(one.project_id, one.app_user_id): one for one in newcomers}
+    made = {(newcomer.project_id, newcomer.app_user_id): newcomer for newcomer in newcomers}
     rows = [(*ref, one.test_clock_id, encode(one), one.first_seen_at) for ref, one in made.items()]
     found = await connection.fetch(_CREATE, *_columns(rows, 5))
     keys = {(row["project_id"], row["app_user_id"]): row["id"] for row in found}
@@ -243,7 +243,7 @@ async def create_all(connection: Connection, project_id: str, newcomers: Sequenc
         return []
     keys = [row["id"] for row in await connection.fetch(_NEW_KEYS, project_id, len(newcomers))]
     stored = [Stored(key, one.customer, one.last_seen) for key, one in zip(keys, newcomers, strict=True)]
-    await connection.execute(_IMPORT, project_id, keys, *_columns([_row(one) for one in newcomers], 9))
+    await connection.execute(_IMPORT, project_id, keys, *_columns([_row(newcomer) for newcomer in newcomers], 9))
     named = [(project_id, id, one.key, one.customer.first_seen_at) for one in stored for id in one.customer.aliases]
     await add_ids(connection, named)
     await keep_emails(connection, [(project_id, one.key, email_of(one.customer)) for one in stored])

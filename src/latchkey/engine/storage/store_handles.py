@@ -51,7 +51,7 @@ _HEALINGS = query("list_healings")
 
 
 async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
-    rows = await connection.fetch(_LOAD, project_id, store, [_hash(one) for one in handles])
+    rows = await connection.fetch(_LOAD, project_id, store, [_hash(handle) for handle in handles])
     return {row["handle"]: _handle(row) for row in rows}
 
 

@@ -71,9 +71,16 @@ def coins(who: int, balances: Mapping[str, int], after: Customer) -> Iterator[Co
     """The currency transactions of a change; `balances` are those before it."""
     if after.currency_transactions:
         balance = dict(balances)
-        for one in after.currency_transactions:
-            balance[one.code] = balance.get(one.code, 0) + one.amount
-            yield Coins(who, one.id, one.code, one.amount, balance[one.code], one.at)
+        for currency_transaction in after.currency_transactions:
+            balance[currency_transaction.code] = balance.get(currency_transaction.code, 0) + currency_transaction.amount
+            yield Coins(
+                who,
+                currency_transaction.id,
+                currency_transaction.code,
+                currency_transaction.amount,
+                balance[currency_transaction.code],
+                currency_transaction.at,
+            )
 
 
 class Writes(Struct):

@@ -66,8 +66,8 @@ def signs_only_here(certificate: x509.Certificate) -> bool:
     except x509.ExtensionNotFound:
         return False
     permitted = constraints.value.permitted_subtrees or []
-    names = {one.value for one in permitted if isinstance(one, x509.DNSName)}
-    networks = {str(one.value) for one in permitted if isinstance(one, x509.IPAddress)}
+    names = {name.value for name in permitted if isinstance(name, x509.DNSName)}
+    networks = {str(name.value) for name in permitted if isinstance(name, x509.IPAddress)}
     # Without a constraint for a kind of name, everything of that kind would be permitted.
     return (
         basic.ca and constraints.critical and bool(names) and bool(networks)
@@ -111,7 +111,7 @@ def _make_authority(now: datetime) -> Pair:
     # The random part of the name tells two authorities of one machine apart in a trust store.
     name = _name(f"Latchkey local authority {os.urandom(3).hex()}")
     permitted: list[x509.GeneralName] = [x509.DNSName(one) for one in _NAMES]
-    permitted += [x509.IPAddress(ipaddress.ip_network(one)) for one in _NETWORKS]
+    permitted += [x509.IPAddress(ipaddress.ip_network(network)) for network in _NETWORKS]
     builder = (
         _builder(name, name, key, now, AUTHORITY_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -124,7 +124,7 @@ def _make_authority(now: datetime) -> Pair:
 
 def _make_leaf(authority: Pair, addresses: list[Address], now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    names: list[x509.GeneralName] = [x509.DNSName("localhost"), *(x509.IPAddress(one) for one in addresses)]
+    names: list[x509.GeneralName] = [x509.DNSName("localhost"), *(x509.IPAddress(address) for address in addresses)]
     builder = (
         _builder(_name("localhost"), authority[0].subject, key, now, LEAF_LIFE)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

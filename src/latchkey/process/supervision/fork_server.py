@@ -51,7 +51,7 @@ def forget_settings() -> bool:
         if PREFIX.encode() not in kept:
             return True
         fields = (_PROC / "stat").read_text().rpartition(")")[2].split()
-        start, end = (int(fields[one]) for one in _ENVIRONMENT_FIELDS)
+        start, end = (int(fields[environment_field]) for environment_field in _ENVIRONMENT_FIELDS)
         if end - start != len(kept):
             return False
         clean = b"\0".join(_without_value(entry) for entry in kept.split(b"\0"))

@@ -36,7 +36,7 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
     authority = Path(told.service_ca).read_bytes
     async with HttpClient(timeout=60, extra_ca=authority(), use_proxy=False) as http:
         work: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-        work += [asyncio.create_task(_live(told, one, http, authority)) for one in told.stores]
+        work += [asyncio.create_task(_live(told, store, http, authority)) for store in told.stores]
         # A store that fails ends the process, and the supervisor starts it again.
         done, rest = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:

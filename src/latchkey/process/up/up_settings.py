@@ -84,7 +84,7 @@ def settings_for_up(environ: Mapping[str, str], **flags: Any) -> UpSettings:
     """From the environment, its settings file, and the command line; the error lists all problems."""
     given, problems = gather(environ, overrides=flags, defaults=DEFAULTS)
     # It has its own database, so settings of another one do not matter.
-    problems = [one for one in problems if one.about != "database_url"]
+    problems = [problem for problem in problems if problem.about != "database_url"]
     problems += problems_of_connections(given)
     if problems:
         raise SettingsRefusedError(problems)

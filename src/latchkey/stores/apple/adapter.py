@@ -152,7 +152,7 @@ class AppleAdapter:
 
     async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
         seen = await self._everything(app, self._connection(app), handle, environment)
-        found = tuple(one for one in seen if one.handle == handle)
+        found = tuple(purchase for purchase in seen if purchase.handle == handle)
         return StoreReading(seen=found, note="" if found else "Apple no longer lists this purchase.")
 
     async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
@@ -257,10 +257,13 @@ class AppleAdapter:
         try:
             transactions = [connection.opener.transaction(one) for one in signed]
             last: list[LastTransaction] = []
-            if any(one.is_subscription for one in transactions):
+            if any(transaction.is_subscription for transaction in transactions):
                 last = await connection.api.statuses(transaction_id, environment)
-            transactions += [connection.opener.transaction(one.signed_transaction_info) for one in last]
-            renewals = [Renewal(connection.opener.renewal(one.signed_renewal_info), one.status) for one in last]
+            transactions += [connection.opener.transaction(transaction.signed_transaction_info) for transaction in last]
+            renewals = [
+                Renewal(connection.opener.renewal(transaction.signed_renewal_info), transaction.status)
+                for transaction in last
+            ]
         except NotAuthentic as error:
             raise _wrong_roots(error) from None
         except (Misdirected, Malformed) as error:

@@ -130,7 +130,7 @@ class AppStoreApi:
         """How each subscription of the customer who made this transaction stands."""
         path = f"/inApps/v1/subscriptions/{_in_path(transaction_id)}"
         found = await self._get(environment, path, _Statuses)
-        return [one for group in found.data for one in group.last_transactions]
+        return [last_transaction for group in found.data for last_transaction in group.last_transactions]
 
     async def notifications(self, since: Ms, until: Ms, environment: Environment) -> AsyncIterator[str]:
         """The signed notifications that Apple has sent, or tried to send, in this time."""

@@ -100,14 +100,14 @@ class _Message:
                 raise ValueError
             _, _, inner, *rest = _elements(_only(_expect(wrapped, _FIRST), _SEQUENCE))
             _, content = _elements(_expect(inner, _SEQUENCE))
-            certificates = next((_elements(one.value) for one in rest if one.tag == _FIRST), [])
+            certificates = next((_elements(element.value) for element in rest if element.tag == _FIRST), [])
             (signer,) = _elements(_expect(rest[-1], _SET))
             _, who, digest, *more = _elements(_expect(signer, _SEQUENCE))
             issuer, serial = _elements(_expect(who, _SEQUENCE))
             attributes = more.pop(0) if more[0].tag == _FIRST else None
             return cls(
                 _only(_expect(content, _FIRST), _OCTETS),
-                tuple(one.whole for one in certificates[:_MOST_CERTIFICATES]),
+                tuple(certificate.whole for certificate in certificates[:_MOST_CERTIFICATES]),
                 issuer.whole,
                 int.from_bytes(_expect(serial, _INTEGER), "big", signed=True),
                 _DIGESTS[_elements(_expect(digest, _SEQUENCE))[0].value],
@@ -123,19 +123,26 @@ class _Message:
 
         forged = InvalidReceipt("The receipt is not signed by Apple.")
         try:
-            certificates = [x509.load_der_x509_certificate(one) for one in self.certificates]
+            certificates = [x509.load_der_x509_certificate(certificate) for certificate in self.certificates]
             leaf = next(
-                one
-                for one in certificates
-                if one.serial_number == self.serial and one.issuer.public_bytes() == self.issuer
+                certificate
+                for certificate in certificates
+                if certificate.serial_number == self.serial and certificate.issuer.public_bytes() == self.issuer
             )
-            intermediate = next(one for one in certificates if one.subject == leaf.issuer and one != leaf)
+            intermediate = next(
+                certificate
+                for certificate in certificates
+                if certificate.subject == leaf.issuer and certificate != leaf
+            )
             self._check_signature(leaf)
         # What the library raises for broken certificates and keys is of many kinds.
         except Exception:
             raise forged from None
         try:
-            pair = [base64.b64encode(one.public_bytes(Encoding.DER)).decode() for one in (leaf, intermediate)]
+            pair = [
+                base64.b64encode(certificate.public_bytes(Encoding.DER)).decode()
+                for certificate in (leaf, intermediate)
+            ]
             _chains_under(root_certificates).check([*pair, ""], int(created_at.timestamp()))
         except VerificationException:
             if _is_receipt_root_missing(intermediate, root_certificates):
@@ -147,7 +154,9 @@ class _Message:
     def _check_signature(self, leaf: x509.Certificate) -> None:
         signed = self.content
         if self.attributes is not None:
-            told = {_elements(one.value)[0].value: _elements(one.value)[1] for one in _elements(self.attributes)}
+            told = {
+                _elements(element.value)[0].value: _elements(element.value)[1] for element in _elements(self.attributes)
+            }
             hashed = hashes.Hash(self.digest)
             hashed.update(self.content)
             if _only(_expect(told[_MESSAGE_DIGEST], _SET), _OCTETS) != hashed.finalize():
@@ -176,10 +185,10 @@ def _is_receipt_root_missing(intermediate: x509.Certificate, root_certificates: 
     except ValueError:
         # A broken name is parsed only when somebody looks at it.
         return False
-    if [one.value for one in names] != [_RECEIPT_ROOT]:
+    if [name.value for name in names] != [_RECEIPT_ROOT]:
         return False
-    roots = (x509.load_pem_x509_certificate(one.encode()) for one in root_certificates)
-    return all(one.subject != intermediate.issuer for one in roots)
+    roots = (x509.load_pem_x509_certificate(root_certificate.encode()) for root_certificate in root_certificates)
+    return all(root.subject != intermediate.issuer for root in roots)
 
 
 def _content(der: bytes) -> StoreKit1Receipt:
@@ -201,8 +210,8 @@ def _content(der: bytes) -> StoreKit1Receipt:
 
 
 def _fields(der: bytes) -> Iterator[tuple[int, bytes]]:
-    for one in _elements(_only(der, _SET)):
-        number, _, value = _elements(_expect(one, _SEQUENCE))
+    for element in _elements(_only(der, _SET)):
+        number, _, value = _elements(_expect(element, _SEQUENCE))
         yield int.from_bytes(_expect(number, _INTEGER), "big"), _expect(value, _OCTETS)
 
 

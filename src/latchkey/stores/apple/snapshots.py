@@ -75,12 +75,12 @@ def purchases(
         known = line.get(transaction.transaction_id)
         if known is None or known.signed_date <= transaction.signed_date:
             line[transaction.transaction_id] = transaction
-    told = {one.info.original_transaction_id: one for one in renewals}
+    told = {renewal.info.original_transaction_id: renewal for renewal in renewals}
     seen = [
         _subscription(app_id, sorted(line.values(), key=lambda one: one.purchase_date), told.get(id), complete)
         for id, line in subscriptions.items()
     ]
-    return (*seen, *(_one_time(app_id, one) for one in single.values()))
+    return (*seen, *(_one_time(app_id, apple_transaction) for apple_transaction in single.values()))
 
 
 def _subscription(app_id: str, line: list[AppleTransaction], renewal: Renewal | None, complete: bool) -> SeenPurchase:
@@ -90,7 +90,7 @@ def _subscription(app_id: str, line: list[AppleTransaction], renewal: Renewal | 
         id=latest.original_transaction_id,
         app_id=app_id,
         environment=_environment(latest),
-        periods=tuple(_period(one) for one in line),
+        periods=tuple(_period(transaction) for transaction in line),
         status=_without_word(latest) if renewal is None else _status(latest, renewal),
         ownership=_ownership(latest),
     )

@@ -160,9 +160,9 @@ class GoogleAdapter:
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Google keeps no history of notifications, but a list of voided purchases."""
         since = max(since, until - _VOIDED_FOR)
-        async for one in self._publisher.voided(app, since, until):
-            if one.purchase_token:
-                yield _notification(app, one, until)
+        async for purchase in self._publisher.voided(app, since, until):
+            if purchase.purchase_token:
+                yield _notification(app, purchase, until)
 
     async def close(self) -> None:
         await self._http.close()

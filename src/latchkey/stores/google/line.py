@@ -117,8 +117,8 @@ class SubscriptionLine:
     def _of(self, part: _Part, ids: list[str]) -> Iterator[Period]:
         started_at = part.began(self.orders.get(ids[0]) if ids else None, 0)
         replaces = part.took_over is not None
-        for one in periods.told(part.item, ids, self.orders, started_at=started_at, replaces=replaces):
-            made = self._caused(part, one)
+        for period in periods.told(part.item, ids, self.orders, started_at=started_at, replaces=replaces):
+            made = self._caused(part, period)
             if not _is_no_payment(part, made):
                 yield made
 

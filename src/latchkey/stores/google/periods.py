@@ -42,7 +42,7 @@ def item_of(order: GoogleOrder | None, product_id: str) -> OrderItem | None:
     """The part of an order that is about a product. An order of one item is about whatever it names."""
     if order is None:
         return None
-    found = [one for one in order.line_items if one.product_id == product_id]
+    found = [line_item for line_item in order.line_items if line_item.product_id == product_id]
     return found[0] if found else order.line_items[0] if len(order.line_items) == 1 else None
 
 
@@ -100,11 +100,15 @@ def _parts(order: GoogleOrder) -> list[tuple[Ms | None, int]]:
     """Google does not say for which of several items."""
     if len(order.line_items) > 1:
         return []
-    done = [one for one in order.order_history.partial_refund_events if one.state == _DONE]
+    done = [
+        partial_refund_event
+        for partial_refund_event in order.order_history.partial_refund_events
+        if partial_refund_event.state == _DONE
+    ]
     return [
-        (instant(one.process_time) or instant(one.create_time), one.refund_details.total.price.micros)
-        for one in done
-        if one.refund_details.total is not None
+        (instant(refund.process_time) or instant(refund.create_time), refund.refund_details.total.price.micros)
+        for refund in done
+        if refund.refund_details.total is not None
     ]
 
 

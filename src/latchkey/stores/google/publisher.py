@@ -90,11 +90,11 @@ def _said(answer: StoreResponse) -> _Detail | None:
 
 
 def _words(said: _Detail) -> set[str]:
-    return {said.status, *(one.reason for one in said.errors)} - {""}
+    return {said.status, *(error.reason for error in said.errors)} - {""}
 
 
 def _reason(said: _Detail) -> str:
-    return next((word for one in said.errors if (word := reason_word(one.reason))), reason_word(said.status))
+    return next((word for error in said.errors if (word := reason_word(error.reason))), reason_word(said.status))
 
 
 SCOPE = "https://www.googleapis.com/auth/androidpublisher"
@@ -308,8 +308,8 @@ class Publisher:
         query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}
         page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", resources.VoidedPurchases)
         while True:
-            for one in page.voided_purchases:
-                yield one
+            for voided_purchase in page.voided_purchases:
+                yield voided_purchase
             following = page.token_pagination.next_page_token
             if not following or not page.voided_purchases:
                 return

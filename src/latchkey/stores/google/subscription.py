@@ -81,7 +81,7 @@ def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: Purcha
 
 def _suffix(product_id: str, purchase: SubscriptionPurchase, order: GoogleOrder | None) -> str:
     """Of an add-on: whatever is not the first of what was bought together."""
-    listed = [one.product_id for one in order.line_items] if order is not None else []
+    listed = [line_item.product_id for line_item in order.line_items] if order is not None else []
     first = listed[0] if product_id in listed else purchase.items[0].product_id
     return "" if product_id == first else f"{ADD_ON}{product_id}"
 
@@ -91,11 +91,15 @@ def _vanished(
 ) -> Iterator[SeenPurchase]:
     """What was paid for together with what is left, and is no longer part of the purchase. Google does not date it:
     `settle` keeps what was told first."""
-    present = {one.product_id for one in purchase.line_items}
-    replaced = {one.item_replacement.product_id for one in purchase.line_items if one.item_replacement is not None}
+    present = {line_item.product_id for line_item in purchase.line_items}
+    replaced = {
+        line_item.item_replacement.product_id
+        for line_item in purchase.line_items
+        if line_item.item_replacement is not None
+    }
     for order_id in running_orders(purchase):
         order = around.orders.get(order_id)
-        listed = {one.product_id for one in order.line_items} if order is not None else set()
+        listed = {line_item.product_id for line_item in order.line_items} if order is not None else set()
         for product_id in sorted(listed - present - replaced) if listed & present else ():
             item = structs.replace(purchase.items[0], product_id=product_id)
             started_at, suffix = instant(purchase.start_time) or around.at, _suffix(product_id, purchase, order)
@@ -195,7 +199,7 @@ def _subscription(
         environment=_environment(purchase),
         app_id=app_id,
         # Without the history, what a notification was about: an older order whose money was given back.
-        periods=whole if around.with_history else (*(one for one in whole[:-1] if one.money_back), whole[-1]),
+        periods=whole if around.with_history else (*(period for period in whole[:-1] if period.money_back), whole[-1]),
         status=status,
     )
 
@@ -285,7 +289,11 @@ def _next_product(purchase: SubscriptionPurchase, item: LineItem) -> str | None:
     waiting = item.deferred_item_replacement
     if waiting is None or not waiting.product_id:
         return None
-    listed = (one.product for one in purchase.line_items if one.product_id == waiting.product_id and one is not item)
+    listed = (
+        line_item.product
+        for line_item in purchase.line_items
+        if line_item.product_id == waiting.product_id and line_item is not item
+    )
     named = product_of(waiting.product_id, waiting.base_plan_id)
     return named if waiting.base_plan_id else next(listed, named)
 

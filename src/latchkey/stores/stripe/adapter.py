@@ -173,7 +173,7 @@ class StripeAdapter(Selling):
                 found = await self._reader.payments_of(app, paid)
             except UnknownObject as error:
                 raise ActionRefused(error.message) from None
-            if len({one.item_id for one in invoice.lines.data if not one.is_proration}) > 1:
+            if len({line.item_id for line in invoice.lines.data if not line.is_proration}) > 1:
                 raise ActionRefused(together)
             if not found:
                 raise ActionRefused("Nothing was paid for this period.")
@@ -191,8 +191,8 @@ class StripeAdapter(Selling):
         """An import knew a subscription by its item only. It goes on under that id, and is asked about by its own."""
         found = await self._reader.subscription_of_item(app, item_id)
         reading = await self._subscription(app, found, whole=True)
-        by_item = {one.imported_as: one for one in reading.seen}
-        seen = by_item.get(item_id) or next((one for one in reading.seen if one.handle == found), None)
+        by_item = {purchase.imported_as: purchase for purchase in reading.seen}
+        seen = by_item.get(item_id) or next((purchase for purchase in reading.seen if purchase.handle == found), None)
         if seen is None or not isinstance(seen.snapshot, Subscription):
             return replace(reading, seen=())
         return replace(reading, seen=(replace(seen, snapshot=structs.replace(seen.snapshot, id=item_id)),))
@@ -252,7 +252,7 @@ def _with_sale(reading: StoreReading, metadata: Mapping[str, str]) -> StoreReadi
         return reading
     offering, offered = metadata.get(OFFERING_KEY), metadata.get(OFFERED_KEY)
     products = (offered,) if offered else ()
-    seen = tuple(replace(one, sold_by=seller, offering=offering, offered=products) for one in reading.seen)
+    seen = tuple(replace(purchase, sold_by=seller, offering=offering, offered=products) for purchase in reading.seen)
     return replace(reading, seen=seen)
 
 

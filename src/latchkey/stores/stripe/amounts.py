@@ -48,11 +48,11 @@ NOTHING = GoneBack()
 
 def gone_back(charges: Iterable[Charge], disputes: Mapping[str, tuple[Dispute, ...]]) -> GoneBack:
     """Of everything that was paid with these charges. `disputes` by the id of their charge."""
-    paid = [one for one in charges if one.status == "succeeded" and one.amount > 0]
-    whole = sum(one.amount for one in paid)
+    paid = [charge for charge in charges if charge.status == "succeeded" and charge.amount > 0]
+    whole = sum(charge.amount for charge in paid)
     if not whole:
         return NOTHING
-    moves = sorted(move for one in paid for move in _moves(one, disputes.get(one.id, ())))
+    moves = sorted(move for charge in paid for move in _moves(charge, disputes.get(charge.id, ())))
     facts: list[MoneyBack] = []
     parts: list[tuple[Ms, int]] = []
     back = 0

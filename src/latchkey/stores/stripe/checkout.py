@@ -67,17 +67,17 @@ def read(
     if note := why_nothing_follows(session):
         return StoreReading(note=note)
     assert session.line_items is not None
-    items = [one for one in session.line_items.data if one.price is not None]
-    several, total = len(items) > 1, sum(one.amount_total for one in items)
+    items = [item for item in session.line_items.data if item.price is not None]
+    several, total = len(items) > 1, sum(item.amount_total for item in items)
     return StoreReading(
         seen=tuple(
             SeenPurchase(
-                snapshot=_purchase(app_id, store, session, one, charges, back, total, several=several),
+                snapshot=_purchase(app_id, store, session, item, charges, back, total, several=several),
                 account_token=account,
-                handle=f"{session.id}{ITEM}{one.id}" if several else session.id,
+                handle=f"{session.id}{ITEM}{item.id}" if several else session.id,
                 unordered=True,
             )
-            for one in items
+            for item in items
         )
     )
 
@@ -94,9 +94,11 @@ def _purchase(
     several: bool,
 ) -> Purchase:
     assert item.price is not None
-    paid = [one for one in charges if one.status == "succeeded"]
+    paid = [charge for charge in charges if charge.status == "succeeded"]
     address = session.customer_details.address if session.customer_details is not None else None
-    country = next((one.country for one in paid if one.country), address.country if address is not None else None)
+    country = next(
+        (charge.country for charge in paid if charge.country), address.country if address is not None else None
+    )
     # Not the id of the session: whoever knows that can show it as a receipt.
     payment = session.payment_intent or item.id
 
@@ -110,7 +112,7 @@ def _purchase(
         product_id=product_of(item.price.product, item.price.id),
         environment=Environment.PRODUCTION if session.livemode else Environment.SANDBOX,
         app_id=app_id,
-        purchased_at=min((one.created for one in paid), default=session.created) * 1000,
+        purchased_at=min((charge.created for charge in paid), default=session.created) * 1000,
         price=price_of(item.amount_total, item.currency),
         money_back=back.facts,
         given_back=share(back.part),

@@ -45,14 +45,14 @@ class ItemLines:
     @property
     def main(self) -> InvoiceLine | None:
         """The line of the period: what is paid for next, or else what a change has begun."""
-        regular = [one for one in self.lines if not one.is_proration]
-        begun = [one for one in self.lines if one.is_proration and one.amount > 0]
+        regular = [line for line in self.lines if not line.is_proration]
+        begun = [line for line in self.lines if line.is_proration and line.amount > 0]
         return max(regular or begun, key=lambda one: (one.period.end, one.period.start), default=None)
 
     @property
     def charged(self) -> int:
         """Without what was paid with credit: that money was counted when it was paid."""
-        whole, total = max(0, sum(one.charged for one in self.lines)), self.invoice.total
+        whole, total = max(0, sum(line.charged for line in self.lines)), self.invoice.total
         if not self.invoice.credit:
             return whole
         credit = self.invoice.credit if whole >= total else self.invoice.credit * whole // total
@@ -63,48 +63,50 @@ class Items:
     def __init__(
         self, subscription: StripeSubscription, invoices: Iterable[StripeInvoice], pending: tuple[InvoiceItem, ...]
     ) -> None:
-        self._invoices = [one for one in invoices if one.status != "void"]
+        self._invoices = [stripe_invoice for stripe_invoice in invoices if stripe_invoice.status != "void"]
         self._pending = pending
-        self._present = {one.id: one for one in subscription.items.data}
+        self._present = {item.id: item for item in subscription.items.data}
         named = [line.item_id for invoice in self._invoices for line in invoice.lines.data if line.item_id is not None]
         # In the order in which they were first invoiced, so that the first one stays the first.
         self._found = [self._alone(id) for id in dict.fromkeys((*named, *self._present))]
-        for one in self.successions:
-            self._complete(one)
+        for succession in self.successions:
+            self._complete(succession)
 
     @property
     def successions(self) -> tuple[Succession, ...]:
         return tuple(self._found)
 
     def parts(self, of: Succession, invoice: StripeInvoice) -> ItemLines:
-        return ItemLines(invoice, tuple(one for one in invoice.lines.data if self._owner(one, invoice) is of))
+        return ItemLines(invoice, tuple(line for line in invoice.lines.data if self._owner(line, invoice) is of))
 
     def owner_of(self, invoice: StripeInvoice) -> Succession | None:
         """Whose invoice it is, where it is of several."""
-        owners = [self._owner(one, invoice) for one in invoice.lines.data]
-        return next((one for one in self._found if one in owners), None)
+        owners = [self._owner(line, invoice) for line in invoice.lines.data]
+        return next((succession for succession in self._found if succession in owners), None)
 
     def _alone(self, id: str) -> Succession:
         item, lines = self._present.get(id), [one for _, one in self._lines(id)]
-        products = {one.product for one in lines if one.product is not None}
+        products = {line.product for line in lines if line.product is not None}
         if item is not None:
             products.add(item.product)
         return Succession([id], item, item.created if item is not None else self._first(lines, products), products)
 
     def _first(self, lines: list[InvoiceLine], products: set[str]) -> int:
         """When an item began that is gone: with its first line, or with what a change to it has cost."""
-        all_lines = (one for invoice in self._invoices for one in invoice.lines.data)
-        debits = (one for one in all_lines if one.is_proration and one.amount > 0 and one.product in products)
-        return min(one.period.start for one in (*lines, *debits))
+        all_lines = (line for invoice in self._invoices for line in invoice.lines.data)
+        debits = (line for line in all_lines if line.is_proration and line.amount > 0 and line.product in products)
+        return min(line.period.start for line in (*lines, *debits))
 
     def _lines(self, id: str) -> list[tuple[StripeInvoice, InvoiceLine]]:
-        return [(of, one) for of in self._invoices for one in of.lines.data if one.item_id == id]
+        return [(of, line) for of in self._invoices for line in of.lines.data if line.item_id == id]
 
     def _complete(self, gone: Succession) -> None:
         """Add what replaced it, and what replaced that."""
         while gone.item is None and gone in self._found:
             removed_at = self._credited_at(gone)
-            follower = next((one for one in self._found if self._follows(one, gone, removed_at)), None)
+            follower = next(
+                (succession for succession in self._found if self._follows(succession, gone, removed_at)), None
+            )
             if follower is None:
                 gone.removed_at = removed_at * 1000 if removed_at is not None else None
                 return
@@ -125,11 +127,13 @@ class Items:
 
     def _credited_at(self, gone: Succession) -> int | None:
         """When the rest of its price became a credit, without another price in its place."""
-        waiting = (one for one in self._pending if one.proration and one.item_id == gone.ids[-1])
-        moves = [(one.period.start, one.amount) for one in waiting]
+        waiting = (item for item in self._pending if item.proration and item.item_id == gone.ids[-1])
+        moves = [(item.period.start, item.amount) for item in waiting]
         for invoice in self._invoices:
-            found = (one for one in invoice.lines.data if one.is_proration and self._owner(one, invoice, gone) is gone)
-            moves += [(one.period.start, one.amount) for one in found]
+            found = (
+                line for line in invoice.lines.data if line.is_proration and self._owner(line, invoice, gone) is gone
+            )
+            moves += [(line.period.start, line.amount) for line in found]
         debits = {start for start, amount in moves if amount > 0}
         return max((start for start, amount in moves if amount < 0 and start not in debits), default=None)
 
@@ -140,21 +144,28 @@ class Items:
         found = self._named(line, invoice)
         if found is not None and (found.item is not None or found is gone or not line.is_proration):
             return found
-        charged = any(one.amount > 0 and self._named(one, invoice) is found for one in invoice.lines.data)
+        charged = any(
+            invoice_line.amount > 0 and self._named(invoice_line, invoice) is found
+            for invoice_line in invoice.lines.data
+        )
         if found is not None and charged:
             return found
-        return next((one for one in self._found if one.item is not None), None)
+        return next((succession for succession in self._found if succession.item is not None), None)
 
     def _named(self, line: InvoiceLine, invoice: StripeInvoice) -> Succession | None:
         """A proration names no item in an invoice, but the price, and comes with the one that it was changed from."""
         if line.item_id is not None:
-            return next((one for one in self._found if line.item_id in one.ids), None)
+            return next((succession for succession in self._found if line.item_id in succession.ids), None)
         if len(self._found) == 1:
             return self._found[0]
-        beside = [one for one in invoice.lines.data if one.is_proration and one.period.start == line.period.start]
-        for product in (line.product, *(one.product for one in beside)):
-            sold = [one for one in self._found if product in one.products]
-            begun = [one for one in sold if one.began <= line.period.start + _TOGETHER]
+        beside = [
+            invoice_line
+            for invoice_line in invoice.lines.data
+            if invoice_line.is_proration and invoice_line.period.start == line.period.start
+        ]
+        for product in (line.product, *(invoice_line.product for invoice_line in beside)):
+            sold = [succession for succession in self._found if product in succession.products]
+            begun = [succession for succession in sold if succession.began <= line.period.start + _TOGETHER]
             if sold:
                 return max(begun or sold, key=lambda one: one.began)
         return None

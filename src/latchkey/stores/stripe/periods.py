@@ -83,10 +83,10 @@ def of_items(
     _move_trial_end(line, subscription)
     if item is not None:
         waiting = {
-            one.product
+            invoice_line.product
             for invoice in around.invoices
             if invoice.status == "open"
-            for one in items.parts(of, invoice).lines
+            for invoice_line in items.parts(of, invoice).lines
         }
         _add_running_change(line, subscription, item, around, waits=item.product in waiting)
     return tuple(_cut(line))
@@ -103,10 +103,10 @@ def _period(
     if last is not None:
         purchased_at = max(purchased_at, last.purchased_at + 1)
     product = main.product or (last.product_id if last is not None else "")
-    charges = [one for pays in invoice.paid_by for one in around.charges.get(pays, ())]
+    charges = [charge for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
     back = gone_back(charges, around.disputes)
     changed = last is not None and product != last.product_id and start < last.ends_at
-    country = next((one.country for one in charges if one.country), None)
+    country = next((charge.country for charge in charges if charge.country), None)
     if country is None and invoice.customer_address is not None:
         country = invoice.customer_address.country
     return Period(
@@ -195,12 +195,23 @@ def _move_trial_end(line: list[Period], subscription: StripeSubscription) -> Non
 
 def _add_changes(line: list[Period], lines: Iterable[InvoiceLine], main: InvoiceLine) -> None:
     """Changes within the period before, that this invoice charges for."""
-    for one in sorted(lines, key=lambda one: one.period.start):
-        details = one.parent.invoice_item_details if one.parent is not None else None
-        if one is main or not one.is_proration or one.amount <= 0 or one.period.end > main.period.start + _CLOSE:
+    for invoice_line in sorted(lines, key=lambda one: one.period.start):
+        details = invoice_line.parent.invoice_item_details if invoice_line.parent is not None else None
+        if (
+            invoice_line is main
+            or not invoice_line.is_proration
+            or invoice_line.amount <= 0
+            or invoice_line.period.end > main.period.start + _CLOSE
+        ):
             continue
-        if details is not None and details.invoice_item and one.product is not None:
-            _add_change(line, details.invoice_item, one.product, one.period.start * 1000, one.currency)
+        if details is not None and details.invoice_item and invoice_line.product is not None:
+            _add_change(
+                line,
+                details.invoice_item,
+                invoice_line.product,
+                invoice_line.period.start * 1000,
+                invoice_line.currency,
+            )
 
 
 def _add_running_change(
@@ -212,10 +223,12 @@ def _add_running_change(
     waits: bool,
 ) -> None:
     """Changes since the last paid invoice. What waits for a payment that was tried is not bought yet."""
-    for one in sorted(around.pending, key=lambda one: one.period.start):
-        mine = one.item_id in (None, item.id)
-        if one.proration and one.amount > 0 and one.product is not None and mine:
-            _add_change(line, one.id, one.product, one.period.start * 1000, one.currency)
+    for invoice_item in sorted(around.pending, key=lambda one: one.period.start):
+        mine = invoice_item.item_id in (None, item.id)
+        if invoice_item.proration and invoice_item.amount > 0 and invoice_item.product is not None and mine:
+            _add_change(
+                line, invoice_item.id, invoice_item.product, invoice_item.period.start * 1000, invoice_item.currency
+            )
     last = line[-1]
     paid = item.current_period_start * 1000 < last.ends_at
     if last.product_id != item.product and subscription.status in ("active", "trialing") and paid and not waits:

@@ -63,7 +63,7 @@ class StripeReader:
         pages = _MOST_PAGES if whole else 1
         query = {"subscription": subscription.id, "expand": ["data.payments"]}
         listed, all_invoices = await self._list(app, "invoices", StripeInvoice, query, pages)
-        invoices = [await self._with_lines(app, one) for one in listed]
+        invoices = [await self._with_lines(app, invoice) for invoice in listed]
         charges = await self._charges(app, subscription, invoices, pages)
         return SubscriptionContext(
             invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
@@ -78,10 +78,10 @@ class StripeReader:
 
     async def disputes(self, app: ConnectedApp, charges: Iterable[Charge]) -> dict[str, tuple[Dispute, ...]]:
         found = {}
-        for one in charges:
-            if one.disputed:
-                listed, _ = await self._list(app, "disputes", Dispute, {"charge": one.id}, 1)
-                found[one.id] = tuple(listed)
+        for charge in charges:
+            if charge.disputed:
+                listed, _ = await self._list(app, "disputes", Dispute, {"charge": charge.id}, 1)
+                found[charge.id] = tuple(listed)
         return found
 
     async def charges_of(self, app: ConnectedApp, payment_intent: str) -> tuple[Charge, ...]:
@@ -113,8 +113,8 @@ class StripeReader:
         if payment_intent is None:
             payment = {"type": "charge", "charge": charge}
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"payment": payment}, 1)
-        for one in listed:
-            invoice = await self._api.get(app, f"invoices/{one.invoice}", StripeInvoice)
+        for invoice_payment in listed:
+            invoice = await self._api.get(app, f"invoices/{invoice_payment.invoice}", StripeInvoice)
             if invoice.subscription is not None:
                 return invoice.subscription
         return None
@@ -125,7 +125,7 @@ class StripeReader:
     async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
         """The payment intents, or charges without one, that have paid an invoice."""
         listed, _ = await self._list(app, "invoice_payments", InvoicePayment, {"invoice": invoice, "status": "paid"}, 1)
-        return [paid for one in listed if (paid := one.payment.payment_intent or one.payment.charge)]
+        return [paid for payment in listed if (paid := payment.payment.payment_intent or payment.payment.charge)]
 
     async def events(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[StripeEvent]:
         """Newest first, as Stripe lists them. It keeps them for 30 days."""
@@ -146,21 +146,21 @@ class StripeReader:
         self, app: ConnectedApp, subscription: StripeSubscription, invoices: list[StripeInvoice], pages: int
     ) -> list[Charge]:
         """All attempts to pay for the subscription. One question about the customer replaces one for each invoice."""
-        wanted = {pays for one in invoices for pays in one.paid_by}
+        wanted = {pays for invoice in invoices for pays in invoice.paid_by}
         if not wanted:
             return []
         query = {
             "customer": subscription.customer.id,
-            "created": {"gte": min(one.created for one in invoices) - 1},
+            "created": {"gte": min(invoice.created for invoice in invoices) - 1},
             "expand": [f"data.{_REFUNDS}"],
         }
         listed, all_of_them = await self._list(app, "charges", Charge, query, pages)
-        found = {one.id: one for one in listed if one.pays in wanted}
+        found = {charge.id: charge for charge in listed if charge.pays in wanted}
         if not all_of_them:
             # A customer with many other payments. Those of the newest invoices have to be known.
-            known = {one.pays for one in found.values()}
+            known = {charge.pays for charge in found.values()}
             for pays in [one for one in wanted if one not in known and one.startswith("pi_")][:_PAGE]:
-                found |= {one.id: one for one in await self.charges_of(app, pays)}
+                found |= {charge.id: charge for charge in await self.charges_of(app, pays)}
         return [*found.values()]
 
     async def _pending(self, app: ConnectedApp, subscription: StripeSubscription) -> tuple[InvoiceItem, ...]:
@@ -170,7 +170,7 @@ class StripeReader:
             return ()
         query = {"customer": subscription.customer.id, "pending": "true"}
         listed, _ = await self._list(app, "invoiceitems", InvoiceItem, query, 1)
-        return tuple(one for one in listed if one.subscription == subscription.id)
+        return tuple(item for item in listed if item.subscription == subscription.id)
 
     async def _account(self, app: ConnectedApp, subscription: StripeSubscription) -> str | None:
         """Whose it is: the subscription says it, or its checkout session, or its customer, or it is the customer's."""
@@ -179,8 +179,8 @@ class StripeReader:
             return named
         query = {"subscription": subscription.id}
         listed, _ = await self._list(app, "checkout/sessions", CheckoutSession, query, 1, limit=1)
-        for one in listed:
-            if named := (one.metadata or {}).get(key) or one.client_reference_id:
+        for session in listed:
+            if named := (session.metadata or {}).get(key) or session.client_reference_id:
                 return named
         return account_of(customer, key)
 
@@ -218,8 +218,8 @@ def account_of(customer: StripeCustomer | None, key: str) -> str | None:
 
 def _grouped(charges: Iterable[Charge], key: Any) -> dict[str, tuple[Charge, ...]]:
     found: dict[str, tuple[Charge, ...]] = {}
-    for one in charges:
-        found[key(one)] = (*found.get(key(one), ()), one)
+    for charge in charges:
+        found[key(charge)] = (*found.get(key(charge), ()), charge)
     return found
 
 

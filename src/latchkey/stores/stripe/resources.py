@@ -177,8 +177,8 @@ class InvoiceLine(_InvoicePart, kw_only=True):
     @property
     def charged(self) -> int:
         """What it really cost: after discounts, with the tax that comes on top."""
-        discounts = sum(one.amount for one in self.discount_amounts or ())
-        taxes = sum(one.amount for one in self.taxes or () if one.tax_behavior == "exclusive")
+        discounts = sum(discount_amount.amount for discount_amount in self.discount_amounts or ())
+        taxes = sum(tax.amount for tax in self.taxes or () if tax.tax_behavior == "exclusive")
         return self.amount - discounts + taxes
 
     @property
@@ -247,7 +247,7 @@ class StripeInvoice(msgspec.Struct):
     def paid_by(self) -> frozenset[str]:
         """The payment intents, or charges without one, that have paid it or were tried."""
         listed = self.payments.data if self.payments is not None else []
-        named = (one.payment.payment_intent or one.payment.charge for one in listed)
+        named = (payment.payment.payment_intent or payment.payment.charge for payment in listed)
         return frozenset(one for one in named if one)
 
 

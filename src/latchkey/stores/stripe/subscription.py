@@ -74,7 +74,11 @@ def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], 
     subscription, around = reading.subscription, reading.around
     line, status = _standing(reading, reading.of.item, line) if reading.of.item is not None else _removed(reading, line)
     # Stripe never leaves an invoice over nothing open: it counts as paid at once.
-    issued = (one for one in around.invoices if one.status_transitions.finalized_at is not None and one.total > 0)
+    issued = (
+        invoice
+        for invoice in around.invoices
+        if invoice.status_transitions.finalized_at is not None and invoice.total > 0
+    )
     invoices = (one for one in issued if reading.items.owner_of(one) is reading.of)
     return SeenPurchase(
         snapshot=Snapshot(
@@ -84,7 +88,7 @@ def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], 
             app_id=app_id,
             periods=line,
             status=status,
-            invoices=tuple(_issued(one) for one in invoices),
+            invoices=tuple(_issued(invoice) for invoice in invoices),
         ),
         account_token=around.account,
         handle=subscription.id + suffix,
@@ -167,10 +171,10 @@ def _next_product(subscription: StripeSubscription, item: SubscriptionItem) -> s
     schedule = subscription.schedule
     if schedule is None or schedule.status != "active":
         return None
-    following = [one for one in schedule.phases if one.start_date >= item.current_period_end - 1 and one.items]
+    following = [phase for phase in schedule.phases if phase.start_date >= item.current_period_end - 1 and phase.items]
     if not following:
         return None
-    position = [one.id for one in subscription.items.data].index(item.id)
+    position = [subscription_item.id for subscription_item in subscription.items.data].index(item.id)
     items = min(following, key=lambda one: one.start_date).items
     price = items[min(position, len(items) - 1)].price
     if isinstance(price, dict) and isinstance(price.get("id"), str) and isinstance(price.get("product"), str):
@@ -198,7 +202,7 @@ def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
         grace_ends_at = min(grace_ends_at, _last_try(invoice, around))
     elif subscription.status == "canceled" and subscription.ended_at is not None:
         grace_ends_at = min(grace_ends_at, subscription.ended_at * 1000)
-    if not any(one.status == "paid" and one.total > 0 for one in around.invoices):
+    if not any(stripe_invoice.status == "paid" and stripe_invoice.total > 0 for stripe_invoice in around.invoices):
         # Nothing was ever paid, only a trial was given. Otherwise a card without money would bring weeks of access for
         # each new user id.
         grace_ends_at = running.ends_at
@@ -222,7 +226,7 @@ def _debt(reading: _Reading) -> tuple[StripeInvoice, InvoiceLine] | None:
 
 def _last_try(invoice: StripeInvoice, around: SubscriptionContext) -> Ms:
     """Stripe does not date the end of its retries: it came with the last failed charge."""
-    tried = [one.created for pays in invoice.paid_by for one in around.charges.get(pays, ())]
+    tried = [charge.created for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
     return max([*tried, invoice.status_transitions.finalized_at or invoice.created]) * 1000
 
 

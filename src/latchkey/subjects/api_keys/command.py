@@ -93,7 +93,7 @@ async def show(at: ProjectContext) -> None:
     """List a project's keys. Only the beginning and the end of each key are shown."""
     listed = await usecases.list_keys(at.database, at.project_id, limit=None)
     if at.as_json:
-        output.write_list(_as_data(one) for one in listed)
+        output.write_list(_as_data(api_key) for api_key in listed)
         return
     table = output.table("id", "name", "key", "kind", "limit", "since", "last used", "works")
     now = real_now()

@@ -37,7 +37,7 @@ async def show_form(visit: Visit) -> Response:
         chosen=chosen,
         by_filter=by_filter and not chosen.filter.is_empty,
         counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
-        entitlements=[(one.id, f"{one.display_name} ({one.id})") for one in found],
+        entitlements=[(entitlement.id, f"{entitlement.display_name} ({entitlement.id})") for entitlement in found],
         durations=tuple(DURATIONS),
         entered=visit.form.values(),
         most=usecases.MOST_CUSTOMERS,

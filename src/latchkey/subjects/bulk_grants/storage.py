@@ -104,9 +104,9 @@ async def record(connection: Connection, grant: BulkGrant, results: Sequence[Gra
         _RECORD,
         grant.project_id,
         grant.id,
-        [one.number for one in results],
-        [one.outcome for one in results],
-        [one.error for one in results],
+        [result.number for result in results],
+        [result.outcome for result in results],
+        [result.error for result in results],
     )
 
 

@@ -136,10 +136,10 @@ async def _of_filter(
             database, project_id, wanted, now, sort=Sort.KEY, after=after, limit=_AT_ONCE, whole=True
         )
         complete = complete and page.complete
-        for one in page.entries:
-            found.append((one.key, one.app_user_id or ""))
-            if one.customer is not None:
-                holders += _holds(one.customer, entitlement_id, catalog, one.now)
+        for entry in page.entries:
+            found.append((entry.key, entry.app_user_id or ""))
+            if entry.customer is not None:
+                holders += _holds(entry.customer, entitlement_id, catalog, entry.now)
         if len(found) > MOST_CUSTOMERS:
             raise _too_many(wanted)
         after = page.next
@@ -164,9 +164,11 @@ async def _of_ids(
             fresh = {key for key in keys.values() if key not in found}
             people = await scans.by_keys(connection, project_id, fresh) if fresh else []
         unknown += [id for id in chunk if id not in keys]
-        for one in people:
-            found[one.key] = one.customer.app_user_id
-            holders += _holds(one.customer, entitlement_id, catalog, now if one.clock_now is None else one.clock_now)
+        for person in people:
+            found[person.key] = person.customer.app_user_id
+            holders += _holds(
+                person.customer, entitlement_id, catalog, now if person.clock_now is None else person.clock_now
+            )
     return list(found.items()), holders, unknown
 
 
@@ -209,7 +211,7 @@ async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event 
                 await storage.set_state(connection, grant.project_id, grant.id, "running", "done", now(), grant.token)
                 log.info("bulk grant done", project_id=grant.project_id, bulk_grant_id=grant.id)
                 return True
-        results = await asyncio.gather(*(_turn(changes, grant, one) for one in turns))
+        results = await asyncio.gather(*(_turn(changes, grant, turn) for turn in turns))
         async with changes.database.transaction() as connection:
             await storage.record(connection, grant, results)
             if not await storage.renew(connection, grant, now() + LEASE):

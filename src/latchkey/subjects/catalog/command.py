@@ -97,15 +97,15 @@ async def create_product(
     given = _given(name, lasts, trial, price, currency, apps, credits)
     chosen = product_type or (ProductType.SUBSCRIPTION if lasts else ProductType.ONE_TIME)
     given |= {"kind": chosen.kind} | ({"type": product_type} if product_type is not None else {})
-    for one in grants or []:
-        await entitlement_catalog.load_entitlement(at.database, at.project_id, one)
+    for grant in grants or []:
+        await entitlement_catalog.load_entitlement(at.database, at.project_id, grant)
     async with at.audited("product.created", product, price=str(price), currency=currency):
         await product_catalog.create_product(
             at.database, at.project_id, product, product_catalog.ProductTerms(**given), real_now()
         )
-    for one in grants or []:
-        async with at.audited("entitlement.products_attached", one, product=product):
-            await entitlement_catalog.attach_products(at.database, at.project_id, one, [product])
+    for grant in grants or []:
+        async with at.audited("entitlement.products_attached", grant, product=product):
+            await entitlement_catalog.attach_products(at.database, at.project_id, grant, [product])
     await show_one(at, product)
 
 

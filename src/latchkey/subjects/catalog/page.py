@@ -97,10 +97,10 @@ async def save(visit: Visit) -> Response:
 async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapping | None = None) -> Response:
     grid = await load_grid(visit.database, visit.project_id)
     change = change or Remapping()
-    on_sale = {one.id for one in grid.products if one.on_sale}
-    known = {one.id for one in grid.entitlements}
-    possible = {one for one in change.attached if one.product_id in on_sale and one.entitlement_id in known}
-    wanted = {(one.product_id, one.entitlement_id) for one in (grid.grants - change.detached) | possible}
+    on_sale = {product.id for product in grid.products if product.on_sale}
+    known = {entitlement.id for entitlement in grid.entitlements}
+    possible = {grant for grant in change.attached if grant.product_id in on_sale and grant.entitlement_id in known}
+    wanted = {(grant.product_id, grant.entitlement_id) for grant in (grid.grants - change.detached) | possible}
     return visit.page(
         "catalog.html", status, here="catalog", tab="mapping", grid=grid, error=error, wanted=wanted, curl=curl
     )
@@ -108,8 +108,8 @@ async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapp
 
 def _preview_path(visit: Visit, change: Remapping, version: int, so_far: Preview | None = None) -> str:
     query = [("version", str(version))]
-    query += [("attach", cell(one)) for one in sorted(change.attached)]
-    query += [("detach", cell(one)) for one in sorted(change.detached)]
+    query += [("attach", cell(grant)) for grant in sorted(change.attached)]
+    query += [("detach", cell(grant)) for grant in sorted(change.detached)]
     if so_far is not None:
         query += written(so_far.place, gains=so_far.gains, losses=so_far.losses)
     return f"{visit.path('catalog', 'preview')}?{urlencode(query)}"
@@ -136,8 +136,10 @@ def _grants(texts: Iterable[str]) -> frozenset[Grant]:
 
 def _said(change: Remapping) -> dict[str, list[str]]:
     return {
-        "attached": [f"{one.product_id} grants {one.entitlement_id}" for one in sorted(change.attached)],
-        "detached": [f"{one.product_id} no longer grants {one.entitlement_id}" for one in sorted(change.detached)],
+        "attached": [f"{grant.product_id} grants {grant.entitlement_id}" for grant in sorted(change.attached)],
+        "detached": [
+            f"{grant.product_id} no longer grants {grant.entitlement_id}" for grant in sorted(change.detached)
+        ],
     }
 
 
@@ -256,7 +258,7 @@ async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -
     if visit.refusal is not None:
         values |= {**visit.form.values(), "apps": visit.form.all("app")}
     known = await currencies.list_currencies(visit.database, visit.project_id)
-    codes = [("", "No virtual currency"), *((one.code, one.code) for one in known)] if known else []
+    codes = [("", "No virtual currency"), *((offering.code, offering.code) for offering in known)] if known else []
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
     shown["apps"] = values.get("apps") or ()

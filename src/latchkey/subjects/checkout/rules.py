@@ -20,8 +20,14 @@ def has_already(customer: Customer | None, catalog: Catalog, store: str, product
     if customer is None or (product.kind is ProductKind.ONE_TIME and product.consumable):
         return False
     held = {
-        one.current.product_id for one in customer.subscriptions if one.store == store and gives_access(one, now)
-    } | {one.product_id for one in customer.purchases if one.store == store and gives_access(one, now)}
+        subscription.current.product_id
+        for subscription in customer.subscriptions
+        if subscription.store == store and gives_access(subscription, now)
+    } | {
+        purchase.product_id
+        for purchase in customer.purchases
+        if purchase.store == store and gives_access(purchase, now)
+    }
     return any(catalog.find(id) is product for id in held)
 
 
@@ -30,6 +36,6 @@ def trial_days(customer: Customer | None, store: str, product: Product, now: Ms)
     or the customer has had a subscription in this store."""
     if product.trial is None or product.kind is not ProductKind.SUBSCRIPTION:
         return None
-    if customer is not None and any(one.store == store for one in customer.subscriptions):
+    if customer is not None and any(subscription.store == store for subscription in customer.subscriptions):
         return None
     return max(1, (add(now, product.trial) - now) // DAY)

@@ -116,12 +116,12 @@ async def delete_virtual_currency(services: Provided, caller: WriteKey, code: st
 
 
 def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
-    for one in new or ():
-        if one.trial_amount:
+    for grant in new or ():
+        if grant.trial_amount:
             raise Unprocessable("Trials credit nothing: leave trial_amount at 0.", param="product_grants")
-        if one.expire_at_cycle_end:
+        if grant.expire_at_cycle_end:
             raise Unprocessable("Balances do not expire here: leave expire_at_cycle_end false.", param="product_grants")
-    return [ProductGrant(tuple(one.product_ids), one.amount) for one in new or ()]
+    return [ProductGrant(tuple(grant.product_ids), grant.amount) for grant in new or ()]
 
 
 async def _rendered(services: Services, project_id: str, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
@@ -194,9 +194,9 @@ async def _balances(
     services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
 ) -> v2.Page[CurrencyBalance]:
     items = [
-        shaped(CurrencyBalance, one, currency_code=one.code)
-        for one in await balances(services.changes, project_id, customer_id)
-        if with_empty or one.balance
+        shaped(CurrencyBalance, balance, currency_code=balance.code)
+        for balance in await balances(services.changes, project_id, customer_id)
+        if with_empty or balance.balance
     ]
     path = f"{wire_paging.path_of(project_id, customer_id)}/virtual_currencies"
     filters = None if with_empty else {"include_empty_balances": "false"}

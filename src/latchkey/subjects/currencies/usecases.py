@@ -36,7 +36,7 @@ class ProductGrant:
 async def load_grants(database: Database, project_id: str, codes: Sequence[str]) -> dict[str, list[ProductGrant]]:
     """The grants of each of these currencies, by products on sale; the products with the same amount are one grant."""
     found = await storage.credited_products(database, project_id, codes)
-    return {code: _grouped(one for one in found if one.code == code) for code in codes}
+    return {code: _grouped(product for product in found if product.code == code) for code in codes}
 
 
 async def set_grants(connection: Connection, project_id: str, code: str, grants: Sequence[ProductGrant]) -> None:
@@ -52,9 +52,9 @@ async def set_grants(connection: Connection, project_id: str, code: str, grants:
     for product_id, amount in wanted.items():
         await _require(connection, project_id, product_id, code)
         await storage.set_credit(connection, project_id, product_id, code, amount)
-    for one in await storage.credited_products(connection, project_id, [code]):
-        if one.product_id not in wanted:
-            await storage.set_credit(connection, project_id, one.product_id, None, None)
+    for credited_product in await storage.credited_products(connection, project_id, [code]):
+        if credited_product.product_id not in wanted:
+            await storage.set_credit(connection, project_id, credited_product.product_id, None, None)
 
 
 async def _require(connection: Connection, project_id: str, product_id: str, code: str) -> None:
@@ -71,8 +71,8 @@ async def _require(connection: Connection, project_id: str, product_id: str, cod
 
 def _grouped(credited: Iterable[CreditedProduct]) -> list[ProductGrant]:
     by_amount: dict[int, list[str]] = {}
-    for one in credited:
-        by_amount.setdefault(one.amount, []).append(one.product_id)
+    for product in credited:
+        by_amount.setdefault(product.amount, []).append(product.product_id)
     return [ProductGrant(tuple(ids), amount) for amount, ids in sorted(by_amount.items())]
 
 
@@ -154,7 +154,9 @@ async def balances(
             raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
         known = await CURRENCIES.page(connection, project_id)
     held = customer.balances if customer is not None else {}
-    return [Balance(one.code, one.name, one.description, held.get(one.code, 0)) for one in known]
+    return [
+        Balance(currency.code, currency.name, currency.description, held.get(currency.code, 0)) for currency in known
+    ]
 
 
 async def adjust(
@@ -181,7 +183,7 @@ async def adjust(
             if done != dict(adjustments):
                 raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
-        known = {one.code for one in await CURRENCIES.page(connection, project_id)}
+        known = {currency.code for currency in await CURRENCIES.page(connection, project_id)}
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")

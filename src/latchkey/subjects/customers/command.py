@@ -74,20 +74,20 @@ async def _show_filtered(at: ProjectContext, chosen: CustomerFilter, sort: Sort,
     found = await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
     more = found.next is not None
     if at.as_json:
-        items = [to_builtins(entry(one)) for one in found.entries]
+        items = [to_builtins(entry(list_entry)) for list_entry in found.entries]
         said = {"complete": found.complete, "missing_customers": found.missing}
         output.write({"object": "list", "items": items, "has_more": more, **said})
         return
     rows = [
         (
-            one.app_user_id or "",
-            ", ".join(sorted(statuses(one.facets, one.now))),
-            ", ".join(one.facets.products),
-            money(one.facets.spent_usd),
-            one.facets.country or "",
-            shown(one.facets.last_seen_at),
+            list_entry.app_user_id or "",
+            ", ".join(sorted(statuses(list_entry.facets, list_entry.now))),
+            ", ".join(list_entry.facets.products),
+            money(list_entry.facets.spent_usd),
+            list_entry.facets.country or "",
+            shown(list_entry.facets.last_seen_at),
         )
-        for one in found.entries
+        for list_entry in found.entries
     ]
     columns = ("id", "status", "products", "spent", "country", "last seen")
     output.show_list(rows, columns, "No customers found.", "There are more. See --limit." if more else "")
@@ -112,7 +112,7 @@ _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, l
 async def show_one(at: ProjectContext, customer: CustomerArgument) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
     view = await at.customer(customer)
-    ids = [one.app_user_id for one in await list_aliases(at.database, at.project_id, view.key)]
+    ids = [alias.app_user_id for alias in await list_aliases(at.database, at.project_id, view.key)]
     if at.as_json:
         output.write(_as_data(view, ids))
     else:
@@ -154,8 +154,8 @@ async def find(
     if found.erased and not at.as_json:
         output.console().print("This transaction belongs to a customer who was deleted.")
         return
-    matched = [f"{one.by.value} {one.matched}" for one in found.matches]
-    _show_views([one.view for one in found.matches], matched, at.as_json, more=found.more)
+    matched = [f"{match.by.value} {match.matched}" for match in found.matches]
+    _show_views([match.view for match in found.matches], matched, at.as_json, more=found.more)
 
 
 @command(app, "grant", project_context)
@@ -207,12 +207,14 @@ async def delete(at: ProjectContext, customer: CustomerArgument) -> None:
 
 def _show_views(views: list[CustomerView], matched: list[str], as_json: bool, *, more: bool) -> None:
     if as_json:
-        output.write_list((customer_v2.customer(one) for one in views), more=more)
+        output.write_list((customer_v2.customer(customer_view) for customer_view in views), more=more)
         return
     found_by = ("found by",) if any(matched) else ()
     rows = []
     for view, by in zip(views, matched, strict=True):
-        active = [one.entitlement_id for one in customer_v2.active_entitlements(view, paging.LARGEST_LIMIT, None).items]
+        active = [
+            item.entitlement_id for item in customer_v2.active_entitlements(view, paging.LARGEST_LIMIT, None).items
+        ]
         row = [
             view.customer.app_user_id,
             ", ".join(active) or "none",
@@ -242,8 +244,8 @@ def _as_data(view: CustomerView, ids: list[str]) -> dict[str, Any]:
         **to_builtins(customer_v2.customer(view)),
         "aliases": ids,
         "test_clock_id": view.customer.test_clock_id,
-        "explanations": [to_builtins(one) for one in _explanations(view)],
-        "purchases": [_purchase(view, one) for one in _bought(view)],
+        "explanations": [to_builtins(explanation) for explanation in _explanations(view)],
+        "purchases": [_purchase(view, purchase) for purchase in _bought(view)],
     }
 
 

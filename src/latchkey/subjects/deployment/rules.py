@@ -265,8 +265,8 @@ def _of_tables(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
 
 
 def _of_standbys(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
-    synchronous = [one for one in standing.standbys if one.sync in ("sync", "quorum")]
-    hidden = any(one.sync is None for one in standing.standbys)
+    synchronous = [standby for standby in standing.standbys if standby.sync in ("sync", "quorum")]
+    hidden = any(standby.sync is None for standby in standing.standbys)
     if standing.synchronous and not synchronous and not hidden and not standing.server.is_standby:
         yield DeploymentProblem(
             "replication",
@@ -274,12 +274,12 @@ def _of_standbys(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
             "Every commit waits for it. Start the standby, or take it out of the setting.",
             grave=True,
         )
-    for one in standing.standbys:
-        if (one.lag or 0) >= LONG_LAG or (one.lag_bytes or 0) >= LARGE_LAG:
+    for standby in standing.standbys:
+        if (standby.lag or 0) >= LONG_LAG or (standby.lag_bytes or 0) >= LARGE_LAG:
             yield DeploymentProblem(
                 "replication",
-                f"the standby {one.name or one.address} is {(one.lag or 0) // SECOND:,} s and "
-                f"{(one.lag_bytes or 0) / 1024**2:,.0f} MiB behind",
+                f"the standby {standby.name or standby.address} is {(standby.lag or 0) // SECOND:,} s and "
+                f"{(standby.lag_bytes or 0) / 1024**2:,.0f} MiB behind",
                 "Look at its disk and network: it cannot take over without losing what it lacks.",
             )
 

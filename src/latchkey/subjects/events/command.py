@@ -52,10 +52,10 @@ async def show_list(
         if before is None or len(found) >= limit:
             break
     if at.as_json:
-        output.write_list([await _as_data(at, one, bodies) for one in found], more=before is not None)
+        output.write_list([await _as_data(at, event, bodies) for event in found], more=before is not None)
         return
     more = "There are older ones. See --limit." if before is not None else ""
-    output.show_list([_row(one) for one in found], COLUMNS, "No events found.", more)
+    output.show_list([_row(event) for event in found], COLUMNS, "No events found.", more)
 
 
 @command(app, "show", project_context)
@@ -119,8 +119,8 @@ async def tail(
     # Ctrl-C.
     with contextlib.suppress(asyncio.CancelledError):
         while True:
-            for one in found if left is None else found[:left]:
-                await _print(at, one, bodies)
+            for listed_event in found if left is None else found[:left]:
+                await _print(at, listed_event, bodies)
             if left is not None and (left := left - len(found)) <= 0:
                 return
             new = await usecases.events_after(at.database, at.project_id, position, BATCH)

@@ -58,7 +58,9 @@ async def load(connection: Connection, project_id: str, event_id: str) -> EventD
         return None
     sent = await customers_storage.deliveries(connection, project_id, [(row["key"], row["sequence"])])
     return EventDetails(
-        item_of(ListedEvent, row), row["body"], [one for one in sent.get(event_id, ()) if not one.is_gone]
+        item_of(ListedEvent, row),
+        row["body"],
+        [delivery for delivery in sent.get(event_id, ()) if not delivery.is_gone],
     )
 
 
@@ -67,5 +69,5 @@ async def tallied(connection: Connection, project_id: str, events: Sequence[List
     if not events:
         return []
     sent = await customers_storage.deliveries(connection, project_id, [(event.key, event.sequence) for event in events])
-    counted = {id: Counter(one.status for one in found if not one.is_gone) for id, found in sent.items()}
+    counted = {id: Counter(delivery.status for delivery in found if not delivery.is_gone) for id, found in sent.items()}
     return [replace(event, deliveries=DeliveryTally(**counted.get(event.id, Counter()))) for event in events]

@@ -270,7 +270,7 @@ class Tails:
             events = await events_after(self._database, project_id, after, min(BATCH, until - after))
             if not events:
                 break
-            found += (one for one in events if one.position <= until)
+            found += (event for event in events if event.position <= until)
             after = events[-1].position
         return found, 0
 

@@ -45,7 +45,7 @@ class ExperimentChanges(Body):
 async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
     """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight. They see
     the variant's offering as the current one, if it has one."""
-    variants = [enrollment.Variant(one.id, one.weight, one.offering_id) for one in new.variants]
+    variants = [enrollment.Variant(variant.id, variant.weight, variant.offering_id) for variant in new.variants]
     made = await usecases.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
     return reply(shaped(wire.Experiment, made, project_id=caller.project_id), 201)
 
@@ -71,7 +71,7 @@ async def update_experiment(
     services: Provided, caller: WriteKey, experiment_id: str, changes: ExperimentChanges
 ) -> Response:
     """Change which offering the customers of a variant see. Who is in which variant stays."""
-    chosen = {one.id: one.offering_id for one in changes.variants}
+    chosen = {variant.id: variant.offering_id for variant in changes.variants}
     changed = await usecases.set_offerings(services.database, caller.project_id, experiment_id, chosen)
     return reply(shaped(wire.Experiment, changed, project_id=caller.project_id))
 

@@ -49,7 +49,7 @@ async def create(visit: Visit) -> Response:
     visit.subject = name = visit.form.text("name")
     variants = _variants(visit.form)
     made = await usecases.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
-    visit.audit(made.id, name=made.name, variants={one.id: one.weight for one in made.variants})
+    visit.audit(made.id, name=made.name, variants={variant.id: variant.weight for variant in made.variants})
     return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
 
 
@@ -64,7 +64,7 @@ async def show_experiment(visit: Visit) -> Response:
         "experiment.html",
         here="experiments",
         experiment=experiment,
-        weights=sum(one.weight for one in experiment.variants),
+        weights=sum(variant.weight for variant in experiment.variants),
         enrolled=enrolled,
         more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
         who=visit.form.text("app_user_id"),
@@ -80,7 +80,9 @@ async def enroll(visit: Visit) -> Response:
     if problem := problem_with(who):
         raise Invalid(problem, param="app_user_id")
     done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
-    variant = next(one.variant_id for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    variant = next(
+        enrollment.variant_id for enrollment in done.customer.enrollments if enrollment.experiment_id == experiment_id
+    )
     visit.audit(variant=variant)
     return await visit.to(
         visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."
@@ -91,7 +93,7 @@ async def enroll(visit: Visit) -> Response:
 async def set_offerings(visit: Visit) -> Response:
     id = visit.param("experiment_id")
     experiment = await usecases.load_experiment(visit.database, visit.project_id, id)
-    chosen = {one.id: visit.form.text(f"offering-{one.id}") or None for one in experiment.variants}
+    chosen = {variant.id: visit.form.text(f"offering-{variant.id}") or None for variant in experiment.variants}
     visit.audit(offerings=chosen)
     await usecases.set_offerings(visit.database, visit.project_id, id, chosen)
     return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
@@ -100,7 +102,7 @@ async def set_offerings(visit: Visit) -> Response:
 async def _offerings(visit: Visit) -> list[tuple[str, str]]:
     """The choices for a variant."""
     known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST_OFFERINGS)
-    return [("", "The current offering"), *((one.id, one.lookup_key) for one in known)]
+    return [("", "The current offering"), *((offering.id, offering.lookup_key) for offering in known)]
 
 
 def _variants(form: Form) -> list[Variant]:

@@ -47,10 +47,11 @@ async def set_offerings(
     async with changing_catalog(database, project_id) as connection:
         before = await EXPERIMENTS.get(connection, project_id, experiment_id)
         for variant_id in chosen:
-            if variant_id not in {one.id for one in before.variants}:
+            if variant_id not in {variant.id for variant in before.variants}:
                 raise NotFound(f"The experiment has no variant {variant_id!r}.", param="variants")
         variants = tuple(
-            replace(one, offering_id=chosen[one.id]) if one.id in chosen else one for one in before.variants
+            replace(variant, offering_id=chosen[variant.id]) if variant.id in chosen else variant
+            for variant in before.variants
         )
         await _require_offerings(connection, project_id, variants)
         changed = replace(before, variants=variants)
@@ -67,11 +68,11 @@ async def _require_offerings(connection: Connection, project_id: str, variants: 
 def _checked(variants: Sequence[Variant]) -> tuple[Variant, ...]:
     if not FEWEST <= len(variants) <= MOST:
         raise Invalid(f"An experiment has {FEWEST} to {MOST} variants.", param="variants")
-    for one in variants:
-        checked_id(one.id, "variants")
-        if not 1 <= one.weight <= HEAVIEST:
+    for variant in variants:
+        checked_id(variant.id, "variants")
+        if not 1 <= variant.weight <= HEAVIEST:
             raise Invalid(f"A weight is a whole number from 1 to {HEAVIEST:,}.", param="variants")
-    if len({one.id for one in variants}) < len(variants):
+    if len({variant.id for variant in variants}) < len(variants):
         raise Invalid("Each variant needs an id of its own.", param="variants")
     return tuple(variants)
 
@@ -101,7 +102,9 @@ async def count_enrolled(
     found = Counter(so_far.variants)
 
     def look(customer: Customer, _: Ms) -> None:
-        found.update(one.variant_id for one in customer.enrollments if one.experiment_id == experiment_id)
+        found.update(
+            enrollment.variant_id for enrollment in customer.enrollments if enrollment.experiment_id == experiment_id
+        )
 
     words = [mention("experiment_id", experiment_id)]
     place = await walk(database, project_id, words, look, now, so_far.place, seconds)

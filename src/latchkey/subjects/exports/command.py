@@ -89,7 +89,7 @@ def export(
     if as_json:
         output.write(manifest)
         return
-    rows = sum(one.rows for one in manifest.files)
+    rows = sum(file.rows for file in manifest.files)
     kind = "Everything" if manifest.kind == "whole" else "What changed"
     output.told(
         f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} "

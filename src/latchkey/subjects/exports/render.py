@@ -75,12 +75,12 @@ def customer_row(customer: Customer, key: int, last_seen: LastSeen) -> CustomerR
     }
     enrollments = [
         {
-            "experiment_id": one.experiment_id,
-            "name": one.name,
-            "variant_id": one.variant_id,
-            "enrolled_at_ms": one.enrolled_at,
+            "experiment_id": enrollment.experiment_id,
+            "name": enrollment.name,
+            "variant_id": enrollment.variant_id,
+            "enrolled_at_ms": enrollment.enrolled_at,
         }
-        for one in customer.enrollments
+        for enrollment in customer.enrollments
     ]
     return CustomerRow(
         app_user_id=customer.app_user_id,
@@ -231,7 +231,7 @@ def _payment(customer: Customer, bought: Subscription | Purchase, paid: Period |
 
 
 def _latest(*moments: Ms | None) -> Ms:
-    return max(one for one in moments if one is not None)
+    return max(moment for moment in moments if moment is not None)
 
 
 def _micros(amount: float | None) -> int | None:

@@ -258,9 +258,9 @@ def _column(name: str, hint: Any) -> Column:
     value, *notes, doc = get_args(hint)
     nullable = type(None) in get_args(value)
     if nullable:
-        value = next(one for one in get_args(value) if one is not type(None))
+        value = next(arg for arg in get_args(value) if arg is not type(None))
         notes = [*notes, *getattr(value, "__metadata__", ())]
-    kind = next((one for one in notes if isinstance(one, RowKind)), None)
+    kind = next((note for note in notes if isinstance(note, RowKind)), None)
     return Column(name, _PLAIN[value] if kind is None else kind, nullable, doc)
 
 

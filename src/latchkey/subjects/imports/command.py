@@ -86,7 +86,7 @@ def import_files(
             with _progress(console, hidden=as_json) as progress:
                 if dry_run:
                     return await run_import(database, order, real_now, progress, skipped)
-                names = ", ".join(one.name for one in files)
+                names = ", ".join(file.name for file in files)
                 async with audited(database, owner, "import.run", names, format=format.value):
                     return await run_import(database, order, real_now, progress, skipped)
 

@@ -85,9 +85,9 @@ async def add_skips(connection: Connection, project_id: str, run_id: str, skips:
             _ADD_SKIPS,
             project_id,
             run_id,
-            [one.file for one in skips],
-            [one.line for one in skips],
-            [one.reason for one in skips],
+            [skip.file for skip in skips],
+            [skip.line for skip in skips],
+            [skip.reason for skip in skips],
         )
 
 

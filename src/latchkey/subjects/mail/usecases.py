@@ -198,7 +198,7 @@ class MailFolder:
             raise NotSentError(f"the folder for mails cannot be written: {error.strerror}") from None
 
     def check(self) -> str:
-        existing = next(one for one in (self.path, *self.path.parents) if one.exists())
+        existing = next(path for path in (self.path, *self.path.parents) if path.exists())
         if not os.access(existing, os.W_OK):
             raise NotSentError(f"{existing} cannot be written")
         return f"mails are written to files in {self.path}"

@@ -76,8 +76,10 @@ async def change_money(services: Provided, caller: WriteKey, changes: MoneyChang
     await usecases.change_fees(
         services.database,
         caller.project_id,
-        programs=[_program(one) for one in changes.programs] if "programs" in given else None,
-        percentages=[_percentages(one) for one in changes.percentages] if "percentages" in given else None,
+        programs=[_program(program) for program in changes.programs] if "programs" in given else None,
+        percentages=[_percentages(percentage) for percentage in changes.percentages]
+        if "percentages" in given
+        else None,
     )
     return await _reply(services, caller.project_id)
 

@@ -76,8 +76,8 @@ async def show(
     console = Console(highlight=False)
     if isinstance(found, RatesState):
         table = Table("currency", Column("days", justify="right"), "first", "last")
-        for one in found.currencies:
-            table.add_row(one.currency, f"{one.rates:,}", date_of(one.first), date_of(one.last))
+        for coverage in found.currencies:
+            table.add_row(coverage.currency, f"{coverage.rates:,}", date_of(coverage.first), date_of(coverage.last))
         console.print(table if found.currencies else "No exchange rates are known.")
         if found.reading.read_at is not None:
             read = f"{found.reading.source}, read {shown_instant(found.reading.read_at)}"
@@ -98,12 +98,12 @@ def _write(found: RatesState | list[StoredRate]) -> None:
                 "object": "list",
                 "items": [
                     {
-                        "currency": one.currency,
-                        "days": one.rates,
-                        "first": date_of(one.first),
-                        "last": date_of(one.last),
+                        "currency": currency.currency,
+                        "days": currency.rates,
+                        "first": date_of(currency.first),
+                        "last": date_of(currency.last),
                     }
-                    for one in found.currencies
+                    for currency in found.currencies
                 ],
                 "has_more": False,
                 "source": found.reading.source,
@@ -114,11 +114,11 @@ def _write(found: RatesState | list[StoredRate]) -> None:
         return
     output.write_list(
         {
-            "date": date_of(one.rate.day),
-            "currency": one.rate.currency,
-            "usd": one.rate.usd,
-            "source": one.source,
-            "learned_at": one.learned_at,
+            "date": date_of(rate.rate.day),
+            "currency": rate.rate.currency,
+            "usd": rate.rate.usd,
+            "source": rate.source,
+            "learned_at": rate.learned_at,
         }
-        for one in found
+        for rate in found
     )

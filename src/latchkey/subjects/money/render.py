@@ -15,28 +15,31 @@ def money_settings(
         project_id=project_id,
         programs=[
             wire.Program(
-                store=one.store,
-                program=one.program.value,
-                starts=date_of(one.starts),
-                until=None if one.ends is None else date_of(one.ends),
+                store=enrolment.store,
+                program=enrolment.program.value,
+                starts=date_of(enrolment.starts),
+                until=None if enrolment.ends is None else date_of(enrolment.ends),
             )
-            for one in fees.enrolments
+            for enrolment in fees.enrolments
         ],
         percentages=[
             wire.Percentages(
-                starts=date_of(one.starts),
-                store=one.store,
-                country=one.country,
-                commission_rate=one.commission_rate,
-                tax_rate=one.tax_rate,
+                starts=date_of(percentage.starts),
+                store=percentage.store,
+                country=percentage.country,
+                commission_rate=percentage.commission_rate,
+                tax_rate=percentage.tax_rate,
             )
-            for one in fees.percentages
+            for percentage in fees.percentages
         ],
         exchange_rates=[
-            wire.RatesOfCurrency(currency=one.currency, first_date=date_of(one.first), last_date=date_of(one.last))
-            for one in known
+            wire.RatesOfCurrency(
+                currency=coverage.currency, first_date=date_of(coverage.first), last_date=date_of(coverage.last)
+            )
+            for coverage in known
         ],
         missing_rates=[
-            wire.MissingRate(currency=one.currency, days=one.days, last_date=date_of(one.last)) for one in missing
+            wire.MissingRate(currency=rates.currency, days=rates.days, last_date=date_of(rates.last))
+            for rates in missing
         ],
     )

@@ -63,8 +63,10 @@ async def change_fees(
         _check_percentages(place, each)
     if max(len(programs or ()), len(percentages or ())) > MOST:
         raise Invalid(f"A project has at most {MOST} programs and {MOST} percentages.")
-    _once("programs", [(one.store, one.program, one.starts) for one in programs or ()])
-    _once("percentages", [(one.store, one.country, one.starts) for one in percentages or ()])
+    _once("programs", [(program.store, program.program, program.starts) for program in programs or ()])
+    _once(
+        "percentages", [(percentage.store, percentage.country, percentage.starts) for percentage in percentages or ()]
+    )
     async with database.transaction() as connection:
         known = await rates.load(connection, project_id)
         if known is None:
@@ -210,7 +212,7 @@ def text_of(body: bytes) -> str:
 def _unpacked(body: bytes) -> bytes:
     try:
         with zipfile.ZipFile(BytesIO(body)) as packed:
-            names = [one.filename for one in packed.infolist() if one.filename.lower().endswith(".csv")]
+            names = [info.filename for info in packed.infolist() if info.filename.lower().endswith(".csv")]
             if len(names) != 1:
                 raise SourceUnreadable(f"The zip file has {len(names)} CSV files; one is expected.")
             with packed.open(names[0]) as file:

@@ -99,7 +99,7 @@ async def list_products_of_package(services: Provided, caller: ReadKey, package_
 @audited("package.products_attached")
 async def attach_products(services: Provided, caller: WriteKey, package_id: str, named: NewAssociations) -> Response:
     """Put these products into the package, one for each app in which it is sold."""
-    attached = {one.product_id: Eligibility(one.eligibility_criteria) for one in named.products}
+    attached = {product.product_id: Eligibility(product.eligibility_criteria) for product in named.products}
     found = await usecases.attach_products(services.database, caller.project_id, package_id, attached)
     return reply(render.package(found))
 

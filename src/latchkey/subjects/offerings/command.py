@@ -84,14 +84,17 @@ def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
 
 
 async def _found(at: ProjectContext, key: str) -> Offering:
-    for one in await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS):
-        if key in (one.lookup_key, one.id):
-            return one
+    for offering in await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS):
+        if key in (offering.lookup_key, offering.id):
+            return offering
     raise NotFound(f"There is no offering {key!r} in this project.", param="offering_id")
 
 
 async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]]) -> None:
-    known = {one.lookup_key: one.id for one in await usecases.list_packages(at.database, at.project_id, offering_id)}
+    known = {
+        package.lookup_key: package.id
+        for package in await usecases.list_packages(at.database, at.project_id, offering_id)
+    }
     for key, product in pairs:
         if key not in known:
             async with at.audited("package.created", key):
@@ -104,7 +107,7 @@ async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]
 
 
 async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = False) -> None:
-    inside = await usecases.packages_of(at.database, at.project_id, [one.id for one in found])
+    inside = await usecases.packages_of(at.database, at.project_id, [offering.id for offering in found])
     every = [package for packages in inside.values() for package in packages]
     products = await usecases.products_of(at.database, at.project_id, [package.id for package in every])
     if at.as_json:
@@ -115,25 +118,27 @@ async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = Fal
         items = [
             render.offering(
                 at.project_id,
-                one,
-                render.whole_packages(at.project_id, one.id, [whole[package.id] for package in inside[one.id]]),
+                offering,
+                render.whole_packages(
+                    at.project_id, offering.id, [whole[package.id] for package in inside[offering.id]]
+                ),
             )
-            for one in found
+            for offering in found
         ]
         output.write_list(items) if listed else output.write(items[0])
         return
     rows = [
         [
-            one.lookup_key,
-            one.display_name,
-            "yes" if one.is_current else "no",
+            offering.lookup_key,
+            offering.display_name,
+            "yes" if offering.is_current else "no",
             "; ".join(
                 f"{package.lookup_key}: {', '.join(attached.product.id for attached in products[package.id])}"
-                for package in inside[one.id]
+                for package in inside[offering.id]
             ),
-            one.id,
+            offering.id,
         ]
-        for one in found
+        for offering in found
     ]
     columns = ("key", "name", "current", "packages", "id")
     output.show_list(rows, columns, "There is no offering yet. Create one with `latchkey offering create`.")

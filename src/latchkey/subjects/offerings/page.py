@@ -32,7 +32,7 @@ class OfferingCell:
 @pages.get("/catalog/offerings")
 async def list_offerings(visit: Visit) -> Response:
     found = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
-    inside = await usecases.packages_of(visit.database, visit.project_id, [one.id for one in found])
+    inside = await usecases.packages_of(visit.database, visit.project_id, [offering.id for offering in found])
     previews = await load_previews(visit.services.changes, visit.project_id)
     return visit.page(
         "offerings.html",
@@ -82,10 +82,10 @@ async def show_offering(visit: Visit) -> Response:
         here="catalog",
         offering=offering,
         packages=inside,
-        products=await usecases.products_of(visit.database, visit.project_id, [one.id for one in inside]),
-        cells={one.id: cells_of(previews, offering.lookup_key, one.lookup_key) for one in inside},
+        products=await usecases.products_of(visit.database, visit.project_id, [package.id for package in inside]),
+        cells={package.id: cells_of(previews, offering.lookup_key, package.lookup_key) for package in inside},
         apps=[app for app, _ in previews.apps],
-        on_sale=[("", "None yet"), *((one.id, one.id) for one in on_sale)],
+        on_sale=[("", "None yet"), *((product.id, product.id) for product in on_sale)],
         usual=USUAL_PACKAGES,
         shown_at=[placement for placement in places if placement.offering_id == id],
         values=filled,
@@ -137,11 +137,13 @@ def cells_of(previews: Previews, offering: str, package: str) -> Sequence[Offeri
 
 
 def _cell(front: Storefront, offering: str, package: str) -> OfferingCell:
-    for one in front.offerings:
-        for each in one.packages:
-            if (one.identifier, each.identifier) == (offering, package):
+    for shown_offering in front.offerings:
+        for each in shown_offering.packages:
+            if (shown_offering.identifier, each.identifier) == (offering, package):
                 return OfferingCell(each.product_id + (f":{each.plan_id}" if each.plan_id else ""))
-    reasons = (one.reason.value for one in front.left_out if (one.offering, one.package) == (offering, package))
+    reasons = (
+        product.reason.value for product in front.left_out if (product.offering, product.package) == (offering, package)
+    )
     return OfferingCell(reasons=tuple(dict.fromkeys(reasons)))
 
 
@@ -241,7 +243,7 @@ async def list_placements(visit: Visit) -> Response:
         here="catalog",
         tab="placements",
         placements=found,
-        offerings={one.id: one for one in known},
+        offerings={offering.id: offering for offering in known},
         curl=curl,
     )
 
@@ -300,7 +302,7 @@ async def _form(visit: Visit, placement: Placement | None) -> Response:
         if placement.is_fallback:
             values["is_fallback"] = "yes"
     known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
-    choices = [("", "Nothing is offered there"), *((one.id, one.lookup_key) for one in known)]
+    choices = [("", "Nothing is offered there"), *((offering.id, offering.lookup_key) for offering in known)]
     return visit.page(
         "placement.html",
         here="catalog",

@@ -92,13 +92,13 @@ def storefront(
         return _made_up(catalog, place)
     shown: dict[str, ShownOffering] = {}
     left_out: list[HiddenProduct] = []
-    for one in catalog.offerings.offerings:
-        packages = tuple(_packages(catalog, one, place, left_out))
+    for offering in catalog.offerings.offerings:
+        packages = tuple(_packages(catalog, offering, place, left_out))
         if packages:
-            shown[one.id] = ShownOffering(
-                identifier=one.lookup_key,
-                description=one.display_name,
-                metadata=one.metadata or {},
+            shown[offering.id] = ShownOffering(
+                identifier=offering.lookup_key,
+                description=offering.display_name,
+                metadata=offering.metadata or {},
                 packages=packages,
             )
     choice = next((one for one in _choices(catalog, override, enrolled) if one in shown), None)
@@ -120,7 +120,7 @@ def _choices(catalog: Catalog, override: str | None, enrolled: Sequence[tuple[st
     for enrollment in reversed(enrolled):
         if enrollment in catalog.offerings.of_variants:
             yield catalog.offerings.of_variants[enrollment]
-    yield from (one.id for one in catalog.offerings.offerings if one.is_current)
+    yield from (offering.id for offering in catalog.offerings.offerings if offering.is_current)
 
 
 def _placements(
@@ -130,12 +130,12 @@ def _placements(
     out, so that the fallback applies."""
     found: dict[str, str | None] = {}
     fallback = current
-    for one in catalog.offerings.placements:
-        if one.offering_id is not None and one.offering_id not in shown:
+    for placement in catalog.offerings.placements:
+        if placement.offering_id is not None and placement.offering_id not in shown:
             continue
-        offering = shown[one.offering_id].identifier if one.offering_id is not None else None
-        found[one.id] = offering
-        if one.is_fallback:
+        offering = shown[placement.offering_id].identifier if placement.offering_id is not None else None
+        found[placement.id] = offering
+        if placement.is_fallback:
             fallback = offering
     return found, fallback
 
@@ -150,16 +150,18 @@ def _packages(
             continue
         if not package.products:
             left_out.append(HiddenProduct(offering.lookup_key, package.lookup_key, None, HiddenReason.EMPTY))
-        for one in package.products:
-            reason = why_not(catalog, one, place)
+        for product in package.products:
+            reason = why_not(catalog, product, place)
             assert reason is not None, "a product that can be shown was not chosen"
-            left_out.append(HiddenProduct(offering.lookup_key, package.lookup_key, one.product_id, reason))
+            left_out.append(HiddenProduct(offering.lookup_key, package.lookup_key, product.product_id, reason))
 
 
 def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Product | None:
     """The package's product in this app: one of this app alone before one that is sold in every app, one that has no
     base plan where the store has none, and of several the one that was attached first."""
-    fitting = [catalog.products[one.product_id] for one in package.products if why_not(catalog, one, place) is None]
+    fitting = [
+        catalog.products[product.product_id] for product in package.products if why_not(catalog, product, place) is None
+    ]
     by_plan = store_of(place.store).shown_by_base_plan
     # `min` keeps the order of attaching among equals.
     return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and not by_plan), default=None)

@@ -74,7 +74,7 @@ async def show(at: Office) -> None:
     """List all projects."""
     found = await usecases.list_projects(at.database)
     if at.as_json:
-        output.write_list(render.project(one) for one in found)
+        output.write_list(render.project(member) for member in found)
         return
     table = Table(Column("id", no_wrap=True), "name", "restored purchases", "test store", "created")
     for project in found:

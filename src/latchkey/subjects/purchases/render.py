@@ -82,7 +82,7 @@ def _common(found: FoundPurchase, earned: Revenue) -> dict[str, Any]:
         "unconverted_payments": earned.unconverted,
         # None if the app did not tell it, or the offering was deleted.
         "presented_offering_id": next(
-            (one.id for one in view.catalog.offerings.offerings if one.lookup_key == named), None
+            (offering.id for offering in view.catalog.offerings.offerings if offering.lookup_key == named), None
         ),
         "entitlements": entitlements(found, DEFAULT_LIMIT, None),
         "environment": bought.environment.lower(),
@@ -94,16 +94,16 @@ def _common(found: FoundPurchase, earned: Revenue) -> dict[str, Any]:
 
 def transactions(found: FoundPurchase) -> Page[wire.SubscriptionTransaction]:
     """All periods, oldest first. A grant has one."""
-    return whole([_transaction(*one) for one in _periods(found.bought)], f"{path_of(found)}/transactions")
+    return whole([_transaction(*period) for period in _periods(found.bought)], f"{path_of(found)}/transactions")
 
 
 def transaction(found: FoundPurchase, id: str) -> wire.SubscriptionTransaction | None:
-    return next((_transaction(*one) for one in _periods(found.bought) if one[0] == id), None)
+    return next((_transaction(*period) for period in _periods(found.bought) if period[0] == id), None)
 
 
 def entitlements(found: FoundPurchase, limit: int, starting_after: str | None) -> Page[Entitlement]:
     project_id = found.view.customer.project_id
-    items = [catalog_render.entitlement(project_id, one) for one in found.entitlements]
+    items = [catalog_render.entitlement(project_id, entitlement) for entitlement in found.entitlements]
     return page(items, lambda item: item.id, f"{path_of(found)}/entitlements", limit, starting_after)
 
 
@@ -167,8 +167,8 @@ def _periods(bought: Subscription | Purchase) -> list[_Row]:
         ends = bought.ends_at, bought.access_ends_at
         return [(bought.id, bought.purchased_at, bought.product_id, *ends, bought.refunded_at)]
     return [
-        (one.id, one.purchased_at, one.product_id, one.ends_at, end_of(bought, one), one.refunded_at)
-        for one in bought.periods
+        (period.id, period.purchased_at, period.product_id, period.ends_at, end_of(bought, period), period.refunded_at)
+        for period in bought.periods
     ]
 
 

@@ -80,7 +80,11 @@ def _said(subscription: Subscription, ids: dict[str, Period]) -> object:
     """Everything that a snapshot can change, without its moments."""
     return (
         replace(subscription.status, as_of=Moment(0)),
-        [(one.id, one.ends_at, one.refunded_at, one.given_back) for one in subscription.periods if one.id in ids],
+        [
+            (period.id, period.ends_at, period.refunded_at, period.given_back)
+            for period in subscription.periods
+            if period.id in ids
+        ],
     )
 
 

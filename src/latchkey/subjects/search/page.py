@@ -62,7 +62,10 @@ ENTRIES: tuple[MenuEntry, ...] = (
     MenuEntry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
     MenuEntry("Team", ("team",), "members people invite roles owner developer support viewer"),
     MenuEntry("Audit log", ("audit",), "who changed what history changes security"),
-    *(MenuEntry(one.title, ("charts", one.name), f"chart {one.group} {one.name.replace('_', ' ')}") for one in CHARTS),
+    *(
+        MenuEntry(chart.title, ("charts", chart.name), f"chart {chart.group} {chart.name.replace('_', ' ')}")
+        for chart in CHARTS
+    ),
 )
 
 
@@ -71,7 +74,7 @@ def entries_for(text: str, limit: int = 5) -> list[MenuEntry]:
     sought = text.casefold().split()
     if not sought:
         return []
-    found = [one for one in ENTRIES if _fits(one, sought)]
+    found = [entry for entry in ENTRIES if _fits(entry, sought)]
     start = " ".join(sought)
     return sorted(found, key=lambda one: (not one.title.casefold().startswith(start), not _in_title(one, sought)))[
         :limit
@@ -126,7 +129,7 @@ class Results(msgspec.Struct, frozen=True):
 async def show_results(visit: Visit) -> Response:
     text = visit.query.raw("q")
     results = await _results(visit, text, ON_A_PAGE)
-    found = [one for group in results.groups for one in group.results]
+    found = [result for group in results.groups for result in group.results]
     if len(found) == 1 and not results.note:
         return await visit.to(found[0].href)
     return visit.page("found.html", sought=text, results=results)
@@ -143,11 +146,11 @@ async def _results(visit: Visit, text: str, limit: int) -> Results:
     named: dict[str, list[SearchHit]] = {}
     for one in found.named:
         named.setdefault(_NAMED[one.kind][0], []).append(_named(visit, one))
-    entries = [one for one in entries_for(text) if visit.may(one.needs)]
-    here = Group("Pages", [SearchHit(one.title, "", visit.path(*one.pieces)) for one in entries])
+    entries = [entry for entry in entries_for(text) if visit.may(entry.needs)]
+    here = Group("Pages", [SearchHit(entry.title, "", visit.path(*entry.pieces)) for entry in entries])
     groups = [
-        Group("Customers", [_customer(visit, one) for one in found.customers]),
-        Group("Transactions", [_transaction(visit, one) for one in found.buyers]),
+        Group("Customers", [_customer(visit, customer) for customer in found.customers]),
+        Group("Transactions", [_transaction(visit, buyer) for buyer in found.buyers]),
         Group("Events", _event(visit, found)),
         *(Group(title, results[:limit]) for title, _ in _NAMED.values() if (results := named.get(title))),
     ]
@@ -158,7 +161,7 @@ async def _results(visit: Visit, text: str, limit: int) -> Results:
     if found.erased:
         note = "There was a purchase with this id. Its customer was erased."
     more = visit.path("customers", q=text, all="yes") if found.more else ""
-    return Results([one for one in groups if one.results], note, more)
+    return Results([group for group in groups if group.results], note, more)
 
 
 def _customer(visit: Visit, match: Match) -> SearchHit:

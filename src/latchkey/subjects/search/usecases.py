@@ -86,11 +86,13 @@ async def search(
     async with database.transaction(readonly=True) as connection:
         whole, erased = await _whole(connection, project_id, text, limit)
         matches = await _matches(connection, catalogs, project_id, whole, now)
-        matches = [one for one in matches if one.by is not By.TRANSACTION or made(one.view.customer, text.strip())]
+        matches = [
+            match for match in matches if match.by is not By.TRANSACTION or made(match.view.customer, text.strip())
+        ]
         if matches and not everything:
             return SearchResults(matches, whole=True)
         begun = await _beginnings(connection, project_id, text.strip(), limit + 1)
-        seen = {one.view.key for one in matches}
+        seen = {match.view.key for match in matches}
         others = {key: how for key, how in begun.items() if key not in seen}
         more = len(others) > limit
         matches += await _matches(connection, catalogs, project_id, dict(list(others.items())[:limit]), now)
@@ -110,8 +112,8 @@ async def of_transaction(
 
 def made(customer: Customer, transaction_id: str) -> bool:
     """Whether this is a transaction of the customer: a purchase or a period of a subscription."""
-    in_subscriptions = any(has_transaction(one, transaction_id) for one in customer.subscriptions)
-    return in_subscriptions or any(has_transaction(one, transaction_id) for one in customer.purchases)
+    in_subscriptions = any(has_transaction(subscription, transaction_id) for subscription in customer.subscriptions)
+    return in_subscriptions or any(has_transaction(purchase, transaction_id) for purchase in customer.purchases)
 
 
 async def _whole(
@@ -157,9 +159,11 @@ async def _views(
 ) -> list[CustomerView]:
     catalog = (await load_projects(connection, catalogs, {project_id}))[project_id].catalog
     views = []
-    for one in found:
-        at = now if one.clock_now is None else own_now(one.customer, one.clock_now)
-        views.append(CustomerView(one.key, at_present(one.customer, catalog, at), catalog, at, one.last_seen))
+    for customer in found:
+        at = now if customer.clock_now is None else own_now(customer.customer, customer.clock_now)
+        views.append(
+            CustomerView(customer.key, at_present(customer.customer, catalog, at), catalog, at, customer.last_seen)
+        )
     return views
 
 
@@ -192,8 +196,8 @@ async def find(
     event = await _event(database, project_id, trimmed) if _EVENT_ID.fullmatch(trimmed) else None
     named = await storage.by_name(database, project_id, trimmed, 2 * limit)
     return Findings(
-        [one for one in found.matches if one.by is not By.TRANSACTION],
-        [one for one in found.matches if one.by is By.TRANSACTION],
+        [match for match in found.matches if match.by is not By.TRANSACTION],
+        [match for match in found.matches if match.by is By.TRANSACTION],
         event,
         named,
         found.more,

@@ -95,7 +95,7 @@ async def list_customers_by_filter(
     path = project_path(caller.project_id, "customer_list")
     return reply(
         wire.CustomerList(
-            items=[render.entry(one) for one in found.entries],
+            items=[render.entry(entry) for entry in found.entries],
             next_page=next_path(path, paging.limit, found.next, kept) if found.next is not None else None,
             url=path,
             complete=found.missing == 0,

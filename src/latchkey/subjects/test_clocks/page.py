@@ -85,7 +85,11 @@ def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
 
 
 def _held(customer: Customer, catalog: Catalog, now: Ms, product_id: str, bought: Subscription | Purchase) -> Held:
-    others = [one.id for one in on_sale(catalog) if one.kind is ProductKind.SUBSCRIPTION and one.id != product_id]
+    others = [
+        product.id
+        for product in on_sale(catalog)
+        if product.kind is ProductKind.SUBSCRIPTION and product.id != product_id
+    ]
     ends_at = bought.current.ends_at if isinstance(bought, Subscription) else bought.access_ends_at
 
     def possible(name: ActionName) -> bool:
@@ -138,7 +142,7 @@ def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
 
 def on_sale(catalog: Catalog) -> list[Product]:
     """Subscriptions first, because clocks are mostly used for them."""
-    found = (one for one in catalog.products.values() if one.on_sale)
+    found = (product for product in catalog.products.values() if product.on_sale)
     return sorted(found, key=lambda one: (one.kind is not ProductKind.SUBSCRIPTION, one.id))
 
 
@@ -217,7 +221,7 @@ async def show_clock(visit: Visit) -> Response:
         clock=clock,
         steps=STEPS,
         to_next=TO_NEXT,
-        people=[_person(visit, one, clock.now) for one in people[: usecases.SHOWN]],
+        people=[_person(visit, person, clock.now) for person in people[: usecases.SHOWN]],
         more_people=len(people) > usecases.SHOWN,
         next_due_at=people[0].next_due_at if people else None,
         chosen=view.customer.app_user_id if view else "",

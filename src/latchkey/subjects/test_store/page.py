@@ -70,12 +70,12 @@ async def show(visit: Visit) -> Response:
         app=app,
         store=projects.TITLES[app.store],
         clock=clock,
-        test_clocks=[("", "none"), *((one.clock.id, one.clock.name) for one in clocks)],
-        test_clock=chosen if any(one.clock.id == chosen for one in clocks) else "",
-        unacknowledged=any(one["active"] and not one["acknowledged"] for one in purchases),
-        products=[(one, one) for one in products],
+        test_clocks=[("", "none"), *((listed_clock.clock.id, listed_clock.clock.name) for listed_clock in clocks)],
+        test_clock=chosen if any(listed_clock.clock.id == chosen for listed_clock in clocks) else "",
+        unacknowledged=any(purchase["active"] and not purchase["acknowledged"] for purchase in purchases),
+        products=[(product, product) for product in products],
         purchases=await _with_owners(visit, app.store, purchases),
-        notifications=[{**one, "answer": _answer(one)} for one in notifications],
+        notifications=[{**notification, "answer": _answer(notification)} for notification in notifications],
         acts=ACTS,
         steps=STEPS,
         values={**values, "product": values["product"] or next((p for p in products if p.startswith("pro_")), "")},
@@ -157,10 +157,10 @@ async def _renew(store: EmulatorClient, purchase: str) -> Ms:
 async def _with_owners(visit: Visit, store: str, purchases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     shown = []
     async with visit.database.acquire() as connection:
-        for one in purchases:
-            owner = await records.owner_of(connection, visit.project_id, (store, one["id"]))
+        for purchase in purchases:
+            owner = await records.owner_of(connection, visit.project_id, (store, purchase["id"]))
             href = address(visit, owner) if owner is not None else None
-            shown.append({**one, "owner": owner, "href": href, "can": _possible(one)})
+            shown.append({**purchase, "owner": owner, "href": href, "can": _possible(purchase)})
     return shown
 
 

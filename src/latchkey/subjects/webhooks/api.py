@@ -217,7 +217,7 @@ async def list_deliveries(
     if found.after is not None:
         kept = urlencode({name: value for name, value in asked.items() if value is not None})
         following = next_path(url, paging.limit, found.after) + (f"&{kept}" if kept else "")
-    items = [render.delivery(webhook_id, one) for one in found.deliveries]
+    items = [render.delivery(webhook_id, delivery) for delivery in found.deliveries]
     return reply(Page(items=items, next_page=following, url=url))
 
 

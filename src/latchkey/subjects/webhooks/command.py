@@ -72,7 +72,7 @@ async def show_list(at: WebhookDesk) -> None:
     """List webhooks, with their health."""
     found: list[wire.Webhook] = []
     while page := await at.webhooks.page(at.project_id, found[-1].id if found else None, 100):
-        found += [render.webhook(one) for one in page]
+        found += [render.webhook(summary) for summary in page]
     at.show_list(
         found,
         lambda one: one,
@@ -242,7 +242,7 @@ async def deliveries(
     )
     page = await delivery_log.page_of_deliveries(at.database, at.project_id, webhook, chosen, after=None, limit=limit)
     at.show_list(
-        [render.delivery(webhook, one) for one in page.deliveries],
+        [render.delivery(webhook, delivery) for delivery in page.deliveries],
         lambda one: one,
         ("event", "type", "customer", "status", "attempts", "response", "queued"),
         lambda one: (

@@ -22,11 +22,17 @@ from latchkey.domain.stores.test_store.billing import STORE, first_period, next_
 
 def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:
     """The customer's newest purchase of this product in the test store."""
-    subscriptions = [one for one in customer.subscriptions if one.store == STORE]
-    purchases = [one for one in customer.purchases if one.store == STORE and one.kind is PurchaseKind.ONE_TIME]
+    subscriptions = [subscription for subscription in customer.subscriptions if subscription.store == STORE]
+    purchases = [
+        purchase
+        for purchase in customer.purchases
+        if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME
+    ]
     if product_id is not None:
-        subscriptions = [one for one in subscriptions if one.current.product_id == product_id]
-        purchases = [one for one in purchases if one.product_id == product_id]
+        subscriptions = [
+            subscription for subscription in subscriptions if subscription.current.product_id == product_id
+        ]
+        purchases = [purchase for purchase in purchases if purchase.product_id == product_id]
     found = max(subscriptions, key=lambda one: one.current.order, default=None) or max(
         purchases, key=lambda one: one.purchased_at, default=None
     )
@@ -98,7 +104,7 @@ def sold_in(bought: Subscription | Purchase, country: str) -> Subscription | Pur
     """The same purchase, made in a country."""
     if isinstance(bought, Purchase):
         return replace(bought, country=country)
-    return replace(bought, periods=tuple(replace(one, country=country) for one in bought.periods))
+    return replace(bought, periods=tuple(replace(period, country=country) for period in bought.periods))
 
 
 def renew(subscription: Subscription, catalog: Catalog, now: Ms) -> Subscription:
@@ -179,7 +185,7 @@ def refund(bought: Subscription | Purchase, now: Ms) -> Subscription | Purchase:
 
 def refund_earlier(subscription: Subscription, period_id: str, now: Ms) -> Subscription:
     """Gives the money of a period back that is over. Access does not change."""
-    found = next((one for one in subscription.periods if one.id == period_id), None)
+    found = next((period for period in subscription.periods if period.id == period_id), None)
     if found is None or found is subscription.current:
         raise Refusal("A refund of the current period ends access: refund the subscription.", param="transaction_id")
     if found.refunded_at is not None:
@@ -187,7 +193,7 @@ def refund_earlier(subscription: Subscription, period_id: str, now: Ms) -> Subsc
     if found.price.micros == 0:
         raise Refusal("The transaction cost nothing; there is nothing to refund.", param="transaction_id")
     refunded = replace(found, money_back=(*found.money_back, _fact(found.money_back, now)))
-    periods = tuple(refunded if one is found else one for one in subscription.periods)
+    periods = tuple(refunded if period is found else period for period in subscription.periods)
     return replace(subscription, periods=periods)
 
 
@@ -286,8 +292,10 @@ def store_outage(
     _fits_clock(customer, environment)
     if not product.grants:
         raise Refusal(f"{product.id!r} grants no entitlement: nothing to grant temporarily.", param="product_id")
-    waiting = (one for one in customer.purchases if one.kind is PurchaseKind.TEMPORARY and _runs(one, now))
-    if any(one.product_id == product.id for one in waiting):
+    waiting = (
+        purchase for purchase in customer.purchases if purchase.kind is PurchaseKind.TEMPORARY and _runs(purchase, now)
+    )
+    if any(purchase.product_id == product.id for purchase in waiting):
         raise Refusal(f"A temporary grant of {product.id!r} is running already.", param="product_id")
     return temporary_grant(product, now, store=STORE, id=id, environment=environment, app_id=app_id)
 
@@ -344,16 +352,18 @@ def _renews(subscription: Subscription) -> None:
 
 
 def _not_subscribed(customer: Customer, product: Product, now: Ms, trial: bool) -> None:
-    for one in customer.subscriptions:
-        if one.current.product_id == product.id and one.access_ends_at > now:
+    for subscription in customer.subscriptions:
+        if subscription.current.product_id == product.id and subscription.access_ends_at > now:
             raise Refusal(f"{customer.app_user_id!r} is subscribed to {product.id!r} already.", param="product_id")
-        if trial and any(p.product_id == product.id and p.period_type is PeriodType.TRIAL for p in one.periods):
+        if trial and any(
+            p.product_id == product.id and p.period_type is PeriodType.TRIAL for p in subscription.periods
+        ):
             raise Refusal(f"{customer.app_user_id!r} has used the trial of {product.id!r} already.", param="trial")
 
 
 def _not_owned(customer: Customer, product: Product, now: Ms) -> None:
-    for one in customer.purchases:
-        if one.product_id == product.id and one.kind is PurchaseKind.ONE_TIME and _runs(one, now):
+    for purchase in customer.purchases:
+        if purchase.product_id == product.id and purchase.kind is PurchaseKind.ONE_TIME and _runs(purchase, now):
             raise Refusal(f"{customer.app_user_id!r} owns {product.id!r} already.", param="product_id")
 
 

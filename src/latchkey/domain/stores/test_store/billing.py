@@ -24,7 +24,9 @@ def next_moment(subscription: Subscription, now: Ms) -> Moment:
 
 def latest_moment(subscriptions: Iterable[Subscription]) -> Ms:
     """The latest report of this store. Its time never goes back, so whatever it does next is not earlier."""
-    return max((one.status.as_of.at for one in subscriptions if one.store == STORE), default=0)
+    return max(
+        (subscription.status.as_of.at for subscription in subscriptions if subscription.store == STORE), default=0
+    )
 
 
 def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: Ms) -> Subscription:
@@ -65,7 +67,8 @@ def period_end(subscription: Subscription, length: Duration, start: Ms) -> Ms:
     trial = subscription.current.period_type is PeriodType.TRIAL
     if not trial and moment.day == calendar.monthrange(moment.year, moment.month)[1]:
         first = next(
-            (one for one in reversed(subscription.periods) if one.cause is not Cause.RENEWAL), subscription.current
+            (period for period in reversed(subscription.periods) if period.cause is not Cause.RENEWAL),
+            subscription.current,
         )
         anchor = max(day_of_month(first.purchased_at), moment.day)
     return add(start, length, anchor_day=anchor)

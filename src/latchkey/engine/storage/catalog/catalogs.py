@@ -148,5 +148,5 @@ async def load_offering_choice(
     enrolled: tuple[tuple[str, str], ...] = ()
     if catalog.offerings.of_variants and row["state"] is not None:
         customer = state.decode(row["state"])
-        enrolled = tuple((one.experiment_id, one.variant_id) for one in customer.enrollments)
+        enrolled = tuple((enrollment.experiment_id, enrollment.variant_id) for enrollment in customer.enrollments)
     return OfferingChoice(catalog, row["offering_id"], enrolled)

@@ -78,9 +78,9 @@ async def put(connection: Connection, rates: Sequence[DayRate], source: str, now
     if rates:
         await connection.execute(
             _PUT,
-            [one.currency for one in rates],
-            [one.day for one in rates],
-            [Decimal(one.usd) for one in rates],
+            [rate.currency for rate in rates],
+            [rate.day for rate in rates],
+            [Decimal(rate.usd) for rate in rates],
             source,
             now,
             version,

@@ -101,7 +101,7 @@ async def end_one(visit: Visit) -> Response:
 
 async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
     stays = await sessions.stays(visit.database, visit.account.id)
-    return visit.page("account.html", status, stays=[(one, in_words(one.agent)) for one in stays], error=error)
+    return visit.page("account.html", status, stays=[(stay, in_words(stay.agent)) for stay in stays], error=error)
 
 
 # Readers need an empty border of four modules.

@@ -159,7 +159,7 @@ class Provider:
             description = await self._describe(now)
             said = await self._ask("GET", description.jwks_uri)
             keys = said.get("keys")
-            self._keys = [one for one in keys if isinstance(one, dict)] if isinstance(keys, list) else []
+            self._keys = [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
             self._keys_asked_at = now
             found = self._found(kid, algorithm)
         if found is None:
@@ -169,10 +169,10 @@ class Provider:
     def _found(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
         kind = {"R": "RSA", "E": "EC"}[algorithm[0]]
         fitting = [
-            one
-            for one in self._keys
-            if one.get("kty") == kind and one.get("use", "sig") == "sig" and one.get("alg", algorithm) == algorithm
-            if kid is None or one.get("kid") == kid
+            key
+            for key in self._keys
+            if key.get("kty") == kind and key.get("use", "sig") == "sig" and key.get("alg", algorithm) == algorithm
+            if kid is None or key.get("kid") == kid
         ]
         # A token that names no key is accepted only if there is just one.
         return jwt.PyJWK(fitting[0], algorithm) if len(fitting) == 1 else None

@@ -148,14 +148,14 @@ async def save_mapping(database: Database, project_id: str, change: Remapping, v
 
 def require_possible(grid: Grid, change: Remapping) -> None:
     """Only products and entitlements of the grid can be mapped; a deleted product cannot get new grants."""
-    known = {one.id for one in grid.entitlements}
-    products = {one.id for one in grid.products}
-    on_sale = {one.id for one in grid.products if one.on_sale}
-    for one in sorted(change.attached | change.detached):
-        if one.entitlement_id not in known:
-            raise NotFound(f"There is no entitlement {one.entitlement_id!r} in this project.", param="grant")
-        if one.product_id not in (on_sale if one in change.attached else products):
-            raise NotFound(f"There is no product {one.product_id!r} in this project.", param="grant")
+    known = {entitlement.id for entitlement in grid.entitlements}
+    products = {product.id for product in grid.products}
+    on_sale = {product.id for product in grid.products if product.on_sale}
+    for grant in sorted(change.attached | change.detached):
+        if grant.entitlement_id not in known:
+            raise NotFound(f"There is no entitlement {grant.entitlement_id!r} in this project.", param="grant")
+        if grant.product_id not in (on_sale if grant in change.attached else products):
+            raise NotFound(f"There is no product {grant.product_id!r} in this project.", param="grant")
 
 
 async def _load_mapping(connection: Connection, project_id: str) -> Grid:
@@ -166,7 +166,7 @@ async def _load_mapping(connection: Connection, project_id: str) -> Grid:
 
 
 def _products(grants: frozenset[Grant], entitlement_id: str) -> list[str]:
-    return sorted(one.product_id for one in grants if one.entitlement_id == entitlement_id)
+    return sorted(grant.product_id for grant in grants if grant.entitlement_id == entitlement_id)
 
 
 @dataclass(frozen=True, slots=True)

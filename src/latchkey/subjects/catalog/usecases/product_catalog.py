@@ -274,7 +274,7 @@ async def shown_prices(
     if not catalog.lists_prices or not shown:
         return list(shown)
     async with database.acquire() as connection:
-        listed = await storage.load_price(connection, project_id, [one.id for one in shown])
+        listed = await storage.load_price(connection, project_id, [product.id for product in shown])
         if listed and country is None:
             country = await storage.country_of(connection, project_id, app_user_id)
 
@@ -282,7 +282,7 @@ async def shown_prices(
         price = price_for(one.price, listed.get(one.id, ()), store=store, country=country, currency=currency)
         return replace(one, price=price)
 
-    return [at_its_price(one) for one in shown]
+    return [at_its_price(product) for product in shown]
 
 
 def _price(amount: float, currency: str) -> Price:

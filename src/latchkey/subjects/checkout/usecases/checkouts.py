@@ -82,12 +82,14 @@ class Checkouts:
         """The products as a page shows them to this user: with a free trial only where the checkout would give one."""
         if not self.sells(store) or store is None:
             return products
-        if all(one.trial is None for one in products):
+        if all(product.trial is None for product in products):
             return products
         customer, _, now = await self._customer(project_id, app_user_id)
         return [
-            one if eligibility.trial_days(customer, store, one, now) is not None else replace(one, trial=None)
-            for one in products
+            product
+            if eligibility.trial_days(customer, store, product, now) is not None
+            else replace(product, trial=None)
+            for product in products
         ]
 
     async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> selling.PaymentForm:
@@ -336,9 +338,13 @@ def _checked_email(email: str | None) -> str | None:
 
 def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] | None:
     """The transaction and its time of the customer's newest purchase of this product in this store."""
-    periods = [one.current for one in customer.subscriptions if one.store == store]
-    found = [(one.purchased_at, one.id, one.product_id) for one in periods]
-    found += [(one.purchased_at, one.id, one.product_id) for one in customer.purchases if one.store == store]
+    periods = [subscription.current for subscription in customer.subscriptions if subscription.store == store]
+    found = [(period.purchased_at, period.id, period.product_id) for period in periods]
+    found += [
+        (purchase.purchased_at, purchase.id, purchase.product_id)
+        for purchase in customer.purchases
+        if purchase.store == store
+    ]
     fitting = [(at, id) for at, id, sold in found if product_id in (sold, without_plan(sold))]
     return (max(fitting)[1], max(fitting)[0]) if fitting else None
 

@@ -176,8 +176,10 @@ async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_us
     return reply(
         V1Currencies(
             virtual_currencies={
-                one.code: V1Currency(balance=one.balance, code=one.code, name=one.name, description=one.description)
-                for one in held
+                balance.code: V1Currency(
+                    balance=balance.balance, code=balance.code, name=balance.name, description=balance.description
+                )
+                for balance in held
             }
         )
     )

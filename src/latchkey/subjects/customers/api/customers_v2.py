@@ -108,17 +108,17 @@ async def set_attributes(
 def checked(attributes: Sequence[AttributeChange]) -> dict[str, str | None]:
     """The values by name, or one error that names every attribute that cannot be kept."""
     problems = [
-        f"{one.name!r}: {problem}"
-        for one in attributes
-        if (problem := problem_with_attribute(one.name, one.value)) is not None
+        f"{attribute.name!r}: {problem}"
+        for attribute in attributes
+        if (problem := problem_with_attribute(attribute.name, attribute.value)) is not None
     ]
-    named = Counter(one.name for one in attributes)
+    named = Counter(attribute.name for attribute in attributes)
     problems += [f"{name!r}: It is there {times} times." for name, times in named.items() if times > 1]
     if problems:
         raise InvalidParameter(
             f"Some attributes cannot be stored; none was saved. {' '.join(problems)}", param="attributes"
         )
-    return {one.name: one.value for one in attributes}
+    return {attribute.name: attribute.value for attribute in attributes}
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -210,7 +210,7 @@ async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUse
     """All ids of this customer, and since when it has each of them."""
     view = await view_of_customers(services, caller.project_id, customer_id)
     found = await edits.list_aliases(services.database, caller.project_id, view.key)
-    items = [Alias(id=one.app_user_id, created_at=one.created_at) for one in found]
+    items = [Alias(id=alias.app_user_id, created_at=alias.created_at) for alias in found]
     return reply(
         wire_paging.page(
             items, lambda item: item.id, f"{customer_v2.customer_path(view)}/aliases", paging.limit, paging.after

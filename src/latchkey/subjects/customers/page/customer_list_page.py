@@ -131,7 +131,7 @@ async def _found(visit: Visit, text: str) -> Response:
     if len(found.matches) == 1 and not found.more and not everything:
         view = found.matches[0].view
         return await visit.to(address(visit, view.customer.app_user_id, q=text if found.whole else None))
-    return await _page(visit, Chosen(), [_entry(one.view) for one in found.matches], text=text, found=found)
+    return await _page(visit, Chosen(), [_entry(match.view) for match in found.matches], text=text, found=found)
 
 
 async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Response:
@@ -184,7 +184,7 @@ async def _page(
         statuses=STATUSES,
         sorts=SORTS,
         segments=sorted(await list_segments(visit.database, visit.project_id), key=lambda one: one.name.lower()),
-        products=[one.id for one in products],
+        products=[product.id for product in products],
         stores=_stores(chosen),
         text=text,
         found=found,

@@ -105,4 +105,4 @@ async def _choices(visit: Visit) -> list[tuple[str, str]]:
     if not visit.may("grant"):
         return []
     found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
-    return [(one.id, f"{one.display_name} ({one.id})") for one in found]
+    return [(entitlement.id, f"{entitlement.display_name} ({entitlement.id})") for entitlement in found]

@@ -85,7 +85,7 @@ def picture(lives: Sequence[PurchaseTimeline], now: Ms) -> TimelinePicture | Non
     if not lives:
         return None
     shown = sorted(lives, key=_last, reverse=True)[:MOST_ROWS]
-    shown = [one for one in lives if one in shown]
+    shown = [timeline for timeline in lives if timeline in shown]
     begin, end = window(shown, now)
 
     def x(at: Ms) -> float:
@@ -93,12 +93,14 @@ def picture(lives: Sequence[PurchaseTimeline], now: Ms) -> TimelinePicture | Non
 
     lanes = []
     for number, life in enumerate(shown):
-        spans = [one for one in life.spans if one.start < end]
-        bars = [_bar(one, x(one.start), x(end if one.end is None else one.end), end) for one in spans]
-        flags = tuple(Flag(x(one.at), f"{one.words}, {day(one.at)}") for one in life.marks if begin <= one.at <= end)
+        spans = [span for span in life.spans if span.start < end]
+        bars = [_bar(span, x(span.start), x(end if span.end is None else span.end), end) for span in spans]
+        flags = tuple(
+            Flag(x(mark.at), f"{mark.words}, {day(mark.at)}") for mark in life.marks if begin <= mark.at <= end
+        )
         lanes.append(Lane(_short(life.title), life.store, AXIS + number * ROW, tuple(_joined(bars)), flags))
     ticks = ticks_between(begin, end)
-    kinds = {one.kind for life in shown for one in life.spans}
+    kinds = {span.kind for life in shown for span in life.spans}
     return TimelinePicture(
         tuple(lanes),
         tuple(Tick(x(at), words, number % 2 == 1) for number, (at, words) in enumerate(ticks)),

@@ -179,7 +179,7 @@ def would_bring_it(catalog: Catalog, entitlement_id: str, products: tuple[str, .
     """What would give the entitlement to a customer who lacks it."""
     if entitlement_id not in catalog.entitlements:
         return (_CREATE,)
-    on_sale = tuple(one for one in products if catalog.offered(one) is not None)
+    on_sale = tuple(product for product in products if catalog.offered(product) is not None)
     if on_sale:
         bought = f"Buying {any_of(on_sale)} would grant it."
     else:
@@ -268,7 +268,7 @@ def _with_money_back(case: Case) -> Customer:
     assert period is not None
     changed = replace(period, money_back=_and_back(period.money_back, case.now))
     periods = tuple(changed if one is period else one for one in source.periods)
-    others = tuple(one for one in case.customer.subscriptions if one is not source)
+    others = tuple(subscription for subscription in case.customer.subscriptions if subscription is not source)
     return replace(case.customer, subscriptions=(*others, replace(source, periods=periods)))
 
 

@@ -42,8 +42,8 @@ class Explanation:
 def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) -> Explanation:
     """The access that decides about this entitlement at `now`. Everything due by `now` must have been applied
     already."""
-    products = tuple(sorted(one.id for one in catalog.products.values() if entitlement_id in one.grants))
-    found = [one for one in accesses(customer, catalog) if one.entitlement_id == entitlement_id]
+    products = tuple(sorted(product.id for product in catalog.products.values() if entitlement_id in product.grants))
+    found = [access for access in accesses(customer, catalog) if access.entitlement_id == entitlement_id]
     if not found:
         return _never(customer.app_user_id, entitlement_id, catalog, products)
     best = _best(found, now)
@@ -100,8 +100,8 @@ def period_of(access: Access) -> Period | None:
     """The period that gives this access, where a subscription does."""
     if isinstance(access.source, Purchase):
         return None
-    of_product = (one for one in reversed(access.source.periods) if one.product_id == access.product_id)
-    return next(one for one in of_product if one.purchased_at == access.purchased_at)
+    of_product = (period for period in reversed(access.source.periods) if period.product_id == access.product_id)
+    return next(period for period in of_product if period.purchased_at == access.purchased_at)
 
 
 def _reason(case: Case) -> str:
@@ -140,7 +140,7 @@ def _end_of_period(case: Case, subscription: Subscription) -> str:
 def _since(best: Access, found: list[Access]) -> Ms:
     """Since when access has run without a gap."""
     since = _start(best)
-    while earlier := [start for one in found if (start := _start(one)) < since and _reaches(one, since)]:
+    while earlier := [start for access in found if (start := _start(access)) < since and _reaches(access, since)]:
         since = min(earlier)
     return since
 

@@ -88,9 +88,15 @@ class PurchaseTimeline:
 def lives(customer: Customer, catalog: Catalog, now: Ms, past: Past = NOTHING) -> list[PurchaseTimeline]:
     """Everything that ever gave this customer access, in the order it began. What is used up at once is left out.
     `past`: what events say of failed payments and pauses before the current period."""
-    found = [_of_subscription(one, now, past) for one in customer.subscriptions]
-    found += [_of_purchase(one) for one in customer.purchases if one.entitlement_id or catalog.grants(one.product_id)]
-    return sorted((one for one in found if one.spans), key=lambda one: (one.spans[0].start, one.store, one.id))
+    found = [_of_subscription(subscription, now, past) for subscription in customer.subscriptions]
+    found += [
+        _of_purchase(purchase)
+        for purchase in customer.purchases
+        if purchase.entitlement_id or catalog.grants(purchase.product_id)
+    ]
+    return sorted(
+        (timeline for timeline in found if timeline.spans), key=lambda one: (one.spans[0].start, one.store, one.id)
+    )
 
 
 def latest(lives: Sequence[PurchaseTimeline], most: int) -> list[PurchaseTimeline]:
@@ -99,12 +105,14 @@ def latest(lives: Sequence[PurchaseTimeline], most: int) -> list[PurchaseTimelin
     if len(starts) <= most:
         return list(lives)
     since = starts[most - 1]
-    trimmed = (replace(one, spans=tuple(span for span in one.spans if span.start >= since)) for one in lives)
-    return [one for one in trimmed if one.spans]
+    trimmed = (
+        replace(timeline, spans=tuple(span for span in timeline.spans if span.start >= since)) for timeline in lives
+    )
+    return [timeline for timeline in trimmed if timeline.spans]
 
 
 def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> PurchaseTimeline:
-    spans = tuple(one for one in _spans(subscription, now, past) if one.end is None or one.end > one.start)
+    spans = tuple(span for span in _spans(subscription, now, past) if span.end is None or span.end > span.start)
     marks = tuple(sorted({*_marks(subscription), *_past_marks(subscription, past)}, key=lambda one: one.at))
     return PurchaseTimeline(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
 
@@ -137,9 +145,9 @@ def _between(subscription: Subscription, past: Past, start: Ms, following: Perio
         yield TimelineSpan(SpanKind.PAUSE, start, end, product, id)
         return
     # A payment fails at the end of a period, or up to a day before it.
-    failed = [one for one in past.failed.get(key, ()) if start - DAY <= one.at < end]
+    failed = [payment for payment in past.failed.get(key, ()) if start - DAY <= payment.at < end]
     if failed and following.cause is Cause.RENEWAL:
-        grace_until = min(max((one.grace_until or start for one in failed), default=start), end)
+        grace_until = min(max((payment.grace_until or start for payment in failed), default=start), end)
         if grace_until > start:
             yield TimelineSpan(SpanKind.GRACE, start, grace_until, product, id)
             start = grace_until
@@ -149,8 +157,8 @@ def _between(subscription: Subscription, past: Past, start: Ms, following: Perio
 
 
 def _past_marks(subscription: Subscription, past: Past) -> Iterator[TimelineMark]:
-    for one in past.failed.get((subscription.store, subscription.id), ()):
-        yield TimelineMark(one.at, "Payment failed")
+    for payment in past.failed.get((subscription.store, subscription.id), ()):
+        yield TimelineMark(payment.at, "Payment failed")
 
 
 def _afterwards(subscription: Subscription, now: Ms) -> Iterator[TimelineSpan]:
@@ -186,7 +194,7 @@ def _of_purchase(purchase: Purchase) -> PurchaseTimeline:
     spans = []
     if end is None or end > purchase.purchased_at:
         spans.append(TimelineSpan(kind, purchase.purchased_at, end, purchase.product_id, purchase.id, paid))
-    marks = [TimelineMark(one.at, "Refund reversed" if one.reversal else "Refunded") for one in purchase.money_back]
+    marks = [TimelineMark(back.at, "Refund reversed" if back.reversal else "Refunded") for back in purchase.money_back]
     if purchase.revoked_at is not None:
         marks.append(TimelineMark(purchase.revoked_at, "Revoked"))
     title = purchase.entitlement_id or purchase.product_id

@@ -145,7 +145,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
             raise CollisionError("the customer was changed by another transaction")
         pseudonym = f"{ERASED}:{event_id(project_id, 'erased', stored.key)}"
         own = await storage.events_of(connection, project_id, stored.key)
-        rewritten = {one.event.id: forgotten_source(one.event) for one in transfers}
+        rewritten = {transfer.event.id: forgotten_source(transfer.event) for transfer in transfers}
         rewritten |= {event.id: anonymous(event, pseudonym, ids) for event in own}
         await storage.replace_events(connection, project_id, rewritten)
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
@@ -160,11 +160,11 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
 
 
 def _receivers(transfers: Iterable[TransferEvent]) -> set[str]:
-    return {one.receiver for one in transfers if one.receiver is not None}
+    return {transfer.receiver for transfer in transfers if transfer.receiver is not None}
 
 
 async def _forget_in(connection: Connection, receivers: list[records.Stored], ids: Collection[str], now: Ms) -> None:
-    changed = [(one, without_source(one.customer, ids)) for one in receivers]
+    changed = [(receiver, without_source(receiver.customer, ids)) for receiver in receivers]
     await save(connection, [Save(one, after, next_due_at(after)) for one, after in changed], now)
 
 
@@ -173,8 +173,10 @@ def without_source(customer: Customer, ids: Collection[str]) -> Customer:
     return replace(
         customer,
         transfers=tuple(
-            one if set(ids).isdisjoint(one.transferred_from) else replace(one, transferred_from=(ERASED,))
-            for one in customer.transfers
+            transfer
+            if set(ids).isdisjoint(transfer.transferred_from)
+            else replace(transfer, transferred_from=(ERASED,))
+            for transfer in customer.transfers
         ),
     )
 
@@ -198,5 +200,5 @@ def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
         transferred_from=[ERASED] if own else sources,
         merged_sequences=event.merged_sequences
         if event.merged_sequences is UNSET
-        else [structs.replace(one, app_user_id=pseudonym) for one in event.merged_sequences],
+        else [structs.replace(merged_sequence, app_user_id=pseudonym) for merged_sequence in event.merged_sequences],
     )

@@ -195,7 +195,7 @@ class _Pair(Struct, frozen=True):
 
     async def merge(self, source: Stored, target: Stored) -> Committed:
         catalog = self.project.catalog
-        old, kept = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        old, kept = (self.unit.catch_up(stored, catalog, self.now, tag=-1) for stored in (source, target))
         merged = identity.merge(old, kept, self.now)
         await records.absorb(self.connection, kept.project_id, source.key, target.key)
         self.unit.absorb(source, target, merged.before)
@@ -205,7 +205,7 @@ class _Pair(Struct, frozen=True):
 
     async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
         catalog = self.project.catalog
-        old, new = (self.unit.catch_up(one, catalog, self.now, tag=-1) for one in (source, target))
+        old, new = (self.unit.catch_up(stored, catalog, self.now, tag=-1) for stored in (source, target))
         moved = identity.transfer(old, new, self.now, keys=keys)
         self.unit.take_over(source, moved.source, frozenset())
         self.unit.take_over(target, moved.target_before, purchase_keys(old) - purchase_keys(moved.source))

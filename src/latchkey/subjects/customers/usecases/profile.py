@@ -87,8 +87,11 @@ class Remedies(Struct, frozen=True):
 
 def remedies(customer: Customer, now: Ms) -> dict[PurchaseKey, Remedies]:
     """For every purchase and grant of this customer, by store and id."""
-    found = {(one.store, one.id): _of_subscription(one, now) for one in customer.subscriptions}
-    return found | {(one.store, one.id): _of_purchase(one, now) for one in customer.purchases}
+    found = {
+        (subscription.store, subscription.id): _of_subscription(subscription, now)
+        for subscription in customer.subscriptions
+    }
+    return found | {(purchase.store, purchase.id): _of_purchase(purchase, now) for purchase in customer.purchases}
 
 
 def _of_subscription(one: Subscription, now: Ms) -> Remedies:

@@ -105,7 +105,7 @@ def _tell(
     if not people:
         return
     unit, before = UnitOfWork(now), len(history.newcomers)
-    offerings = frozenset(one.lookup_key for one in catalog.offerings.offerings)
+    offerings = frozenset(offering.lookup_key for offering in catalog.offerings.offerings)
     for place, person in enumerate(people, start=1):
         life = DemoLife(unit, Stored(-place, person.customer), catalog, now)
         till = Till(person.store, apps.get(person.store), person.country, person.chance, offerings)
@@ -115,8 +115,8 @@ def _tell(
         history.newcomers.append(Newcomer(made.after, made.due_at, person.last_seen(_seen(person, made.due_at, now))))
     history.events += ((who - before, event) for who, event in writes.events)
     writes.owned = [structs.replace(one, who=one.who - before) for one in writes.owned]
-    writes.coins = [structs.replace(one, who=one.who - before) for one in writes.coins]
-    writes.periods = [structs.replace(one, who=one.who - before) for one in writes.periods]
+    writes.coins = [structs.replace(coin, who=coin.who - before) for coin in writes.coins]
+    writes.periods = [structs.replace(period, who=period.who - before) for period in writes.periods]
     history.writes.append(writes)
 
 
@@ -155,8 +155,8 @@ async def _write(connection: Connection, project_id: str, history: History, now:
     for writes in history.writes:
         gathered.owned += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.owned)
         gathered.transactions += writes.transactions
-        gathered.coins += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.coins)
-        gathered.periods += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.periods)
+        gathered.coins += (structs.replace(coin, who=keys[-coin.who - 1]) for coin in writes.coins)
+        gathered.periods += (structs.replace(period, who=keys[-period.who - 1]) for period in writes.periods)
         gathered.failures += writes.failures
     await write(connection, gathered, now)
     # Last: this holds the feed's lock until the commit.

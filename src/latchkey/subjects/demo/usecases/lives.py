@@ -189,7 +189,7 @@ def _leaving(known: Subscription) -> float:
     if current.period_type is PeriodType.INTRO:
         return 0.34
     shares = _LEAVING[current.product_id.partition(":")[0]]
-    paid = sum(one.price.micros > 0 and one.product_id == current.product_id for one in known.periods)
+    paid = sum(period.price.micros > 0 and period.product_id == current.product_id for period in known.periods)
     return shares[min(paid, len(shares)) - 1]
 
 

@@ -108,7 +108,7 @@ def programs(first: int) -> list[Enrolment]:
 
 def percentages(first: int) -> list[Percentages]:
     """The taxes of the countries, and what Stripe takes."""
-    taxes = [Percentages(first, country=one.code, tax_rate=one.tax) for one in COUNTRIES if one.tax]
+    taxes = [Percentages(first, country=country.code, tax_rate=country.tax) for country in COUNTRIES if country.tax]
     return [*taxes, Percentages(first, store=STRIPE, commission_rate=0.029)]
 
 

@@ -70,12 +70,12 @@ _JSON: dict[RowKind, Written] = {
 
 @cache
 def csv_writers(row: type[Row]) -> tuple[Written, ...]:
-    return tuple(_CSV[one.kind] for one in columns(row))
+    return tuple(_CSV[column.kind] for column in columns(row))
 
 
 @cache
 def json_writers(row: type[Row]) -> tuple[tuple[str, Written | None], ...]:
-    return tuple((one.name, _JSON.get(one.kind)) for one in columns(row))
+    return tuple((column.name, _JSON.get(column.kind)) for column in columns(row))
 
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -204,7 +204,7 @@ def parquet_schema(what: str, row: type[Row]) -> pa.Schema:
         RowKind.LIST: pa.list_(pa.string()),
         RowKind.JSON: pa.string(),
     }
-    fields = [pa.field(one.name, types[one.kind], nullable=one.nullable) for one in columns(row)]
+    fields = [pa.field(column.name, types[column.kind], nullable=column.nullable) for column in columns(row)]
     return pa.schema(fields, metadata={"latchkey.schema_version": str(SCHEMA_VERSION), "latchkey.what": what})
 
 
@@ -216,7 +216,9 @@ def _array(column: Column, values: Iterable[Any], type: pa.DataType) -> pa.Array
             # The same digits with the point moved. Making a Decimal of each amount would take most of the time.
             return pa.array(values, pa.int64()).cast(pa.decimal128(20, 0)).view(type)
         case RowKind.RATE:
-            return pa.array([None if one is None else Decimal(one).quantize(_FINEST_RATE) for one in values], type)
+            return pa.array(
+                [None if value is None else Decimal(value).quantize(_FINEST_RATE) for value in values], type
+            )
         case RowKind.DATE:
             return pa.array(values, pa.string()).cast(type)
         case _:

@@ -167,8 +167,8 @@ async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Mani
         state="done",
         kind=manifest.kind,
         folder=f"{manifest.project_id}/{manifest.id}",
-        rows=sum(one.rows for one in manifest.files),
-        bytes=sum(one.bytes for one in manifest.files),
+        rows=sum(file.rows for file in manifest.files),
+        bytes=sum(file.bytes for file in manifest.files),
         files=len(manifest.files),
         error=writer.missing(manifest),
     )

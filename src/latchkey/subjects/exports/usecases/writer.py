@@ -337,21 +337,25 @@ class _Work:
         """Runs in a thread: thousands of rows take longer than others should wait."""
         made: dict[str, list[Row]] = {what: [] for what in self._of_customers}
         changed: list[Row] = []
-        for one in batch:
+        for exported_customer in batch:
             try:
-                customer = one.decoded()
+                customer = exported_customer.decoded()
             except Exception:
                 # The others are exported all the same; the manifest tells how many are missing.
-                log.exception("customer not exported", project_id=self._order.project_id, customer_key=one.key)
+                log.exception(
+                    "customer not exported", project_id=self._order.project_id, customer_key=exported_customer.key
+                )
                 self.unreadable += 1
                 continue
-            changed.append(ChangedCustomerRow(customer_key=one.key, deleted=False))
+            changed.append(ChangedCustomerRow(customer_key=exported_customer.key, deleted=False))
             if "transactions" in made:
-                made["transactions"].extend(render.transactions(customer, catalog, one.key, tokens))
+                made["transactions"].extend(render.transactions(customer, catalog, exported_customer.key, tokens))
             if "entitlements" in made:
-                made["entitlements"].extend(render.entitlements(customer, catalog, one.key))
+                made["entitlements"].extend(render.entitlements(customer, catalog, exported_customer.key))
             if "customers" in made:
-                made["customers"].append(render.customer_row(customer, one.key, one.last_seen))
+                made["customers"].append(
+                    render.customer_row(customer, exported_customer.key, exported_customer.last_seen)
+                )
         for what, rows in made.items():
             self._files.write(what, rows)
         if self.since is not None:
@@ -377,21 +381,21 @@ class _Work:
 
     def _write_events(self, batch: list[ExportedEvent]) -> None:
         made: list[Row] = []
-        for one in batch:
+        for exported_event in batch:
             try:
-                event = _EVENTS.decode(one.body)
+                event = _EVENTS.decode(exported_event.body)
             except Exception:
                 # As for customers: the others are exported all the same.
-                log.exception("event not exported", project_id=self._order.project_id, position=one.position)
+                log.exception("event not exported", project_id=self._order.project_id, position=exported_event.position)
                 self.unreadable_events += 1
                 continue
             made.append(
                 render.event_row(
                     event,
-                    one.body,
-                    position=one.position,
-                    key=one.customer_key,
-                    committed_at=one.committed_at,
+                    exported_event.body,
+                    position=exported_event.position,
+                    key=exported_event.customer_key,
+                    committed_at=exported_event.committed_at,
                 )
             )
         self._files.write("events", made)

@@ -81,8 +81,8 @@ def customer(cells: Mapping[str, Any]) -> CustomerRow:
     if read.text(cells, "test_clock_id") is not None:
         raise RowError("The customer lives on a test clock, which no import makes.")
     aliases = read.array(cells, "aliases")
-    for one in aliases:
-        read.check_user_id(one, "aliases")
+    for alias in aliases:
+        read.check_user_id(alias, "aliases")
     first_seen_at, last_seen = read.instant(cells, "first_seen_at"), _last_seen(cells, "last_seen_country")
     left_out: list[str] = []
     return CustomerRow(

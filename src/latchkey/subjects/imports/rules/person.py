@@ -50,7 +50,10 @@ def with_rates(bought: Subscription | Purchase, tariff: Tariff) -> Subscription 
     if not any(map(_lacks_rate, bought.periods)):
         return bought
     store = bought.store
-    periods = (replace(one, terms=_rated(one, store, tariff)) if _lacks_rate(one) else one for one in bought.periods)
+    periods = (
+        replace(period, terms=_rated(period, store, tariff)) if _lacks_rate(period) else period
+        for period in bought.periods
+    )
     return replace(bought, periods=tuple(periods))
 
 
@@ -227,7 +230,7 @@ class ImportedPerson(Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[PurchaseKey, ...]:
-        return tuple((one.store, one.id) for one in self.bought)
+        return tuple((purchase.store, purchase.id) for purchase in self.bought)
 
 
 def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable[CustomerRow]) -> ImportedPerson:
@@ -242,8 +245,8 @@ def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable
             if known is None or noted.updated_at >= known.updated_at:
                 attributes[name] = noted
     chains: dict[PurchaseKey, list[TransactionRow]] = {}
-    for one in rows:
-        chains.setdefault((one.store, one.chain), []).append(one)
+    for transaction_row in rows:
+        chains.setdefault((transaction_row.store, transaction_row.chain), []).append(transaction_row)
     return ImportedPerson(
         app_user_id=latest.app_user_id,
         ids=tuple(ids),

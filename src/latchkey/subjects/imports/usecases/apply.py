@@ -141,7 +141,7 @@ class _Known:
             if id in self.by_id:
                 return self.by_id[id]
         owners = (self.owner(one) for one in person.bought)
-        return next((one for one in owners if one is not None and is_anonymous_customer(one.customer)), None)
+        return next((owner for owner in owners if owner is not None and is_anonymous_customer(owner.customer)), None)
 
 
 class Applier(Struct, frozen=True, kw_only=True):

@@ -116,14 +116,14 @@ async def _turn_comes(turn: Connection, project_id: str) -> bool:
 
 def _sources(paths: tuple[Path, ...]) -> tuple[SourceFile, ...]:
     found = tuple(source(path) for path in paths)
-    if len({one.digest for one in found}) < len(found):
+    if len({file.digest for file in found}) < len(found):
         raise Invalid("Two of the files have the same content. Name each file once.")
     return found
 
 
 def fingerprint(order: ImportOrder, sources: tuple[SourceFile, ...]) -> str:
     """The same files with the same options have the same, in any order."""
-    what = (order.format, sorted(order.apps.items()), order.told, sorted(one.digest for one in sources))
+    what = (order.format, sorted(order.apps.items()), order.told, sorted(file.digest for file in sources))
     return sha256(json.encode(what)).hexdigest()
 
 
@@ -184,12 +184,12 @@ class _Import:
         if order.project_id not in found:
             raise NotFound(f"There is no project {order.project_id}.")
         apps: dict[str, list[str]] = {}
-        for one in await APPS.page(connection, order.project_id):
-            apps.setdefault(one.store, []).append(one.id)
+        for app in await APPS.page(connection, order.project_id):
+            apps.setdefault(app.store, []).append(app.id)
         for store, app_id in order.apps.items():
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
-        codes = {one.code for one in await CURRENCIES.page(connection, order.project_id)}
+        codes = {currency.code for currency in await CURRENCIES.page(connection, order.project_id)}
         reader = RecordReader(
             format=order.format,
             catalog=found[order.project_id].catalog,
@@ -214,7 +214,7 @@ class _Import:
             run = known or await self._begin(connection, digest)
             await storage.clear(connection, project_id)
             await storage.restart(connection, project_id, run.id, self.now(), forget_skips=not run.cursor)
-            total = sum(one.size for one in self.sources)
+            total = sum(file.size for file in self.sources)
             counts = await stage(
                 connection,
                 project_id,
@@ -224,7 +224,7 @@ class _Import:
                 lambda done: self.progress(READING, done, total),
                 note_skips=not run.cursor,
             )
-            counts.update({_UNKNOWN_PRODUCT + one: 1 for one in reader.unknown_products})
+            counts.update({_UNKNOWN_PRODUCT + unknown_product: 1 for unknown_product in reader.unknown_products})
             counts.update({_STORE_WITHOUT_APP + one: 1 for one in reader.stores_without_app})
             merged = run.counts if run.cursor else {**run.counts, **counts}
             staged = await storage.complete(connection, project_id, run.id, merged, self.now())
@@ -286,8 +286,8 @@ class _Import:
     ) -> ImportResult:
         async with self._transaction() as connection:
             if skipped is not None:
-                async for one in storage.skips(connection, self.order.project_id, run.id):
-                    skipped(one)
+                async for skip in storage.skips(connection, self.order.project_id, run.id):
+                    skipped(skip)
             reasons = await storage.reasons(connection, self.order.project_id, run.id)
         return ImportResult(
             run_id=run.id,

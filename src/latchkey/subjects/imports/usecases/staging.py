@@ -30,8 +30,8 @@ Format = Literal["latchkey", "revenuecat"]
 Cells: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = TransactionRow | CustomerRow
 
-_TRANSACTIONS = frozenset(one.name for one in exports_wire.columns(exports_wire.TransactionRow))
-_CUSTOMERS = frozenset(one.name for one in exports_wire.columns(exports_wire.CustomerRow))
+_TRANSACTIONS = frozenset(column.name for column in exports_wire.columns(exports_wire.TransactionRow))
+_CUSTOMERS = frozenset(column.name for column in exports_wire.columns(exports_wire.CustomerRow))
 _NEEDED = ("app_user_id", "store", "transaction_id", "product_id", "purchased_at")
 _DOCS = "docs/import.md lists the columns."
 NO_CURRENCY = (
@@ -65,7 +65,7 @@ class RecordReader:
     _offerings: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._offerings = frozenset(one.lookup_key for one in self.catalog.offerings.offerings)
+        self._offerings = frozenset(offering.lookup_key for offering in self.catalog.offerings.offerings)
 
     def of_header(self, file: str, header: Collection[str]) -> Callable[[Cells], list[Row]]:
         """What makes rows of a file with these columns. Raises Invalid for a file that is none of this format."""
@@ -189,7 +189,9 @@ class StagedBatch:
 
     def skips(self, bought: Iterable[Subscription | Purchase], reason: str) -> list[Skip]:
         """One for each row of these purchases."""
-        return [Skip(*place, reason) for one in bought for place in self.places.get((one.store, one.id), ())]
+        return [
+            Skip(*place, reason) for purchase in bought for place in self.places.get((purchase.store, purchase.id), ())
+        ]
 
 
 def read_batch(groups: Mapping[str, Iterable[bytes]], files: Sequence[str]) -> StagedBatch:
@@ -219,10 +221,10 @@ def _unrepeated(people: Iterable[ImportedPerson]) -> list[ImportedPerson]:
     """People who share an id or a purchase are one."""
     found: list[ImportedPerson | None] = []
     holders: dict[object, int] = {}
-    for one in people:
-        named: set[object] = {*one.ids, *one.keys}
+    for imported_person in people:
+        named: set[object] = {*imported_person.ids, *imported_person.keys}
         index = len(found)
-        found.append(one)
+        found.append(imported_person)
         while shared := {holders[name] for name in named if name in holders} - {index}:
             for other in shared:
                 mine, theirs = found[index], found[other]
@@ -233,7 +235,7 @@ def _unrepeated(people: Iterable[ImportedPerson]) -> list[ImportedPerson]:
                 found[other] = None
                 holders = {name: index if holder == other else holder for name, holder in holders.items()}
         holders.update(dict.fromkeys(named, index))
-    return [one for one in found if one is not None]
+    return [imported_person for imported_person in found if imported_person is not None]
 
 
 _CHUNK = 5_000

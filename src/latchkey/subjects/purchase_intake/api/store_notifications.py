@@ -114,7 +114,7 @@ async def list_store_notifications(
         following = next_path(url, paging.limit, journal.name_of(found[paging.limit - 1])) + (
             f"&{kept}" if kept else ""
         )
-    items = [render.notification(one, trusted=_is_trusted(caller)) for one in found[: paging.limit]]
+    items = [render.notification(entry, trusted=_is_trusted(caller)) for entry in found[: paging.limit]]
     return reply(Page(items=items, next_page=following, url=url))
 
 

@@ -49,7 +49,7 @@ async def show_list(
     )
     found = await journal.page(at.database, at.project_id, wanted, after=None, limit=limit)
     if at.as_json:
-        output.write_list((render.notification(one, trusted=True) for one in found), more=len(found) == limit)
+        output.write_list((render.notification(entry, trusted=True) for entry in found), more=len(found) == limit)
         return
     table = Table(
         Column("id", no_wrap=True),
@@ -60,14 +60,14 @@ async def show_list(
         Column("outcome", overflow="fold"),
         box=None,
     )
-    for one in found:
+    for entry in found:
         table.add_row(
-            journal.name_of(one),
-            shown(one.received_at),
-            output.plain(one.kind),
-            _coloured(one.status),
-            output.plain(one.subject or ""),
-            f"{len(one.event_ids)} event(s)" if one.event_ids else output.plain(one.message),
+            journal.name_of(entry),
+            shown(entry.received_at),
+            output.plain(entry.kind),
+            _coloured(entry.status),
+            output.plain(entry.subject or ""),
+            f"{len(entry.event_ids)} event(s)" if entry.event_ids else output.plain(entry.message),
         )
     console = Console(highlight=False)
     console.print(table)

@@ -61,12 +61,12 @@ async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> N
 async def finish(connection: Connection, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
     await connection.execute(
         _FINISH,
-        [one.id for one in outcomes],
-        [one.status for one in outcomes],
-        [one.message for one in outcomes],
+        [outcome.id for outcome in outcomes],
+        [outcome.status for outcome in outcomes],
+        [outcome.message for outcome in outcomes],
         [now] * len(outcomes),
-        [one.app_user_id for one in outcomes],
-        [",".join(one.event_ids) for one in outcomes],
+        [outcome.app_user_id for outcome in outcomes],
+        [",".join(outcome.event_ids) for outcome in outcomes],
     )
 
 

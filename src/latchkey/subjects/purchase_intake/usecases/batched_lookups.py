@@ -34,7 +34,7 @@ class BatchedLookups:
 
     async def known_ids(self, project_id: str, app_user_ids: Sequence[str]) -> frozenset[str]:
         """Those of the ids that a customer has."""
-        return await self._known.ask(tuple((project_id, one) for one in app_user_ids))
+        return await self._known.ask(tuple((project_id, app_user_id) for app_user_id in app_user_ids))
 
     async def id_of_digest(self, project_id: str, digest: str) -> str | None:
         """The app user id with this SHA-256, if a customer has it."""

@@ -52,9 +52,13 @@ async def file_entries(database: Database, entries: list[NewEntry]) -> list[int 
     """The id of each that is new."""
     async with database.transaction() as connection:
         filed = await journal_rows.file(connection, entries)
-        for app_id, project_id in {(one.app_id, one.project_id) for one in entries if one.source == "notification"}:
-            await connection_rows.note_notified(connection, project_id, app_id, max(one.received_at for one in entries))
-    return [filed.pop((one.project_id, one.app_id, one.external_id), None) for one in entries]
+        for app_id, project_id in {
+            (entry.app_id, entry.project_id) for entry in entries if entry.source == "notification"
+        }:
+            await connection_rows.note_notified(
+                connection, project_id, app_id, max(entry.received_at for entry in entries)
+            )
+    return [filed.pop((entry.project_id, entry.app_id, entry.external_id), None) for entry in entries]
 
 
 def entry_of(app: ConnectedApp, notification: Notification, source: Source, now: Ms) -> NewEntry:
@@ -189,6 +193,6 @@ async def standing_of(connections: Connections, project_id: str) -> StoreHealth:
     return StoreHealth(
         troubles=tuple(troubles),
         failed=await count_failed(connections.database, project_id),
-        checks=sum(one.checks for one in healings),
-        healed=sum(one.healed for one in healings),
+        checks=sum(healing.checks for healing in healings),
+        healed=sum(healing.healed for healing in healings),
     )

@@ -65,11 +65,11 @@ class Processor:
             outcomes = await asyncio.gather(*(self._process_one(entry, pending) for entry in entries))
         finally:
             holding.cancel()
-        finished = [one for one in outcomes if one is not None]
+        finished = [outcome for outcome in outcomes if outcome is not None]
         if finished:
             async with self._database.at_hand() as connection:
                 await journal_rows.finish(connection, finished, self._now())
-            told = {one.id for one in finished if one.event_ids}
+            told = {outcome.id for outcome in finished if outcome.event_ids}
             await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
         return len(entries)
 
@@ -213,10 +213,10 @@ class Processor:
         except Exception:
             log.exception("purchase not read again", store=handle.store, app_id=handle.app_id)
             return await self._check_at(handle, self._now() + HOUR)
-        if all(one.handle != handle.handle for one in reading.seen):
+        if all(purchase.handle != handle.handle for purchase in reading.seen):
             # Nothing more is expected, or the store goes on under another handle: an import knew only an order.
             await self._check_at(handle, None)
-        healed = any(one.events for one in taken)
+        healed = any(result.events for result in taken)
         if healed:
             log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
         async with self._database.at_hand() as connection:
@@ -262,14 +262,17 @@ class Processor:
             if since is None:
                 continue
             try:
-                found = [one async for one in self._connections.adapters[app.store].missed(app, since, until)]
+                found = [
+                    notification
+                    async for notification in self._connections.adapters[app.store].missed(app, since, until)
+                ]
             except CredentialsRefused as error:
                 await self._note_check(app, error)
                 continue
             except StoreError as error:
                 log.warning("history of notifications not read", app_id=app.app_id, reason=error.message)
                 continue
-            entries = [entry_of(app, one, "history", until) for one in found]
+            entries = [entry_of(app, notification, "history", until) for notification in found]
             if entries:
                 missing += sum(id is not None for id in await file_entries(self._database, entries))
             async with self._database.at_hand() as connection:
@@ -282,7 +285,7 @@ class Processor:
 
 def outcome_of(id: int, taken: tuple[purchase_intake.IntakeResult, ...], note: str = "") -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
-    events = tuple(event.id for one in taken for event in one.events)
+    events = tuple(event.id for result in taken for event in result.events)
     return JournalOutcome(
         id=id,
         status="applied",

@@ -56,7 +56,7 @@ async def sign_offers(
     if not isinstance(credentials, AppleCredentials):
         reason = "This app is not connected to the App Store, so its offers cannot be signed."
         return [_refused(offer, NO_SIGNING_KEY, reason) for offer in asked]
-    if customer is None or not any(one.store == STORE for one in customer.subscriptions):
+    if customer is None or not any(subscription.store == STORE for subscription in customer.subscriptions):
         reason = "Promotional offers are for customers who have or had a subscription in the App Store."
         return [_refused(offer, NOT_ELIGIBLE, reason, credentials.key_id) for offer in asked]
     now = connections.now()

@@ -90,8 +90,8 @@ class Taker:
     async def take(self, reading: StoreReading, read_at: Ms) -> tuple[IntakeResult, ...]:
         """Every purchase of the reading that is this app's. Doing it again does no harm."""
         taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
-        refunded = [await self._give_back(one) for one in reading.given_back]
-        return (*taken, *(one for one in refunded if one is not None))
+        refunded = [await self._give_back(back) for back in reading.given_back]
+        return (*taken, *(result for result in refunded if result is not None))
 
     async def _of_another_app(self, seen: SeenPurchase) -> bool:
         """Whether another app of the project takes this purchase in: one account of the store is connected to both."""
@@ -145,11 +145,11 @@ class Taker:
         except NoAnswer:
             async with self.changes.database.at_hand() as connection:
                 known = (await records.lock_erased(connection, project, [key])).get(key, ())
-            if any(one.transaction_id == transaction_id for one in known):
+            if any(ending.transaction_id == transaction_id for ending in known):
                 # It has ended, as far as is known: not even temporary access.
                 return seen
             raise
-        found = [one for one in reading.seen if (one.snapshot.store, one.snapshot.id) == key]
+        found = [purchase for purchase in reading.seen if (purchase.snapshot.store, purchase.snapshot.id) == key]
         if not found:
             raise StoreDown("The store does not list the purchase of this receipt.")
         return found[0]
@@ -161,9 +161,9 @@ class Taker:
             whole = await self.adapter.read_again(self.app, seen.handle, seen.snapshot.environment)
         except StoreError:
             whole = StoreReading()
-        for one in whole.seen:
-            if (one.snapshot.store, one.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
-                told += (await self._apply(one, read_at, strict=False)).events
+        for purchase in whole.seen:
+            if (purchase.snapshot.store, purchase.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
+                told += (await self._apply(purchase, read_at, strict=False)).events
         taken = await self._apply(seen, read_at, strict=False)
         return replace(taken, events=(*told, *taken.events))
 
@@ -179,9 +179,9 @@ class Taker:
         found = next((known[one] for one in asked if one in known), None)
         if found is None and depth < _LONGEST_CHAIN:
             before = await self.adapter.read_again(self.app, seen.replaces[0], seen.snapshot.environment)
-            for one in before.seen:
-                taken = await self._take(one, self.changes.now(), depth + 1)
-                of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, one)), None)
+            for purchase in before.seen:
+                taken = await self._take(purchase, self.changes.now(), depth + 1)
+                of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, purchase)), None)
                 if of_chain is not None:
                     return replace(seen, snapshot=structs.replace(seen.snapshot, id=of_chain.id))
         if found is None:

@@ -162,7 +162,7 @@ class Receipts:
         committed = taken[-1].committed
         if reading.app_version not in (None, committed.customer.original_application_version):
             committed = await self._noted(project_id, shown.app_user_id, attributes, reading)
-        return ReceiptResult(committed, {product: consume for one in taken for product, consume in one.consume})
+        return ReceiptResult(committed, {product: consume for result in taken for product, consume in result.consume})
 
     async def _meanwhile(
         self,

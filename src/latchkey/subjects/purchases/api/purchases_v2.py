@@ -42,7 +42,9 @@ async def search_purchases(
 ) -> Response:
     """The one-time purchases that have this id in their store. There is no list of all purchases."""
     found = await lookup.by_store_id(services, caller.project_id, "purchase", store_purchase_identifier)
-    return reply(render.whole([render.purchase(one) for one in found], project_path(caller.project_id, "purchases")))
+    return reply(
+        render.whole([render.purchase(purchase) for purchase in found], project_path(caller.project_id, "purchases"))
+    )
 
 
 @router_purchases.post("/purchases", responses=shows(wire.SnapshotTaken))
@@ -133,7 +135,7 @@ async def _listed(
     )
     return reply(
         page(
-            [render.purchase(one) if kind == "purchase" else render.subscription(one) for one in found],
+            [render.purchase(purchase) if kind == "purchase" else render.subscription(purchase) for purchase in found],
             lambda item: item.id,
             f"{customer_path(view)}/{kind}s",
             limit,
@@ -169,7 +171,7 @@ async def search_subscriptions(
     subscriptions."""
     found = await lookup.by_store_id(services, caller.project_id, "subscription", store_subscription_identifier)
     path = project_path(caller.project_id, "subscriptions")
-    return reply(render.whole([render.subscription(one) for one in found], path))
+    return reply(render.whole([render.subscription(purchase) for purchase in found], path))
 
 
 @router_subscriptions.get("/{subscription_id}", responses=shows(wire.Subscription))

@@ -67,7 +67,7 @@ def item_of(customer: Customer, bought: Bought, transaction_id: str | None = Non
     if isinstance(bought, Purchase):
         named = bought.id
     else:
-        known = {one.id for one in bought.periods}
+        known = {period.id for period in bought.periods}
         named = transaction_id if transaction_id in known and transaction_id is not None else bought.current.id
     return ActionItem(customer.project_id, customer.app_user_id, bought, named)
 
@@ -75,15 +75,15 @@ def item_of(customer: Customer, bought: Bought, transaction_id: str | None = Non
 def by_transaction(customer: Customer, transaction_id: str) -> ActionItem:
     """What the customer bought with this transaction."""
     everything: tuple[Bought, ...] = (*customer.subscriptions, *customer.purchases)
-    for one in everything:
-        if has_transaction(one, transaction_id) and kind_of(one) is not None:
-            return item_of(customer, one, transaction_id)
+    for purchase in everything:
+        if has_transaction(purchase, transaction_id) and kind_of(purchase) is not None:
+            return item_of(customer, purchase, transaction_id)
     raise NotFound(f"{customer.app_user_id!r} has no transaction {transaction_id!r}.", param="transaction_id")
 
 
 def by_product(customer: Customer, product_id: str) -> ActionItem:
     """The customer's newest subscription to this product, with or without its base plan."""
-    mine = [one for one in customer.subscriptions if _is_of(one, product_id)]
+    mine = [subscription for subscription in customer.subscriptions if _is_of(subscription, product_id)]
     if not mine:
         raise NotFound(f"{customer.app_user_id!r} has no subscription to {product_id!r}.", param="product_id")
     return item_of(customer, max(mine, key=lambda one: one.current.order))

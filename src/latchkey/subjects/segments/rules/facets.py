@@ -77,18 +77,22 @@ class Facets(Struct, frozen=True, kw_only=True):
 
 
 def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | None) -> Facets:
-    bought = [one for one in customer.purchases if one.kind is PurchaseKind.ONE_TIME]
-    timed = [one for one in bought if one.ends_at is not None]
+    bought = [purchase for purchase in customer.purchases if purchase.kind is PurchaseKind.ONE_TIME]
+    timed = [purchase for purchase in bought if purchase.ends_at is not None]
     subscriptions = customer.subscriptions
-    graces = [(one.access_ends_at, one.current.ends_at) for one in subscriptions if one.in_grace]
+    graces = [
+        (subscription.access_ends_at, subscription.current.ends_at)
+        for subscription in subscriptions
+        if subscription.in_grace
+    ]
     grace_until, grace_from = max((grace for grace in graces if grace[0] > grace[1]), default=(None, None))
     everything: tuple[Subscription | Purchase, ...] = (*subscriptions, *bought)
     environment = (
         Environment.SANDBOX
-        if everything and all(one.environment is Environment.SANDBOX for one in everything)
+        if everything and all(purchase.environment is Environment.SANDBOX for purchase in everything)
         else Environment.PRODUCTION
     )
-    paid = [one for one in payments(customer, environment) if one.usd is not None]
+    paid = [payment for payment in payments(customer, environment) if payment.usd is not None]
     products = _products(subscriptions, bought)
     return Facets(
         environment=environment,
@@ -96,42 +100,47 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
         first_seen_at=customer.first_seen_at,
         last_seen_at=last_seen_at,
         country=last_seen_country or _country(customer),
-        runs_until=_last([*(_until(one) for one in subscriptions), *(one.access_ends_at for one in timed)]),
-        renews_until=_last([one.access_ends_at for one in subscriptions if _goes_on(one)]),
-        trial_until=_last([_trial_until(one) for one in subscriptions]),
+        runs_until=_last(
+            [
+                *(_until(subscription) for subscription in subscriptions),
+                *(purchase.access_ends_at for purchase in timed),
+            ]
+        ),
+        renews_until=_last([subscription.access_ends_at for subscription in subscriptions if _goes_on(subscription)]),
+        trial_until=_last([_trial_until(subscription) for subscription in subscriptions]),
         grace_from=grace_from,
         grace_until=grace_until,
         billing_issue_until=_last(
             [
-                one.access_ends_at + _LONGEST_RETRY
-                for one in subscriptions
-                if one.status.billing_issue_at is not None and _goes_on(one)
+                subscription.access_ends_at + _LONGEST_RETRY
+                for subscription in subscriptions
+                if subscription.status.billing_issue_at is not None and _goes_on(subscription)
             ]
         ),
         granted_until=_last(
             [
-                LATEST if one.access_ends_at is None else one.access_ends_at
-                for one in customer.purchases
-                if one.kind is PurchaseKind.PROMOTIONAL
+                LATEST if purchase.access_ends_at is None else purchase.access_ends_at
+                for purchase in customer.purchases
+                if purchase.kind is PurchaseKind.PROMOTIONAL
             ]
         ),
         bought=bool(everything),
-        owns=any(one.access_ends_at is None for one in bought),
+        owns=any(purchase.access_ends_at is None for purchase in bought),
         spent_usd=sum(one.kept_usd or 0 for one in paid),
         refunded_usd=sum(one.returned_usd or 0 for one in paid),
         products=tuple(products),
         product_untils=tuple(products.values()),
-        stores=tuple(sorted({one.store for one in everything})),
+        stores=tuple(sorted({purchase.store for purchase in everything})),
     )
 
 
 def payments(customer: Customer, environment: Environment) -> Iterator[Payment]:
     """Every payment of the customer's own; what a family member paid is left out."""
     bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    for one in bought:
-        if one.ownership is not Ownership.PURCHASED or one.environment is not environment:
+    for purchase in bought:
+        if purchase.ownership is not Ownership.PURCHASED or purchase.environment is not environment:
             continue
-        items: tuple[Period | Purchase, ...] = (one,) if isinstance(one, Purchase) else one.periods
+        items: tuple[Period | Purchase, ...] = (purchase,) if isinstance(purchase, Purchase) else purchase.periods
         for item in items:
             payment = payment_of(item)
             if payment is not None:
@@ -178,7 +187,7 @@ def _trial_until(subscription: Subscription) -> Ms | None:
     current = subscription.current
     if current.period_type is PeriodType.TRIAL:
         return current.access_ends_at
-    trials = [one for one in subscription.periods[:-1] if one.period_type is PeriodType.TRIAL]
+    trials = [period for period in subscription.periods[:-1] if period.period_type is PeriodType.TRIAL]
     return min(trials[-1].access_ends_at, current.starts_at) if trials else None
 
 
@@ -187,17 +196,17 @@ def _products(subscriptions: tuple[Subscription, ...], bought: list[Purchase]) -
     for subscription in subscriptions:
         for period in subscription.periods:
             found[period.product_id] = max(found.get(period.product_id, 0), end_of(subscription, period))
-    for one in bought:
-        until = LATEST if one.access_ends_at is None else one.access_ends_at
-        found[one.product_id] = max(found.get(one.product_id, 0), until)
+    for purchase in bought:
+        until = LATEST if purchase.access_ends_at is None else purchase.access_ends_at
+        found[purchase.product_id] = max(found.get(purchase.product_id, 0), until)
     return dict(sorted(found.items()))
 
 
 def _country(customer: Customer) -> str | None:
     """Where the latest purchase was made, as its store says."""
     sold: list[Period | Purchase] = [
-        *(period for one in customer.subscriptions for period in one.periods if period.country),
-        *(one for one in customer.purchases if one.country),
+        *(period for subscription in customer.subscriptions for period in subscription.periods if period.country),
+        *(purchase for purchase in customer.purchases if purchase.country),
     ]
     return max(sold, key=lambda one: one.purchased_at).country if sold else None
 

@@ -83,7 +83,7 @@ async def list_page(
         )
     next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
     # Who was deleted a moment ago has no row any more.
-    shown = [one for one in entries[:limit] if one.app_user_id is not None]
+    shown = [entry for entry in entries[:limit] if entry.app_user_id is not None]
     return CustomerPage(shown, next, standing.missing)
 
 
@@ -127,7 +127,7 @@ def _place(cursor: str | None) -> ListCursor | None:
         return None
     found = _CURSOR.fullmatch(cursor)
     values = (int(found[1]), int(found[2])) if found else None
-    if values is None or any(abs(one) >= 2**63 for one in values):
+    if values is None or any(abs(value) >= 2**63 for value in values):
         raise Invalid("That is not the cursor of a list.", param="starting_after")
     return ListCursor(*values)
 

@@ -138,7 +138,7 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
         return NOTHING
     limit = share(len(held))
     batches = await storage.next_batches(connection, held, limit)
-    kept = await _facets(one for batch in batches for one in batch.customers)
+    kept = await _facets(customer for batch in batches for customer in batch.customers)
     counts, walked, again = await _walk(connection, held, batches, limit, now)
     for id, facets in (await _facets(one.customer for one in walked if one.customer is not None)).items():
         kept[id] |= facets
@@ -148,8 +148,8 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
         roll = Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
         if kept[id] or batch.gone or roll != before:
             await storage.write_facets(connection, batch.gone, kept[id], roll)
-    more = again or any(limit in (one.events, one.marks) for one in batches)
-    return Rolled(more, any(one.mark_id is not None for one in counts.values()))
+    more = again or any(limit in (projection_batch.events, projection_batch.marks) for projection_batch in batches)
+    return Rolled(more, any(count.mark_id is not None for count in counts.values()))
 
 
 async def _walk(
@@ -180,12 +180,12 @@ async def _walk(
 async def _facets(customers: Iterable[StoredCustomer]) -> defaultdict[str, dict[int, Facets]]:
     """By project and the customer's key."""
     facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
-    async for one in in_turns(customers):
+    async for in_turn in in_turns(customers):
         try:
-            facets[one.project_id][one.key] = facets_of(one.customer, one.last_seen_at, one.country)
+            facets[in_turn.project_id][in_turn.key] = facets_of(in_turn.customer, in_turn.last_seen_at, in_turn.country)
         except Exception:
             # One customer that cannot be decoded must not stop the lists of all others.
-            log.exception("customer left out of lists", customer=one.key)
+            log.exception("customer left out of lists", customer=in_turn.key)
     return facets
 
 

@@ -89,9 +89,9 @@ def given(form: Form, *, editing: bool) -> dict[str, Any]:
 def read_schedule(text: str) -> list[int]:
     """`5s 30s 2m 1h` as seconds; empty means no retries."""
     waits = [_WAIT.fullmatch(word) for word in text.replace(",", " ").split()]
-    seconds = [int(one[1]) * _UNITS[one[2] or "s"] for one in waits if one is not None]
+    seconds = [int(wait[1]) * _UNITS[wait[2] or "s"] for wait in waits if wait is not None]
     right = len(seconds) == len(waits) <= registry.MOST_RETRIES
-    if not right or not all(1 <= one <= registry.LONGEST_WAIT_SECONDS for one in seconds):
+    if not right or not all(1 <= second <= registry.LONGEST_WAIT_SECONDS for second in seconds):
         raise Invalid(
             f"Retries are waits such as 5s 30s 2m 1h: at most {registry.MOST_RETRIES}, each from 1s to 7d.",
             param="retries",
@@ -100,13 +100,13 @@ def read_schedule(text: str) -> list[int]:
 
 
 def write_schedule(seconds: Iterable[int]) -> str:
-    return " ".join(_wait(one) for one in seconds)
+    return " ".join(_wait(second) for second in seconds)
 
 
 def say_schedule(seconds: Iterable[int]) -> str:
     """To be read, not to be edited: `5 s, 30 s, 2 min, 1 day`."""
-    waits = [_wait(one) for one in seconds]
-    return ", ".join("1 day" if one == "1d" else f"{one[:-1]} {_UNIT_WORDS[one[-1]]}" for one in waits)
+    waits = [_wait(second) for second in seconds]
+    return ", ".join("1 day" if wait == "1d" else f"{wait[:-1]} {_UNIT_WORDS[wait[-1]]}" for wait in waits)
 
 
 def _wait(seconds: int) -> str:
@@ -193,7 +193,7 @@ async def show_all(visit: Visit) -> Response:
     more = len(found) > ON_A_PAGE
     return visit.page(
         "webhooks.html",
-        webhooks=[render.webhook(one) for one in found[:ON_A_PAGE]],
+        webhooks=[render.webhook(summary) for summary in found[:ON_A_PAGE]],
         troubles=await troubles_of(visit.database, visit.project_id),
         more=visit.path("webhooks", after=found[ON_A_PAGE - 1].webhook.id) if more else None,
         call=curl(visit, "integrations/webhooks", EXAMPLE),

@@ -75,13 +75,13 @@ async def claim_lane(database: Database, budgets: Mapping[int, int], now: Ms, le
     async with database.at_hand() as connection:
         rows = await connection.fetch(_CLAIM_LANE, list(budgets), list(budgets.values()), now, lease_until, token)
     claims = [Claim(lease_until, *row) for row in rows]
-    empty = [one for one in claims if one.event is None]
+    empty = [claim for claim in claims if claim.event is None]
     if empty:
         # Another worker finished the delivery between our query and our claim. If the release fails, the leases run out
         # and nothing is lost.
         with suppress(OutageError):
             await release(database, empty)
-        claims = [one for one in claims if one.event is not None]
+        claims = [claim for claim in claims if claim.event is not None]
     return claims
 
 
@@ -142,30 +142,34 @@ async def record_attempts(
 ) -> tuple[Sequence[Recorded], Sequence[DeliveryOutcome]]:
     """Store these outcomes. Those whose lease was lost are left out: another worker sends them again. Returned too are
     outcomes that cannot be stored now, because their node of the database is away."""
-    claims = [one.claim for one in outcomes]
-    attempts = [one.attempt for one in outcomes]
-    steps = [_step(one) for one in outcomes]
-    headers, headers_at = _once_each([one.response_headers if one.status is not None else None for one in attempts])
-    bodies, bodies_at = _once_each([one.response_body if one.status is not None else None for one in attempts])
+    claims = [outcome.claim for outcome in outcomes]
+    attempts = [outcome.attempt for outcome in outcomes]
+    steps = [_step(outcome) for outcome in outcomes]
+    headers, headers_at = _once_each(
+        [attempt.response_headers if attempt.status is not None else None for attempt in attempts]
+    )
+    bodies, bodies_at = _once_each(
+        [attempt.response_body if attempt.status is not None else None for attempt in attempts]
+    )
     arguments = (
-        notation([one.project_id for one in claims]),
-        notation([one.customer_id for one in claims]),
-        notation([one.webhook_key for one in claims]),
-        notation([one.aside for one in claims]),
-        notation([one.token for one in claims]),
-        notation([one.done for one in claims]),
-        notation([one.sequence for one in claims]),
-        notation([one.attempts + 1 for one in claims]),
-        notation([one.at for one in attempts]),
-        notation([one.took_ms for one in attempts]),
+        notation([claim.project_id for claim in claims]),
+        notation([claim.customer_id for claim in claims]),
+        notation([claim.webhook_key for claim in claims]),
+        notation([claim.aside for claim in claims]),
+        notation([claim.token for claim in claims]),
+        notation([claim.done for claim in claims]),
+        notation([claim.sequence for claim in claims]),
+        notation([claim.attempts + 1 for claim in claims]),
+        notation([attempt.at for attempt in attempts]),
+        notation([attempt.took_ms for attempt in attempts]),
         notation([next_at for next_at, _ in steps]),
         notation([others_at for _, others_at in steps]),
-        notation([one.error for one in attempts]),
-        notation([one.status for one in attempts]),
-        [one.request_headers for one in attempts],
+        notation([attempt.error for attempt in attempts]),
+        notation([attempt.status for attempt in attempts]),
+        [attempt.request_headers for attempt in attempts],
         headers_at,
         bodies_at,
-        notation([one.part for one in claims]),
+        notation([claim.part for claim in claims]),
         headers,
         bodies,
         now,

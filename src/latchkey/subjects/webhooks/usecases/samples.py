@@ -117,7 +117,7 @@ class SampleCustomer:
 
     def joins(self, other: SampleCustomer, at: Ms) -> None:
         """Merges the other customer into this one."""
-        numbers = [(one.customer.app_user_id, len(one.told)) for one in (other, self)]
+        numbers = [(customer.customer.app_user_id, len(customer.told)) for customer in (other, self)]
         merged = identity.merge(other.customer, self.customer, at)
         (happened,) = diff(merged.before, merged.after)
         sequence = max(number for _, number in numbers) + 1

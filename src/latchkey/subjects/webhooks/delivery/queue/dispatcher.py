@@ -202,7 +202,7 @@ async def claimed_in(database: Database, claims: Sequence[Claim], began_ns: int)
     if not claims or spans.tracer is None:
         return {}
     try:
-        found = await event_feed.load(database, {(one.project_id, one.event_id) for one in claims})
+        found = await event_feed.load(database, {(claim.project_id, claim.event_id) for claim in claims})
     except Exception as error:
         # What is claimed is sent all the same.
         log.warning("traces of deliveries not read", reason=str(error))

@@ -70,9 +70,9 @@ def _count(webhook_id: str, attempts: Sequence[LoggedAttempt]) -> None:
     delivered, failed = _of(webhook_id)
     seconds = _histograms.seconds[webhook_id]
     failures = 0
-    for one in attempts:
-        seconds.add(one.took_ms / 1000)
-        if one.error is not None:
+    for attempt in attempts:
+        seconds.add(attempt.took_ms / 1000)
+        if attempt.error is not None:
             failures += 1
     if failures < len(attempts):
         delivered.inc(len(attempts) - failures)
@@ -155,13 +155,13 @@ class Recorder:
     def _outcomes(self, answers: Sequence[ReceivedReply]) -> list[DeliveryOutcome]:
         """What can be recorded now. A response without its body goes back to the dispatcher."""
         outcomes: list[DeliveryOutcome] = []
-        for one in answers:
-            reply = one.reply
+        for received_reply in answers:
+            reply = received_reply.reply
             answer = reply.at_once() if isinstance(reply, Reply) else reply
             if answer is not None:
-                outcomes.append(self._outcome(one, answer))
+                outcomes.append(self._outcome(received_reply, answer))
             elif isinstance(reply, Reply):
-                self._dispatcher.read_rest(one.claim, one.webhook, reply)
+                self._dispatcher.read_rest(received_reply.claim, received_reply.webhook, reply)
         return outcomes
 
     def _outcome(self, answered: ReceivedReply, answer: AttemptResult) -> DeliveryOutcome:
@@ -187,18 +187,18 @@ class Recorder:
             postponed = await retry_through_outages(partial(self._record_once, batch))
         except StatementRefusedError as error:
             if len(batch) > 1:
-                for one in batch:
-                    await self._record([one])
+                for outcome in batch:
+                    await self._record([outcome])
                 return
             # Nothing that a receiver sends may stop deliveries to others. This one is repeated after its lease.
             log.error("attempt not recorded", event_id=batch[0].claim.event_id, exc_info=error)
         # Leases last longer than most outages. What is not recorded by then is sent again.
-        later = [one for one in postponed if one.claim.lease_until > self._now()]
+        later = [outcome for outcome in postponed if outcome.claim.lease_until > self._now()]
         if later:
             task = asyncio.create_task(self._record_later(later))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
-        self._agenda.add(self._capacity.end(one.claim.webhook_key for one in batch if one not in later))
+        self._agenda.add(self._capacity.end(outcome.claim.webhook_key for outcome in batch if outcome not in later))
 
     async def _record_once(self, batch: Sequence[DeliveryOutcome]) -> Sequence[DeliveryOutcome]:
         """Returns those that cannot be recorded now."""

@@ -159,7 +159,7 @@ class Sender:
     def _connect(self, route: _Route, addresses: Sequence[Address]) -> Sequence[HttpClient]:
         """A client for each of these addresses, kept with the route until the name has other ones."""
         route.addresses = addresses
-        route.clients = [self._client(route.where, one) for one in addresses]
+        route.clients = [self._client(route.where, address) for address in addresses]
         return route.clients
 
     def _client(self, where: Target, address: Address) -> HttpClient:
