@@ -24,7 +24,6 @@ from playwright.async_api import Browser, BrowserContext, async_playwright, expe
 
 from latchkey import logs
 from latchkey.database.embedded.postgres import DATABASE, EmbeddedServer
-from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database
 from latchkey.runtime.chromium import FLAGS, find_chromium
 from latchkey.runtime.chromium import VARIABLE as CHOSEN_BROWSER
@@ -33,6 +32,7 @@ from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from tests import distributed, left_out, machine, order
 from tests.cli.running import Up
+from tests.connections import migrated
 from tests.databases import DemoShelf, Shelf, copy, drop
 from tests.distributed import DistributedShelf
 from tests.http.client import NOW
@@ -167,9 +167,7 @@ def postgres(short_folder: Path) -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 async def template(postgres: EmbeddedServer) -> str:
     """The name of a migrated database that new ones are copied from, instead of replaying the migrations."""
-    connection = await asyncpg.connect(postgres.url())
-    await migrate(connection)
-    await connection.close()
+    await migrated(postgres.url())
     return DATABASE
 
 

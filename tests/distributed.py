@@ -19,6 +19,7 @@ from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.database.sticky_connections import AtHand
 from tests.citus.cluster import Cluster, cluster
+from tests.connections import connected
 
 # Each node empties its own tables, shards and all: a hundred times faster than asking the coordinator to.
 _EMPTY = """
@@ -102,11 +103,8 @@ class Spread:
         if any(one.is_closing() or one.get_idle_size() != one.get_size() for one in pools):
             await self._opened.close()
         # As in `keep`: other connections of Citus see other tables.
-        connection = await connect(self.url)
-        try:
+        async with connected(connect(self.url)) as connection:
             return bool(await connection.fetchval(_SHAPE) == self._shape)
-        finally:
-            await connection.close()
 
     async def close(self) -> None:
         """The database is dropped."""
@@ -116,11 +114,10 @@ class Spread:
     async def _empty(self) -> None:
         name = urlsplit(self.url).path.removeprefix("/")
         for node in self._cluster.nodes:
-            connection = await asyncpg.connect(self._cluster.url(name, node), server_settings=_EMPTYING)
-            try:
+            async with connected(
+                asyncpg.connect(self._cluster.url(name, node), server_settings=_EMPTYING)
+            ) as connection:
                 await connection.execute(_EMPTY)
-            finally:
-                await connection.close()
         connection = await connect(self.url)
         for table, rows in self._rows.items():
             await connection.copy_to_table(table, source=BytesIO(rows))

@@ -28,6 +28,7 @@ import asyncpg
 
 from latchkey.database.embedded.system_user import server_user
 from tests.cli.running import free_port
+from tests.connections import connected
 from tests.patience import wait_until
 
 BIN, URL = "LATCHKEY_TEST_CITUS_BIN", "LATCHKEY_TEST_CITUS_URL"
@@ -118,12 +119,9 @@ class Cluster:
 
     async def _run(self, url: str, node: Node | None, *statements: str) -> None:
         database = urlsplit(url).path.removeprefix("/")
-        connection = await asyncpg.connect(self.url(database, node))
-        try:
+        async with connected(asyncpg.connect(self.url(database, node))) as connection:
             for statement in statements:
                 await connection.execute(statement)
-        finally:
-            await connection.close()
 
 
 def is_named() -> bool:
@@ -150,13 +148,10 @@ async def cluster(folder: Path, settings: Mapping[str, str] | None = None) -> As
 
 async def given(url: str) -> Cluster:
     """The nodes of a running cluster, as its coordinator knows them."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         rows = await connection.fetch(
             "select nodename, nodeport from pg_dist_node where isactive and noderole = 'primary' order by groupid"
         )
-    finally:
-        await connection.close()
     nodes = tuple(Node(row["nodename"], row["nodeport"]) for row in rows)
     assert len(nodes) > WORKERS, (
         f"{URL} names a cluster of {len(nodes)} nodes; a coordinator and two workers are needed"

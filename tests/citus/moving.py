@@ -30,6 +30,7 @@ from latchkey.subjects.webhooks.delivery.role import run_delivery
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
+from tests.connections import connected
 from tests.patience import until
 
 SECRET = bytes(range(32))
@@ -103,19 +104,15 @@ class Load:
 
     async def during(self, url: str, statement: str) -> None:
         """Run a statement of Citus meanwhile."""
-        connection = await asyncpg.connect(url)
-        try:
+        async with connected(asyncpg.connect(url)) as connection:
             await connection.execute(statement)
-        finally:
-            await connection.close()
         # Whoever waits for the end of it is acknowledged after it.
         await self.until_bought(1)
 
 
 async def projects_beside(url: str, count: int) -> list[str]:
     """Ids for projects of which Citus puts the first two into the same shard."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         shard_of = {
             row["id"]: row["shard"]
             for row in await connection.fetch(
@@ -123,8 +120,6 @@ async def projects_beside(url: str, count: int) -> list[str]:
                 " from (select 'proj_' || i as id from generate_series(1, 40) i) as made"
             )
         }
-    finally:
-        await connection.close()
     first = "proj_1"
     beside = next(id for id, shard in shard_of.items() if id != first and shard == shard_of[first])
     others = [id for id, shard in shard_of.items() if shard != shard_of[first]]
@@ -171,11 +166,8 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
 
 
 async def _is_empty(url: str) -> bool:
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         return not await connection.fetchval("select count(*) from lanes")
-    finally:
-        await connection.close()
 
 
 async def compare(url: str, load: Load) -> None:
@@ -183,8 +175,7 @@ async def compare(url: str, load: Load) -> None:
     customer. A purchase was refused only in ways that clients are told to repeat."""
     final = [repr(error) for error in load.refused if as_api_error(error).status != HTTPStatus.SERVICE_UNAVAILABLE]
     assert not final, f"{len(final)} purchases were refused for good, the first with {final[0]}"
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         for project in load.projects:
             rows = await connection.fetch(
                 "select position, id, customer_id, sequence from events where project_id = $1 order by position",
@@ -206,8 +197,6 @@ async def compare(url: str, load: Load) -> None:
             _arrived_in_order(
                 project, load.arrivals, {row["id"]: (row["customer_id"], row["sequence"]) for row in rows}
             )
-    finally:
-        await connection.close()
 
 
 def _arrived_in_order(project: str, arrivals: Sequence[ReceivedWebhook], places: dict[str, tuple[int, int]]) -> None:
@@ -224,18 +213,14 @@ def _arrived_in_order(project: str, arrivals: Sequence[ReceivedWebhook], places:
 
 
 async def prepare(url: str) -> None:
-    connection = await connect(url)
-    try:
+    async with connected(connect(url)) as connection:
         await migrate(connection)
         await distribute(connection, shards=SHARDS)
-    finally:
-        await connection.close()
 
 
 async def elsewhere(url: str, project: str) -> tuple[asyncpg.Record, asyncpg.Record]:
     """Where a project is, and a worker that does not have it."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         here = await connection.fetchrow(HOME, project)
         assert here is not None
         there = await connection.fetchrow(
@@ -243,7 +228,5 @@ async def elsewhere(url: str, project: str) -> tuple[asyncpg.Record, asyncpg.Rec
             " where shouldhaveshards and (nodename, nodeport) <> ($1, $2) order by nodeid",
             here["host"], here["port"],
         )  # fmt: skip
-    finally:
-        await connection.close()
     assert there is not None, "there is no other worker"
     return here, there

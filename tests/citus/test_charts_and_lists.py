@@ -9,6 +9,7 @@ from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.citus.moving import MOVE, elsewhere
+from tests.connections import connected
 from tests.engine.fixtures import NOON, Core
 from tests.subjects.bulk_grants.test_usecases import done, grants, prepared, terms
 from tests.subjects.charts.stored_rows import agree, facts
@@ -61,8 +62,5 @@ async def lists_are_right(core: Core) -> None:
 
 
 async def move(url: str, core: Core, host: str, port: int) -> None:
-    connection = await connect(url)
-    try:
+    async with connected(connect(url)) as connection:
         await connection.execute(MOVE.format(host=host, port=port, project=core.project_id))
-    finally:
-        await connection.close()

@@ -12,7 +12,6 @@ from latchkey.database.distribution import database_copy as fence
 from latchkey.database.distribution.database_copy import both, copy_all
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import NotRelocatableError
-from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.process.migration import run as run_migrations
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
@@ -20,6 +19,7 @@ from latchkey.subjects.segments.usecases import projector as lists
 from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.citus.moving import SHARDS
 from tests.citus.test_distributing import feed, live
+from tests.connections import migrated
 from tests.http.client import NOW
 
 UNSAFE_BUT_FAST = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
@@ -47,9 +47,7 @@ async def pair(citus_url: str, plain: EmbeddedServer) -> AsyncIterator[Pair]:
     name = f"plain_{citus_url.rpartition('_')[2]}"
     await administration.execute(f"create database {name}")
     url = plain.url(name)
-    connection = await connect(url)
-    await migrate(connection)
-    await connection.close()
+    await migrated(url)
     async with Database(url) as database:
         demo = await ensure_demo(database, NOW, secret_key=None, public_key=None)
         await live(database, demo, range(3))

@@ -10,6 +10,7 @@ from latchkey.subjects.deployment.usecases import look, look_through
 from latchkey.subjects.projects.usecases import create_project
 from tests.citus.cluster import Cluster
 from tests.citus.moving import SHARDS, prepare
+from tests.connections import connected
 from tests.engine.fixtures import NOON, Core
 from tests.subjects.segments.test_facets import walk
 
@@ -17,14 +18,11 @@ PLACES = {"reference": "on every node", "by project": "by project", "local": "co
 
 
 async def looked_at(url: str) -> DeploymentReport:
-    connection = await connect(url)
-    try:
+    async with connected(connect(url)) as connection:
         # As the product's connections are on Citus.
         await connection.execute("set plan_cache_mode = auto")
         async with connection.transaction(readonly=True):
             return await look_through(connection, 100 + 86_400_000)
-    finally:
-        await connection.close()
 
 
 async def test_a_cluster_without_a_project_is_looked_at_and_measured(citus: Cluster) -> None:
@@ -74,8 +72,7 @@ async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster
 
 async def test_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(citus_url: str) -> None:
     """A node that was never started, added to the list by hand: no other test loses a worker."""
-    connection = await connect(citus_url)
-    try:
+    async with connected(connect(citus_url)) as connection:
         await connection.execute(
             "insert into pg_dist_node (nodeid, groupid, nodename, nodeport, hasmetadata, isactive, metadatasynced)"
             " values (99, 99, '127.0.0.1', 1, false, true, false)"
@@ -88,5 +85,3 @@ async def test_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(citus_
         assert told.grave
         assert "127.0.0.1:1 does not answer" in told.words
         assert found.projects == []
-    finally:
-        await connection.close()

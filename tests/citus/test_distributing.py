@@ -77,10 +77,9 @@ async def live(database: Database, demo: Demo, numbers: range) -> None:
 
 
 async def feed(database: Database, demo: Demo) -> list[tuple[int, bytes]]:
-    async with database.acquire() as connection:
-        return [
-            tuple(row) for row in await connection.fetch(query("events_of_project"), demo.project_id, 0, 2**62, 1000)
-        ]
+    return [
+        tuple(row) for row in await database.pool.fetch(query("events_of_project"), demo.project_id, 0, 2**62, 1000)
+    ]
 
 
 async def interrupted_after(url: str, steps: int) -> None:

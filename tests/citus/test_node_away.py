@@ -18,17 +18,15 @@ from latchkey.subjects.api_keys.usecases import create_secret_key, hash_of
 from tests import machine
 from tests.citus.cluster import BIN, Cluster
 from tests.citus.moving import HOME, compare, elsewhere, loaded, prepare
+from tests.connections import connected
 
 PORT = f"select port from ({HOME}) as home"
 
 
 async def on_two_nodes(url: str) -> list[str]:
     """Ids for two projects that are on different workers."""
-    connection = await asyncpg.connect(url)
-    try:
+    async with connected(asyncpg.connect(url)) as connection:
         ports = {f"proj_{n}": await connection.fetchval(PORT, f"proj_{n}") for n in range(1, 40)}
-    finally:
-        await connection.close()
     first = "proj_1"
     return [first, next(id for id, port in ports.items() if port != ports[first])]
 

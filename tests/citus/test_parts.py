@@ -14,6 +14,7 @@ from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME
+from tests.connections import connected
 from tests.http.client import NOW
 
 PROJECT = "proj_of_parts"
@@ -30,13 +31,12 @@ where f.shardid = $1 and d.logicalrelid = 'deliveries'::regclass
 async def holding(address: str, table: str) -> AsyncIterator[None]:
     """With a lock that hinders changes of a shard, as a vacuum has it, taken on the node itself."""
     # Citus would refuse to lock a shard.
-    connection = await asyncpg.connect(address, server_settings={"citus.enable_ddl_propagation": "off"})
-    try:
-        async with connection.transaction():
-            await connection.execute(f"lock table {table} in share update exclusive mode")
-            yield
-    finally:
-        await connection.close()
+    async with (
+        connected(asyncpg.connect(address, server_settings={"citus.enable_ddl_propagation": "off"})) as connection,
+        connection.transaction(),
+    ):
+        await connection.execute(f"lock table {table} in share update exclusive mode")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,6 @@ async def test_a_migration_gives_up_on_a_shard_in_use(
     monkeypatch.setattr(migrating, "migrations", lambda: more)
     monkeypatch.setattr(migrating, "LOCK_TIMEOUT_MS", 50)
     monkeypatch.setattr(migrating, "STATEMENT_TIMEOUT_MS", 30_000)
-    connection = await connect(spread_url)
-    try:
-        async with holding(*shard):
-            with pytest.raises(DatabaseBusyError, match="again"):
-                await migrating.migrate(connection)
-    finally:
-        await connection.close()
+    async with connected(connect(spread_url)) as connection, holding(*shard):
+        with pytest.raises(DatabaseBusyError, match="again"):
+            await migrating.migrate(connection)

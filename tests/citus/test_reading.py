@@ -40,8 +40,7 @@ async def opened(url: str) -> AsyncIterator[Database]:
 
 
 async def head(database: Database) -> int | None:
-    async with database.acquire() as connection:
-        position: int | None = await connection.fetchval(query("feed_head"), PROJECT)
+    position: int | None = await database.pool.fetchval(query("feed_head"), PROJECT)
     # The driver tells its listeners in the next turn of the loop.
     await asyncio.sleep(0)
     return position

@@ -14,6 +14,7 @@ from latchkey.database.pool import connect
 from latchkey.database.sql import query
 from tests.citus.cluster import Cluster, Node
 from tests.citus.moving import HOME, SHARDS
+from tests.connections import connected
 
 # What PostgreSQL says of a statement that cannot be: anything else is about the values, which are null here.
 _UNFIT = (
@@ -95,13 +96,10 @@ async def test_every_read_can_be_asked_of_its_node(
     directory = await load(spread)
     reads = {name: call.direct for name, call in directory.on_shards.items() if call.direct is not None}
     assert {"read_leased", "events_after_event"} <= set(reads)
-    node = await connect(address)
-    try:
+    async with connected(connect(address)) as node:
         for name, direct in reads.items():
             plan = await _plan(node, direct.format(shard=home["shard"]), is_call=True)
             assert f"One-Time Filter: at_node.serves('{home['shard']}'" in plan, f"{name}: {plan}"
-    finally:
-        await node.close()
 
 
 async def _plan(connection: asyncpg.Connection[asyncpg.Record], text: str, *, is_call: bool) -> str:

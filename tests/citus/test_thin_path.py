@@ -9,6 +9,7 @@ from latchkey.database.errors import NotDistributableError, SchemaNotMigratedErr
 from latchkey.database.pool import Database, connect
 from latchkey.process.migration import run
 from latchkey.subjects.demo.usecases.project import ensure_demo
+from tests.connections import connected
 from tests.http.client import NOW
 
 SHARDS = 4
@@ -53,10 +54,7 @@ async def shape(url: str) -> dict[str, tuple[str, int]]:
 
 
 async def test_a_cluster_without_workers_is_refused(citus_url: str) -> None:
-    connection = await asyncpg.connect(citus_url)
-    try:
+    async with connected(asyncpg.connect(citus_url)) as connection:
         await connection.execute("select citus_remove_node(nodename, nodeport) from pg_dist_node where groupid <> 0")
         with pytest.raises(NotDistributableError, match="no workers"):
             await require_cluster(connection)
-    finally:
-        await connection.close()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -159,8 +160,9 @@ class Up(Running):
         """The reply of the management API to a request about the demo project, which must succeed."""
         there = self.connection
         trusted = ssl.create_default_context(cafile=there["ca_cert"])
-        connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
-        try:
+        with closing(
+            http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
+        ) as connection:
             headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
             body = json.dumps(value) if value is not None else None
             connection.request(method, f"/v2/projects/{there['project_id']}/{path}", body, headers)
@@ -168,8 +170,6 @@ class Up(Running):
             said = json.loads(reply.read())
             assert reply.status < 300, said
             return said
-        finally:
-            connection.close()
 
 
 def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:

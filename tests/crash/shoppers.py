@@ -8,6 +8,7 @@ import json
 import sqlite3
 import ssl
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,18 +54,15 @@ class Shop:
         return cls(up, issued.plaintext)
 
     def ask(self, method: str, path: str, body: Any = None) -> Reply:
-        connection = http.client.HTTPSConnection(
-            urlsplit(self.connection["base_url"]).netloc, timeout=60, context=self._trusted
-        )
-        try:
+        with closing(
+            http.client.HTTPSConnection(urlsplit(self.connection["base_url"]).netloc, timeout=60, context=self._trusted)
+        ) as connection:
             headers = {"authorization": f"Bearer {self._key}"}
             if body is not None:
                 headers["content-type"] = "application/json"
             connection.request(method, path, json.dumps(body) if body is not None else None, headers)
             reply = connection.getresponse()
             return Reply(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
-        finally:
-            connection.close()
 
     def buy(self, user: str) -> Reply:
         path = f"/v2/projects/{self.connection['project_id']}/test_store/actions"

@@ -13,6 +13,7 @@ import pytest
 
 from latchkey.database.embedded.postgres import processes_on
 from tests.cli.running import Up
+from tests.connections import connected
 from tests.crash.shoppers import Shop, Shopper
 from tests.patience import until, wait_until
 
@@ -50,14 +51,11 @@ async def test_a_killed_database_is_started_again_and_nothing_answered_is_lost(u
 
     async def running() -> int | None:
         """The process id of the backend that runs BUSY."""
-        connection = await asyncpg.connect(shop.connection["database_url"])
-        try:
+        async with connected(asyncpg.connect(shop.connection["database_url"])) as connection:
             found = await connection.fetchval(
                 "select pid from pg_stat_activity where query = $1 and state = 'active'", BUSY
             )
             return int(found) if found else None
-        finally:
-            await connection.close()
 
     for _ in range(3):
         enough = bought() + 10

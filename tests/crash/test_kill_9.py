@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -83,14 +83,11 @@ class Buyer(threading.Thread):
                 time.sleep(0.02)
 
     def show(self, user: str, token: str, product: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
             body = json.dumps({"app_user_id": user, "fetch_token": token, "product_id": product})
             headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
             connection.request("POST", "/v1/receipts", body, headers)
             return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 def killing(running: Running, times: int, answered: Callable[[], int]) -> None:

@@ -10,15 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from msgspec import json
 
 from latchkey.database.embedded.postgres import EmbeddedServer
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.emulators.apple.apple_books import AppleBooks
@@ -35,6 +34,7 @@ from latchkey.subjects.purchase_intake.storage.connection_rows import note_histo
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from tests.cli.running import Running
+from tests.connections import migrated
 from tests.crash.books import audit
 from tests.crash.test_kill_9 import processes, serving
 from tests.patience import PATIENCE, until, wait_until
@@ -77,12 +77,9 @@ class Sender(threading.Thread):
                 time.sleep(0.05)
 
     def post(self, body: bytes) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        try:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
             connection.request("POST", self.path, body, {"Content-Type": "application/json"})
             return connection.getresponse().status
-        finally:
-            connection.close()
 
 
 class Letters:
@@ -164,9 +161,7 @@ def storm(service: Running, server: EmbeddedServer, path: str, letters: list[tup
 
 
 async def test_what_a_store_was_answered_is_applied_whatever_was_killed(server: EmbeddedServer) -> None:
-    connection = await connect(server.url())
-    await migrate(connection)
-    await connection.close()
+    await migrated(server.url())
     store = await sold()
     messages = store.outbox.messages
     assert len(messages) == 2 * CUSTOMERS

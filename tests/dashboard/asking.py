@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from latchkey.dashboard.cookie import SESSION
 from latchkey.subjects.accounts.rules import Role
-from latchkey.subjects.accounts.usecases import accounts, sessions
+from latchkey.subjects.accounts.usecases import sessions
 from tests.dashboard.site import Site
 from tests.http.client import Reply
 
@@ -109,8 +109,7 @@ async def somebody(site: Site, role: Role | None = Role.OWNER, *, password: str 
 
 async def signed_in(site: Site, email: str) -> Person:
     """Somebody known, signed in once more."""
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
+    account = await site.account(email)
     token = await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", site.clock.now)
     return await known(site, token)
 

@@ -9,7 +9,7 @@ from latchkey.engine.clock import pass_time
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from tests.dashboard.site import Site
 from tests.http.client import DAY
-from tests.http.doings import advance, make_clock, move_in
+from tests.http.doings import advance, clock_with
 
 DAYS = 100
 WARES = ["pro_monthly"] * 5 + ["pro_yearly", "team_monthly", "coins_100"]
@@ -59,7 +59,6 @@ async def _receivers(site: Site) -> None:
         await site.act("purchase", who, "team_monthly", environment="PRODUCTION")
     await site.settled(good["id"], "delivered", 3)
     await site.settled(bad["id"], "waiting", 3, attempts=1)
-    clock = await make_clock(site, site.clock.now, "A year of Ada")
-    await move_in(site, "ada", clock)
+    clock = await clock_with(site, "ada", site.clock.now, "A year of Ada")
     await site.act("purchase", "ada", "pro_monthly", trial=True)
     await advance(site, clock, by="P3M")

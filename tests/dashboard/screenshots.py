@@ -9,9 +9,9 @@ from typing import Any
 from playwright.async_api import async_playwright
 
 from latchkey.database.embedded.postgres import EmbeddedServer
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.runtime.chromium import FLAGS, find_chromium
+from tests.connections import migrated
 from tests.dashboard.lively import fill
 from tests.dashboard.site import Site, opened, visiting
 
@@ -70,9 +70,7 @@ async def run(folder: Path, *, everything: bool) -> None:
         server = EmbeddedServer(Path(place) / "server")
         await asyncio.to_thread(server.start)
         try:
-            connection = await connect(server.url())
-            await migrate(connection)
-            await connection.close()
+            await migrated(server.url())
             async with (
                 Database(server.url(), max_size=8) as database,
                 opened(database, Path(place)) as site,

@@ -17,7 +17,7 @@ from latchkey.http.services import Services
 from latchkey.process.dashboard_application import Dashboard
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.rules import Account, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions, team
 from tests.dashboard.accessibility import serious_findings as serious_findings
 from tests.http.receiving import Post, delivering, posting
@@ -39,10 +39,14 @@ class Site(Post):
             await team.add_member(self.database, self.project_id, email, role, self.clock.now)
         return email
 
+    async def account(self, email: str) -> Account:
+        account = await accounts.find_account(self.database, email)
+        assert account is not None
+        return account
+
     async def token(self, role: Role | None = Role.OWNER) -> str:
         """The session of somebody new who is signed in already."""
-        account = await accounts.find_account(self.database, await self.person(role))
-        assert account is not None
+        account = await self.account(await self.person(role))
         return await sessions.open_session(self.database, account.id, "127.0.0.1", "a test", self.clock.now)
 
     def path(self, path: str = "") -> str:

@@ -6,11 +6,10 @@ from latchkey.database_address import without_password
 
 
 async def test_json_comes_out_and_goes_in_as_raw_bytes(database: Database) -> None:
-    async with database.acquire() as connection:
-        assert await connection.fetchval("select $1::json", b'{"a":  1}') == b'{"a":  1}'
-        assert await connection.fetchval("select $1::json", '{"a":1}') == b'{"a":1}'
-        rows = await connection.fetch("select * from unnest($1::json[]) as body", [b"1", b'"two"'])
-        assert [row["body"] for row in rows] == [b"1", b'"two"']
+    assert await database.pool.fetchval("select $1::json", b'{"a":  1}') == b'{"a":  1}'
+    assert await database.pool.fetchval("select $1::json", '{"a":1}') == b'{"a":1}'
+    rows = await database.pool.fetch("select * from unnest($1::json[]) as body", [b"1", b'"two"'])
+    assert [row["body"] for row in rows] == [b"1", b'"two"']
 
 
 async def test_time_outs_of_a_transaction_end_with_it(database_url: str) -> None:
@@ -18,9 +17,8 @@ async def test_time_outs_of_a_transaction_end_with_it(database_url: str) -> None
         async with database.transaction(statement_timeout_ms=40, lock_timeout_ms=20) as connection:
             assert await connection.fetchval("show statement_timeout") == "40ms"
             assert await connection.fetchval("show lock_timeout") == "20ms"
-        async with database.acquire() as connection:
-            assert await connection.fetchval("show statement_timeout") == "7s"
-            assert await connection.fetchval("show lock_timeout") == "3s"
+        assert await database.pool.fetchval("show statement_timeout") == "7s"
+        assert await database.pool.fetchval("show lock_timeout") == "3s"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from latchkey.database.distribution.tables import TABLES
 from latchkey.database.errors import NotDistributableError
 from latchkey.database.migrate import commands, migrations
 from latchkey.database.sql import query
+from tests.connections import connected
 
 SCHEMA = "".join(migration.text for migration in migrations())
 
@@ -140,9 +141,6 @@ def test_a_file_is_divided_into_its_commands() -> None:
 
 
 async def test_a_database_without_citus_is_not_distributed(database_url: str) -> None:
-    connection = await asyncpg.connect(database_url)
-    try:
+    async with connected(asyncpg.connect(database_url)) as connection:
         with pytest.raises(NotDistributableError, match="Citus is not installed"):
             await require_cluster(connection)
-    finally:
-        await connection.close()

@@ -59,9 +59,8 @@ async def test_after_an_error_or_inside_a_transaction_it_goes_back_to_the_pool(s
 async def test_a_connection_that_the_server_has_closed_is_replaced(small: Database) -> None:
     async with small:
         mine = await used(small)
-        async with small.acquire() as connection:
-            # Returns when the server process has ended.
-            assert await connection.fetchval("select pg_terminate_backend($1::integer, 60000::bigint)", mine)
+        # Returns when the server process has ended.
+        assert await small.pool.fetchval("select pg_terminate_backend($1::integer, 60000::bigint)", mine)
         with_new = mine
         while with_new == mine:
             try:

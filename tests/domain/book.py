@@ -45,6 +45,13 @@ class Book:
     # The last sequence of the customer that is being absorbed.
     _joining: int | None = None
 
+    @classmethod
+    def of(cls, seen: Subscription | Purchase, now: Ms | None = None) -> Book:
+        """Of somebody whose first purchase this is."""
+        book = cls()
+        book.take_in(seen, now)
+        return book
+
     def pass_time(self, until: Ms) -> list[EventType]:
         """Let time pass; gives the types of the new events."""
         first = len(self.told)

@@ -90,8 +90,7 @@ def test_revoking_ends_every_running_grant_of_that_entitlement_and_no_other() ->
 
 
 def test_revoking_leaves_what_was_bought() -> None:
-    book = Book()
-    book.take_in(subscribed())
+    book = Book.of(subscribed())
     book.change(grant(book.customer, "pro", None, NOON))
     book.change(revoke(book.customer, "pro", NOON + 1), NOON + 1)
     assert active(book.customer, CATALOG, NOON + 1)["pro"].product_id == "pro_monthly"

@@ -30,8 +30,7 @@ def told_by(*snapshots: Subscription) -> list[EventType]:
 
 
 def test_a_change_at_renewal_is_announced_once_and_then_only_the_renewal_with_the_new_product() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     change = actions.change_product(book.subscription, TEAM_MONTHLY, NOON + DAY, at_renewal=True)
     assert book.take_in(change, NOON + DAY) == [T.PRODUCT_CHANGE]
     assert book.pass_time(END) == [T.RENEWAL]
@@ -40,8 +39,7 @@ def test_a_change_at_renewal_is_announced_once_and_then_only_the_renewal_with_th
 
 
 def test_a_change_that_is_called_off_is_told_back() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     book.take_in(actions.change_product(book.subscription, TEAM_MONTHLY, NOON + DAY, at_renewal=True), NOON + DAY)
     back = actions.change_product(book.subscription, PRO_MONTHLY, NOON + 2 * DAY, at_renewal=True)
     assert book.take_in(back, NOON + 2 * DAY) == [T.PRODUCT_CHANGE]
@@ -51,8 +49,7 @@ def test_a_change_that_is_called_off_is_told_back() -> None:
 
 
 def test_a_second_thought_about_the_next_product_is_told_anew() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     for product in (TEAM_MONTHLY, PRO_YEARLY):
         change = actions.change_product(book.subscription, product, NOON, at_renewal=True)
         assert book.take_in(change) == [T.PRODUCT_CHANGE]
@@ -73,8 +70,7 @@ def test_turning_renewal_off_calls_a_pending_change_off_and_has_the_last_word() 
 
 
 def test_a_refund_of_the_latest_period_ends_access_and_no_expiration_follows() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     assert book.take_in(actions.refund(book.subscription, NOON + DAY), NOON + DAY) == [T.REFUND]
     assert book.holds() == []
     assert book.last.entitlements == {}
@@ -82,8 +78,7 @@ def test_a_refund_of_the_latest_period_ends_access_and_no_expiration_follows() -
 
 
 def test_a_refund_of_an_older_period_only_leaves_its_date() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     book.pass_time(END + DAY)
     first, second = book.subscription.periods
     seen = replace(book.subscription, periods=(replace(first, money_back=(MoneyBack(END + DAY),)), second))
@@ -94,8 +89,7 @@ def test_a_refund_of_an_older_period_only_leaves_its_date() -> None:
 
 
 def test_a_refund_reversed_after_the_end_restores_nothing_that_time_has_taken() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     book.take_in(actions.refund(book.subscription, NOON + DAY), NOON + DAY)
     told = book.take_in(actions.reverse_refund(book.subscription, END + DAY), END + DAY)
     assert told == [T.REFUND_REVERSED, T.EXPIRATION]
@@ -169,8 +163,7 @@ def test_a_store_that_tells_everything_at_once_is_retold_in_order() -> None:
 
 
 def test_ending_a_subscription_with_a_pause_scheduled_does_not_say_that_renewal_is_on() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     book.take_in(actions.pause(book.subscription, NOON + DAY, END + 10 * DAY), NOON + DAY)
     assert book.take_in(actions.expire(book.subscription, NOON + 2 * DAY), NOON + 2 * DAY) == [T.EXPIRATION]
 
@@ -179,24 +172,21 @@ def test_ending_a_subscription_with_a_pause_scheduled_does_not_say_that_renewal_
 
 
 def test_pausing_resuming_and_pausing_in_one_millisecond_is_three_events() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     for _ in range(2):
         assert book.take_in(actions.pause(book.subscription, NOON, END + DAY)) == [T.SUBSCRIPTION_PAUSED]
         assert book.take_in(actions.resume(book.subscription, CATALOG, NOON)) == [T.UNCANCELLATION]
 
 
 def test_failing_recovering_and_failing_in_one_millisecond_is_three_events() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     for _ in range(2):
         assert book.take_in(actions.fail_billing(book.subscription, NOON)) == [T.BILLING_ISSUE]
         assert book.take_in(actions.recover_billing(book.subscription, CATALOG, NOON)) == [T.RENEWAL]
 
 
 def test_turning_renewal_off_and_on_many_times_in_one_millisecond_is_as_many_events() -> None:
-    book = Book()
-    book.take_in(SUB)
+    book = Book.of(SUB)
     for _ in range(3):
         assert book.take_in(actions.cancel(book.subscription, NOON)) == [T.CANCELLATION]
         assert book.take_in(actions.uncancel(book.subscription, NOON)) == [T.UNCANCELLATION]
@@ -206,8 +196,7 @@ def test_turning_renewal_off_and_on_many_times_in_one_millisecond_is_as_many_eve
 
 
 def test_ending_in_grace_tells_the_end_now_and_no_second_billing_issue() -> None:
-    book = Book()
-    book.take_in(actions.fail_billing(SUB, NOON + DAY, grace_days=6), NOON + DAY)
+    book = Book.of(actions.fail_billing(SUB, NOON + DAY, grace_days=6), NOON + DAY)
     assert book.take_in(actions.expire(book.subscription, END + DAY), END + DAY) == [T.EXPIRATION]
     assert book.last.expiration_at_ms == END + DAY
     assert book.last.expiration_reason == Reason.BILLING_ERROR
@@ -215,8 +204,7 @@ def test_ending_in_grace_tells_the_end_now_and_no_second_billing_issue() -> None
 
 def test_a_refund_in_grace_or_after_it_is_told_alone() -> None:
     for refunded_at, before in ((END + DAY, []), (END + 9 * DAY, [T.EXPIRATION])):
-        book = Book()
-        book.take_in(actions.fail_billing(SUB, NOON + DAY, grace_days=6), NOON + DAY)
+        book = Book.of(actions.fail_billing(SUB, NOON + DAY, grace_days=6), NOON + DAY)
         assert book.pass_time(refunded_at) == before
         refunded = actions.refund(book.subscription, refunded_at)
         assert book.take_in(refunded, refunded_at) == [T.REFUND]
@@ -234,8 +222,7 @@ def test_a_grace_that_is_granted_later_is_told() -> None:
 
 
 def test_billing_retry_after_the_end_recovers_with_a_period_from_then() -> None:
-    book = Book()
-    book.take_in(actions.fail_billing(SUB, NOON + DAY), NOON + DAY)
+    book = Book.of(actions.fail_billing(SUB, NOON + DAY), NOON + DAY)
     assert book.pass_time(END) == [T.EXPIRATION]
     assert book.take_in(actions.recover_billing(book.subscription, CATALOG, END + 3 * DAY), END + 3 * DAY) == [
         T.RENEWAL
@@ -247,8 +234,7 @@ def test_billing_retry_after_the_end_recovers_with_a_period_from_then() -> None:
 
 
 def test_the_end_of_a_renewing_subscription_waits_for_its_store_to_speak() -> None:
-    book = Book()
-    book.take_in(replace(SUB, store="app_store"))
+    book = Book.of(replace(SUB, store="app_store"))
     assert book.pass_time(END + 6 * HOUR - 1) == []
     assert book.holds() == []
     assert book.pass_time(END + 6 * HOUR) == [T.EXPIRATION]
@@ -257,8 +243,7 @@ def test_the_end_of_a_renewing_subscription_waits_for_its_store_to_speak() -> No
 
 
 def test_a_renewal_that_is_told_late_follows_its_expiration() -> None:
-    book = Book()
-    book.take_in(replace(SUB, store="app_store"))
+    book = Book.of(replace(SUB, store="app_store"))
     book.pass_time(END + DAY)
     renewed = replace(actions.renew(SUB, CATALOG, END), store="app_store")
     assert book.take_in(renewed) == [T.RENEWAL]

@@ -429,19 +429,16 @@ def test_in_grace_the_entitlement_says_so_and_otherwise_it_does_not() -> None:
 
 
 def test_family_sharing_is_an_ownership_and_is_told() -> None:
-    book = Book()
-    book.take_in(replace(subscribed(), ownership=Ownership.FAMILY_SHARED))
+    book = Book.of(replace(subscribed(), ownership=Ownership.FAMILY_SHARED))
     assert written(book)["is_family_share"] is True
 
-    book = Book()
-    book.take_in(subscribed())
+    book = Book.of(subscribed())
     assert written(book)["is_family_share"] is False
 
 
 @pytest.mark.parametrize("environment", list(Environment))
 def test_the_environment_is_the_purchases(environment: Environment) -> None:
-    book = Book()
-    book.take_in(replace(subscribed(), environment=environment))
+    book = Book.of(replace(subscribed(), environment=environment))
     assert written(book)["environment"] == environment
 
 

@@ -84,8 +84,7 @@ def test_a_late_word_about_an_old_purchase_settles_nothing() -> None:
 
 
 def test_a_repeated_word_about_a_running_purchase_settles_nothing() -> None:
-    book = Book()
-    book.take_in(actions.issue_invoice(subscribed(), NOON))
+    book = Book.of(actions.issue_invoice(subscribed(), NOON))
     outage(book)
     before = book.customer
     assert book.take_in(subscribed(), NOON + HOUR) == []
@@ -126,8 +125,7 @@ def test_a_purchase_credits_its_currency_once() -> None:
 def test_a_refund_takes_back_what_is_left_and_a_reversal_gives_that_again(
     spent: int, after_refund: int, after_reversal: int
 ) -> None:
-    book = Book()
-    book.take_in(bought(COINS))
+    book = Book.of(bought(COINS))
     if spent:
         spend(book, spent)
 
@@ -139,8 +137,7 @@ def test_a_refund_takes_back_what_is_left_and_a_reversal_gives_that_again(
 
 
 def test_a_refund_takes_back_no_more_than_this_purchase_gave() -> None:
-    book = Book()
-    book.take_in(bought(COINS, id="first"))
+    book = Book.of(bought(COINS, id="first"))
     book.take_in(bought(COINS, id="second"))
     first = book.customer.purchase("test_store", "first")
     assert first is not None

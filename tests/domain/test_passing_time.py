@@ -40,11 +40,9 @@ def test_every_transition_happens_at_its_own_instant_in_order() -> None:
 
 
 def test_walking_in_small_steps_ends_where_one_long_one_does() -> None:
-    far = Book()
-    far.take_in(subscribed())
+    far = Book.of(subscribed())
     far.pass_time(NOON + 100 * DAY)
-    near = Book()
-    near.take_in(subscribed())
+    near = Book.of(subscribed())
     for day in range(101):
         near.pass_time(NOON + day * DAY)
     assert far.customer == near.customer
@@ -59,8 +57,7 @@ def test_two_that_fall_due_in_one_instant_happen_in_one_step() -> None:
 
 
 def test_a_product_that_is_gone_from_the_catalog_is_not_renewed_into() -> None:
-    book = Book()
-    book.take_in(actions.change_product(subscribed(), PRO_YEARLY, NOON, at_renewal=True))
+    book = Book.of(actions.change_product(subscribed(), PRO_YEARLY, NOON, at_renewal=True))
     book.catalog = Catalog({id: one for id, one in CATALOG.products.items() if id != PRO_YEARLY.id})
     assert book.pass_time(END) == [T.EXPIRATION]
     assert book.last.expiration_reason == Reason.UNKNOWN

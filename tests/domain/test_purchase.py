@@ -95,16 +95,14 @@ def test_a_purchase_is_observed_in_any_order_and_number() -> None:
 
 
 def test_a_refund_after_the_end_is_told_and_the_end_not_again() -> None:
-    book = Book()
-    book.take_in(PASS)
+    book = Book.of(PASS)
     book.pass_time(END)
     told = book.take_in(actions.refund(book.customer.purchases[0], END + DAY), END + DAY)
     assert told == [EventType.REFUND]
 
 
 def test_a_refund_that_was_reversed_lets_the_end_come_as_it_would_have() -> None:
-    book = Book()
-    book.take_in(PASS)
+    book = Book.of(PASS)
     book.take_in(actions.refund(book.customer.purchases[0], NOON + 1), NOON + 1)
     assert book.holds() == []
     assert book.take_in(actions.reverse_refund(book.customer.purchases[0], NOON + 2), NOON + 2) == [

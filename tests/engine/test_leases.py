@@ -154,10 +154,9 @@ async def test_processes_with_leases_never_admit_more_and_refuse_only_when_all_i
 
 async def total(database: Database) -> tuple[int, int]:
     """How many requests are counted, and how many of them are leases that are out."""
-    async with database.acquire() as connection:
-        row = await connection.fetchrow("select total, leased_out from rate_windows")
-        assert row is not None
-        return row["total"], row["leased_out"]
+    row = await database.pool.fetchrow("select total, leased_out from rate_windows")
+    assert row is not None
+    return row["total"], row["leased_out"]
 
 
 async def test_a_busy_key_is_counted_with_few_writes_and_its_leases_are_handed_back(database: Database) -> None:
@@ -231,7 +230,6 @@ async def test_a_revoked_key_is_refused_at_once_although_it_has_a_lease(database
     for _ in range(3):
         await asyncio.gather(*(reader.admit(digest, "nobody") for _ in range(30)))
         await asyncio.gather(*(reader.authenticate(digest) for _ in range(30)))
-    async with database.acquire() as connection:
-        await connection.execute("update api_keys set revoked_at = 1")
+    await database.pool.execute("update api_keys set revoked_at = 1")
     assert await reader.authenticate(digest) is None
     assert (await reader.admit(digest, "nobody")).verdict is None

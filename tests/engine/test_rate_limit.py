@@ -29,17 +29,16 @@ TAKE = "select granted, retry_after_us from take_requests($1, $2, $3, $4)"
 
 async def key(database: Database, name: str, *, limit: int = 480) -> bytes:
     digest = hashlib.sha256(name.encode()).digest()
-    async with database.acquire() as connection:
-        await connection.execute(
-            "insert into projects (id, name, created_at) values ('proj', 'Demo', 0) on conflict do nothing"
-        )
-        await connection.execute(
-            "insert into api_keys (id, project_id, kind, name, scopes, hash, hint, rate_limit, created_at)"
-            " values ($1, 'proj', 'secret', $1, '{read,write}', $2, 'sk_', $3, 0)",
-            name,
-            digest,
-            limit,
-        )
+    await database.pool.execute(
+        "insert into projects (id, name, created_at) values ('proj', 'Demo', 0) on conflict do nothing"
+    )
+    await database.pool.execute(
+        "insert into api_keys (id, project_id, kind, name, scopes, hash, hint, rate_limit, created_at)"
+        " values ($1, 'proj', 'secret', $1, '{read,write}', $2, 'sk_', $3, 0)",
+        name,
+        digest,
+        limit,
+    )
     return digest
 
 
@@ -62,20 +61,19 @@ async def test_up_to_600_a_minute_it_is_exactly_the_sliding_window(
 ) -> None:
     accepted: list[int] = []
     now = 1_000_000_000_000
-    async with database.acquire() as connection:
-        await connection.execute("delete from rate_windows")
-        for step, wanted in steps:
-            now += step
-            recent = [instant for instant in accepted if instant > now - WINDOW_US]
-            expected = min(wanted, limit - len(recent))
-            accepted += [now] * expected
-            granted, retry_after_us = await connection.fetchrow(TAKE, "k", wanted, limit, now)  # type: ignore[misc]
-            assert granted == expected
-            if granted < wanted:
-                recent += [now] * expected
-                assert retry_after_us == min(recent) + WINDOW_US - now
-            else:
-                assert retry_after_us is None
+    await database.pool.execute("delete from rate_windows")
+    for step, wanted in steps:
+        now += step
+        recent = [instant for instant in accepted if instant > now - WINDOW_US]
+        expected = min(wanted, limit - len(recent))
+        accepted += [now] * expected
+        granted, retry_after_us = await database.pool.fetchrow(TAKE, "k", wanted, limit, now)  # type: ignore[misc]
+        assert granted == expected
+        if granted < wanted:
+            recent += [now] * expected
+            assert retry_after_us == min(recent) + WINDOW_US - now
+        else:
+            assert retry_after_us is None
 
 
 @relaxed
@@ -85,42 +83,39 @@ async def test_above_600_a_minute_it_never_lets_more_through_and_gives_back_at_m
 ) -> None:
     accepted: list[int] = []
     now = 1_000_000_000_000
-    async with database.acquire() as connection:
-        await connection.execute("delete from rate_windows")
-        for step, wanted in steps:
-            now += step
-            granted, retry_after_us = await connection.fetchrow(TAKE, "k", wanted * crowd, limit, now)  # type: ignore[misc]
-            accepted += [now] * granted
-            recent = [instant for instant in accepted if instant > now - WINDOW_US]
-            assert len(recent) <= limit
-            if granted < wanted * crowd:
-                # A refusal is always the doing of requests of the last 60.5 seconds, and ends when one of them leaves.
-                held = [instant for instant in accepted if instant > now - WINDOW_US - 500_000]
-                assert len(held) >= limit
-                assert 0 < retry_after_us <= max(held) + WINDOW_US + 500_000 - now
-            runs = await connection.fetchval("select cardinality(buckets) from rate_windows")
-            assert runs <= 122
+    await database.pool.execute("delete from rate_windows")
+    for step, wanted in steps:
+        now += step
+        granted, retry_after_us = await database.pool.fetchrow(TAKE, "k", wanted * crowd, limit, now)  # type: ignore[misc]
+        accepted += [now] * granted
+        recent = [instant for instant in accepted if instant > now - WINDOW_US]
+        assert len(recent) <= limit
+        if granted < wanted * crowd:
+            # A refusal is always the doing of requests of the last 60.5 seconds, and ends when one of them leaves.
+            held = [instant for instant in accepted if instant > now - WINDOW_US - 500_000]
+            assert len(held) >= limit
+            assert 0 < retry_after_us <= max(held) + WINDOW_US + 500_000 - now
+        runs = await database.pool.fetchval("select cardinality(buckets) from rate_windows")
+        assert runs <= 122
 
 
 async def test_a_limit_that_was_lowered_holds_at_once_and_says_truly_when_it_opens(database: Database) -> None:
-    async with database.acquire() as connection:
-        now = 1_000_000_000_000
-        for n in range(10):
-            assert await connection.fetchval(TAKE, "k", 1, 10, now + n) == 1
-        row = await connection.fetchrow(TAKE, "k", 1, 4, now + 10)
-        assert row is not None
-        # Seven of the ten must leave before fewer than four are left.
-        assert tuple(row) == (0, now + 6 + WINDOW_US - (now + 10))
+    now = 1_000_000_000_000
+    for n in range(10):
+        assert await database.pool.fetchval(TAKE, "k", 1, 10, now + n) == 1
+    row = await database.pool.fetchrow(TAKE, "k", 1, 4, now + 10)
+    assert row is not None
+    # Seven of the ten must leave before fewer than four are left.
+    assert tuple(row) == (0, now + 6 + WINDOW_US - (now + 10))
 
 
 async def test_a_clock_set_back_by_an_hour_does_not_lock_a_key_out_for_an_hour(database: Database) -> None:
-    async with database.acquire() as connection:
-        now = 1_000_000_000_000
-        assert await connection.fetchval(TAKE, "k", 5, 5, now) == 5
-        earlier = now - 3600 * 1_000_000
-        assert await connection.fetchval(TAKE, "k", 1, 5, earlier) == 0
-        assert await connection.fetchval(TAKE, "k", 5, 6, earlier + 1) == 1
-        assert await connection.fetchval(TAKE, "k", 5, 5, earlier + WINDOW_US + 1) == 5
+    now = 1_000_000_000_000
+    assert await database.pool.fetchval(TAKE, "k", 5, 5, now) == 5
+    earlier = now - 3600 * 1_000_000
+    assert await database.pool.fetchval(TAKE, "k", 1, 5, earlier) == 0
+    assert await database.pool.fetchval(TAKE, "k", 5, 6, earlier + 1) == 1
+    assert await database.pool.fetchval(TAKE, "k", 5, 5, earlier + WINDOW_US + 1) == 5
 
 
 async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Database) -> None:
@@ -137,8 +132,7 @@ async def test_keys_do_not_share_a_window_and_strangers_have_none(database: Data
         "Limited",
         "Limited",
     ]
-    async with database.acquire() as connection:
-        assert await connection.fetchval("select count(*) from rate_windows") == 2
+    assert await database.pool.fetchval("select count(*) from rate_windows") == 2
 
 
 def hammer(url: str, digests: list[bytes], start: Barrier, granted: multiprocessing.Queue[list[int]]) -> None:
@@ -200,8 +194,7 @@ async def test_many_connections_in_different_orders_never_lock_each_other(databa
         await connection.close()
 
     await asyncio.gather(take(digests), take(digests[::-1]), take(digests[3:] + digests[:3]))
-    async with database.acquire() as connection:
-        assert await connection.fetchval("select sum(total) from rate_windows") == 3 * 30 * 6
+    assert await database.pool.fetchval("select sum(total) from rate_windows") == 3 * 30 * 6
 
 
 NOW = 1_800_000_000_000

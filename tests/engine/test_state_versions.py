@@ -10,13 +10,11 @@ from tests.http.client import Shop
 
 
 async def states(database: Database) -> dict[str, bytes]:
-    async with database.acquire() as connection:
-        return {row["app_user_id"]: row["state"] for row in await connection.fetch("select * from customers")}
+    return {row["app_user_id"]: row["state"] for row in await database.pool.fetch("select * from customers")}
 
 
 async def put(database: Database, app_user_id: str, state: bytes) -> None:
-    async with database.acquire() as connection:
-        await connection.execute("update customers set state = $2 where app_user_id = $1", app_user_id, state)
+    await database.pool.execute("update customers set state = $2 where app_user_id = $1", app_user_id, state)
 
 
 async def test_a_row_of_a_newer_version_fails_its_own_requests_and_stays_as_it_is(shop: Shop) -> None:

@@ -17,6 +17,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 from latchkey.database.embedded.data_files import access_rules
 from latchkey.database.embedded.postgres import programs
 from latchkey.database.embedded.system_user import server_user
+from tests.connections import connected
 from tests.patience import PATIENCE, until, wait_until
 
 DATABASE = "latchkey"
@@ -257,15 +258,12 @@ class Pair:
         await until(self._is_synchronous, "the standby does not follow")
 
     async def _is_synchronous(self) -> bool:
-        connection = await asyncpg.connect(self.primary.url("postgres"))
-        try:
+        async with connected(asyncpg.connect(self.primary.url("postgres"))) as connection:
             found: bool = await connection.fetchval(
                 "select exists (select from pg_stat_replication where sync_state = 'sync' and state = 'streaming')"
                 " and current_setting('synchronous_standby_names') = '*'"
             )
             return found
-        finally:
-            await connection.close()
 
 
 def free_ports() -> tuple[int, int]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import asyncpg
 
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.demo.usecases.project import PROJECT_ID
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
+from tests.connections import connected, migrated
 from tests.crash.books import audit
 from tests.databases import drained
 from tests.failover.cluster import Pair
@@ -70,13 +70,10 @@ class Scene:
         """From now on the primary answers only when the standby has the change, and the service has noticed it: before
         that, a failover counts as one that may have lost commits."""
         await self.pair.synchronise()
-        connection = await asyncpg.connect(self.pair.primary.url())
-        try:
+        async with connected(asyncpg.connect(self.pair.primary.url())) as connection:
             await until(
                 partial(connection.fetchval, "select waits_for_standby from server_identity"), "nobody has noticed"
             )
-        finally:
-            await connection.close()
 
     async def start_again(self) -> None:
         """Kill the service and start it anew: it has seen nothing of what happened before."""
@@ -124,9 +121,7 @@ async def staged(
         pair = processes.enter_context(Pair(folder, ports))
         await asyncio.to_thread(pair.create)
         receiver = processes.enter_context(Receiver(folder, certs.good))
-        connection = await connect(pair.primary.url())
-        await migrate(connection)
-        await connection.close()
+        await migrated(pair.primary.url())
         async with Database(pair.primary.url()) as database:
             demo = await open_shop(database)
             setup = Setup(name="shop", url=receiver.url("/"), retry_seconds=(1,) * 30)

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,12 @@ class Reply:
 
 
 def ask(port: int, method: str, path: str, body: Any = None, key: str = "") -> Reply:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    try:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
         headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
         reply = connection.getresponse()
         content = reply.read()
         return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, content, time.monotonic())
-    finally:
-        connection.close()
 
 
 @dataclass

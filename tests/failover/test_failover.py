@@ -16,6 +16,7 @@ from latchkey.now import real_now
 from latchkey.observability.gauges import QueueGauges
 from latchkey.process.doctor import restored
 from latchkey.process.doctor_deployment import hosts
+from tests.connections import connected
 from tests.failover.cluster import Node, Pair
 from tests.failover.scene import Scene, staged
 from tests.patience import until
@@ -30,24 +31,18 @@ async def is_used_by(consumer: ConsumerDatabase, node: Node) -> bool:
 
 
 async def events_on(node: Node) -> set[str]:
-    connection = await asyncpg.connect(node.url())
-    try:
+    async with connected(asyncpg.connect(node.url())) as connection:
         return {row["id"] for row in await connection.fetch("select id from events")}
-    finally:
-        await connection.close()
 
 
 async def is_heard_on(node: Node) -> bool:
     """Whether the delivery worker and the stores' processor listen there."""
-    connection = await asyncpg.connect(node.url())
-    try:
+    async with connected(asyncpg.connect(node.url())) as connection:
         found: int = await connection.fetchval(
             "select count(*) from pg_stat_activity"
             " where application_name = 'latchkey listening' and query ilike 'listen%'"
         )
         return found == 2
-    finally:
-        await connection.close()
 
 
 async def answers(consumer: ConsumerDatabase) -> str:

@@ -52,6 +52,13 @@ async def move_in(shop: Shop, app_user_id: str, clock_id: str) -> None:
     assert reply.status == 201, reply
 
 
+async def clock_with(shop: Shop, app_user_id: str, now_ms: int = NOW, name: str = "mine") -> str:
+    """A test clock with a new customer on it."""
+    clock_id = await make_clock(shop, now_ms, name)
+    await move_in(shop, app_user_id, clock_id)
+    return clock_id
+
+
 async def advance(shop: Shop, clock_id: str, **how: Any) -> Any:
     reply = await post(shop, f"test_clocks/{clock_id}/advance", how)
     assert reply.status == 200, reply
@@ -102,5 +109,4 @@ async def count_rows(shop: Shop, apart_from: Collection[str] = ABOUT_REQUESTS) -
     counts = [f"select '{name}' as name, count(*) as rows from \"{name}\"" for name in names]
     # A distributed database counts one table at a time.
     statements = counts if shop.database.is_distributed else [" union all ".join(counts)]
-    async with shop.database.acquire() as connection:
-        return {row["name"]: row["rows"] for one in statements for row in await connection.fetch(one)}
+    return {row["name"]: row["rows"] for one in statements for row in await shop.database.pool.fetch(one)}

@@ -51,8 +51,7 @@ async def test_every_post_of_v2_is_carried_out_once(shop: Shop) -> None:
     names = await settle(shop)
     routes = [route for route in routes_of(shop) if route.method == "POST" and route.version == "v2"]
     assert len(routes) > 50
-    async with shop.database.acquire() as connection:
-        await connection.execute("update api_keys set rate_limit = 1000000")
+    await shop.database.pool.execute("update api_keys set rate_limit = 1000000")
     for number, route in enumerate(routes):
         assert any(one["name"] == "Idempotency-Key" for one in route.operation["parameters"]), route.name
 
@@ -170,8 +169,7 @@ async def test_a_new_secret_is_repeated_and_is_in_no_row(shop: Shop) -> None:
     made = await send(shop, "api_keys", {"name": "n", "scopes": ["read"]})
     assert (await send(shop, "api_keys", {"name": "n", "scopes": ["read"]})).body == made.body
     assert len(await walk(shop, "api_keys")) == 2
-    async with shop.database.acquire() as connection:
-        rows = await connection.fetch("select * from idempotent_requests")
+    rows = await shop.database.pool.fetch("select * from idempotent_requests")
     assert len(rows) == 1
     assert made.json()["key"] not in str(rows)
     assert "k1" not in str(rows)

@@ -35,8 +35,7 @@ async def test_without_a_database_it_is_alive_but_not_ready_and_says_no_more_tha
 
 
 async def test_with_an_older_schema_it_is_not_ready(shop: Shop) -> None:
-    async with shop.database.acquire() as connection:
-        await connection.execute("delete from schema_migrations")
+    await shop.database.pool.execute("delete from schema_migrations")
     reply = await shop.client.get("/readyz")
     assert (reply.status, reply.json()["status"]) == (503, "not_ready")
     assert "schema" in reply.json()["reason"]

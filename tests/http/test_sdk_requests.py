@@ -3,7 +3,7 @@
 import pytest
 
 from tests.http.client import APP, DAY, NOW, Shop
-from tests.http.doings import advance, count_rows, did, make_clock, move_in, show_receipt
+from tests.http.doings import advance, clock_with, count_rows, did, show_receipt
 
 CONFIG = {"app_user_id": "$RCAnonymousID:" + "0" * 32, "fetch_context": "app_start", "prefetched_blobs": []}
 
@@ -158,8 +158,7 @@ async def test_a_reply_to_post_and_an_error_never_have_a_tag(shop: Shop) -> None
 
 
 async def test_the_time_is_that_of_the_customers_test_clock(shop: Shop) -> None:
-    clock = await make_clock(shop)
-    await move_in(shop, "ada", clock)
+    clock = await clock_with(shop, "ada")
     await advance(shop, clock, by="P30D")
     reply = await shop.v1("ada", key=APP)
     assert reply.headers[TIME] == str(reply.json()["request_date_ms"]) == str(NOW + 30 * DAY)

@@ -21,14 +21,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from latchkey.database.embedded.postgres import EmbeddedServer
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from tests.cli.running import Running, free_port
 from tests.conftest import UNSAFE_BUT_FAST
+from tests.connections import migrated
 from tests.patience import PATIENCE, wait_until
 
 FILES = Path(__file__).parents[2] / "deploy" / "proxy"
@@ -163,9 +163,7 @@ async def issue_key(url: str) -> str:
 
 
 async def _prepared(url: str) -> str:
-    connection = await connect(url)
-    await migrate(connection)
-    await connection.close()
+    await migrated(url)
     return await issue_key(url)
 
 

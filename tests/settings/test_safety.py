@@ -12,6 +12,7 @@ from latchkey.database.pool import connect
 from latchkey.database_address import parse, without_password
 from latchkey.process.safety import problems_of, problems_of_database, room_for_connections
 from latchkey.settings import Settings
+from tests.connections import connected
 
 NOW = datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -156,8 +157,7 @@ async def test_a_migrated_database_is_fine_and_an_empty_one_is_not(database_url:
 
 
 async def test_more_connections_than_postgresql_accepts_are_said_in_numbers(safe: Settings, database_url: str) -> None:
-    connection = await connect(database_url)
-    try:
+    async with connected(connect(database_url)) as connection:
         # Of 100 connections, 3 are the superuser's.
         assert await room_for_connections(replace(safe, workers=8), connection) is None
         doubt = await room_for_connections(replace(safe, workers=9), connection)
@@ -165,8 +165,6 @@ async def test_more_connections_than_postgresql_accepts_are_said_in_numbers(safe
         assert "Raise max_connections" in str(doubt)
         assert await room_for_connections(replace(safe, workers=9, roles=("api",)), connection) is None
         assert await room_for_connections(replace(safe, workers=9, database_connections=9), connection) is None
-    finally:
-        await connection.close()
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,13 @@ import asyncpg
 import structlog
 
 from latchkey.database.embedded.postgres import DATABASE, EmbeddedServer
-from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database
 from latchkey.emulators.apple.apple_keys import make_apple_keys
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.google.google_keys import make_google_keys
 from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from tests.conftest import UNSAFE_BUT_FAST
+from tests.connections import migrated
 from tests.emulators.shops import app_store, play_store, stripe_account
 from tests.stores.lives import converges, live
 from tests.stores.world import PROJECT, world
@@ -96,9 +96,7 @@ async def _alone(folder: Path, arguments: argparse.Namespace) -> bool:
     server = EmbeddedServer(folder / "server", settings=UNSAFE_BUT_FAST)
     await asyncio.to_thread(server.start)
     try:
-        connection = await asyncpg.connect(server.url())
-        await migrate(connection)
-        await connection.close()
+        await migrated(server.url())
 
         def say(line: str) -> None:
             sys.stdout.write(line + "\n")

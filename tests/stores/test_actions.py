@@ -20,9 +20,7 @@ EXTENDED = {"extend_by_days": 10, "extend_reason_code": 3}
 
 async def bought(world: World, product: str, who: str = ADA, **more: Any) -> str:
     """Bought, told and acknowledged; gives what the store calls the purchase."""
-    purchase = world.store.sell(product_id=product, buyer=who, account_token=who, **more)
-    await world.settle()
-    return purchase
+    return await world.sell(product_id=product, buyer=who, account_token=who, **more)
 
 
 async def subscription(world: World, store_id: str) -> dict[str, Any]:
@@ -155,8 +153,7 @@ async def test_v1_revokes_and_defers_by_product_at_google(google: World) -> None
 
 async def test_after_an_upgrade_google_is_asked_about_the_purchase_that_runs(google: World) -> None:
     old = await bought(google, "pro_monthly:monthly")
-    new = google.store.act(old, "change", product_id="pro_yearly:yearly")
-    await google.settle()
+    new = await google.act(old, "change", product_id="pro_yearly:yearly")
     found = await subscription(google, google.store.known(old).id)
     assert found["product_id"] == "pro_yearly:yearly"
     assert (await act(google, found, "actions/cancel")).status == 200
@@ -294,13 +291,11 @@ async def on_a_test_clock(world: World) -> str:
 async def test_a_refund_by_a_clock_ahead_of_ours_ends_access_at_once(google: World) -> None:
     ours = google.now
     await on_a_test_clock(google)
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     assert await access(google) == {"pro"}
     google.store.clock.reach(google.now + 1000)
     for done in ("cancel", "uncancel", "refund"):
-        google.store.act(bought, done)
-        await google.settle()
+        await google.act(bought, done)
     events = await google.events("ada")
     moments = [event["event_timestamp_ms"] for event in events]
     assert (len(moments), moments, moments[-1] > ours) == (4, sorted(moments), True)
@@ -324,8 +319,7 @@ async def test_a_change_at_the_periods_end_told_by_a_clock_ahead_of_ours_leaves_
         store.app = replace(store.app, environment="Sandbox")
     bought = store.sell(product_id=product, buyer="ada")
     assert (await market.show_receipt(bought, "ada")).status == 200
-    market.store.act(bought, "change", **change)
-    await market.settle()
+    await market.act(bought, "change", **change)
     assert await access(market) == {"pro", "team"}
     # The store moves first, and its notifications are processed before our clock follows.
     await market.move(market.now + 32 * DAY)

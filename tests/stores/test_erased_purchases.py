@@ -44,12 +44,10 @@ async def test_what_was_refunded_before_or_after_its_customer_was_erased_does_no
 ) -> None:
     purchase, receipt = await bought(apple, product_id)
     if refunded == "before":
-        apple.store.act(purchase, "refund")
-        await apple.settle()
+        await apple.act(purchase, "refund")
     await erase(apple, BUYER, version)
     if refunded == "after":
-        apple.store.act(purchase, "refund")
-        await apple.settle()
+        await apple.act(purchase, "refund")
     apple.store.clock.reach(apple.now + late)
     # Also while Apple cannot be asked.
     apple.store.misbehave(api=DOWN)
@@ -67,8 +65,7 @@ async def test_no_store_brings_back_what_it_has_refunded(market: World) -> None:
     receipt = market.store.receipt(purchase)
     await market.settle()
     assert await access(market, BUYER) == {"pro"}
-    market.store.act(purchase, "refund")
-    await market.settle()
+    await market.act(purchase, "refund")
     await erase(market, BUYER)
     assert (await show(market, receipt)).status == 200
     assert await access(market, "eve") == set()
@@ -77,8 +74,7 @@ async def test_no_store_brings_back_what_it_has_refunded(market: World) -> None:
 @pytest.mark.parametrize("fault", AWAY)
 async def test_the_end_of_family_sharing_stays_the_end(apple: World, fault: dict[str, Any]) -> None:
     purchase, receipt = await bought(apple, "pro_monthly", family=True)
-    apple.store.act(purchase, "end_family_sharing")
-    await apple.settle()
+    await apple.act(purchase, "end_family_sharing")
     await erase(apple, BUYER)
     apple.store.misbehave(api=fault or None)
     assert (await show(apple, receipt)).status == 200
@@ -98,11 +94,9 @@ async def test_what_nobody_took_back_comes_back_with_its_receipt(apple: World, p
 
 async def test_a_refund_that_was_reversed_after_the_erasure_gives_access_again(apple: World) -> None:
     purchase, old = await bought(apple, "pro_lifetime")
-    apple.store.act(purchase, "refund")
-    await apple.settle()
+    await apple.act(purchase, "refund")
     await erase(apple, BUYER)
-    apple.store.act(purchase, "reverse_refund")
-    await apple.settle()
+    await apple.act(purchase, "reverse_refund")
     assert (await show(apple, old)).status == 200
     assert await access(apple, "eve") == set(), "signed before the refund"
     assert (await show(apple, apple.store.receipt(purchase))).status == 200
@@ -111,8 +105,7 @@ async def test_a_refund_that_was_reversed_after_the_erasure_gives_access_again(a
 
 async def test_a_period_that_was_bought_after_the_refund_counts(apple: World) -> None:
     purchase, old = await bought(apple, "pro_monthly")
-    apple.store.act(purchase, "refund")
-    await apple.settle()
+    await apple.act(purchase, "refund")
     await erase(apple, BUYER)
     await apple.move(apple.now + 2 * DAY, every=DAY)
     assert apple.store.sell(product_id="pro_monthly", buyer="ada") == purchase
@@ -133,8 +126,7 @@ async def test_a_purchase_that_was_handed_on_before_the_erasure_stays_where_it_i
     assert (await show(apple, receipt, "bob")).status == 200
     await erase(apple, BUYER)
     assert await access(apple, "bob") == {"pro"}
-    apple.store.act(purchase, "refund")
-    await apple.settle()
+    await apple.act(purchase, "refund")
     await erase(apple, "bob")
     assert (await show(apple, receipt)).status == 200
     assert await access(apple, "eve") == set()

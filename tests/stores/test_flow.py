@@ -33,11 +33,9 @@ async def test_a_notification_becomes_an_event_and_access(apple: World) -> None:
 
 
 async def test_a_life_is_told_in_full(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER, trial=True)
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER, trial=True)
     await apple.move(apple.now + 8 * DAY)
-    apple.store.act(bought, "cancel")
-    await apple.settle()
+    await apple.act(bought, "cancel")
     await apple.move(apple.now + 40 * DAY)
     assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
     conversion = (await apple.events(BUYER))[1]
@@ -46,8 +44,7 @@ async def test_a_life_is_told_in_full(apple: World) -> None:
 
 async def test_the_same_notification_again_changes_nothing(apple: World) -> None:
     apple.store.misbehave(duplicate=1.0)
-    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert len(await apple.journal()) == 1
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE"]
 
@@ -96,8 +93,7 @@ async def test_a_receipt_is_taken_at_once_and_its_notification_changes_nothing(a
 
 
 async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receipt(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada")
     owner = await apple.owner(bought)
     assert owner.app_user_id.startswith("$RCAnonymousID:")
     reply = await apple.show_receipt(bought, "ada")
@@ -107,8 +103,7 @@ async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receip
 
 
 async def test_a_uuid_is_one_person_in_any_spelling(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert (await apple.show_receipt(bought, BUYER.upper())).status == 200
     assert set((await apple.owner(bought)).aliases) == {BUYER, BUYER.upper()}
     assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
@@ -123,14 +118,12 @@ async def test_a_uuid_is_one_person_in_any_spelling(apple: World) -> None:
 
 
 async def test_erasing_a_customer_erases_what_the_store_told_of_them(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert (await apple.client.request("DELETE", f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 200
     assert await apple.journal() == []
     assert await apple.database.pool.fetchval("select count(*) from store_handles") == 0
     # What the store tells afterwards brings nobody back.
-    apple.store.act(bought, "cancel")
-    await apple.settle()
+    await apple.act(bought, "cancel")
     [entry] = await apple.journal()
     assert (entry.status, entry.app_user_id) == ("ignored", None)
     assert (await apple.client.get(f"/v2/projects/{PROJECT}/customers/{BUYER}")).status == 404
@@ -175,8 +168,7 @@ async def test_a_renewal_that_comes_before_everything_else_reads_the_history(app
 
 @pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
 async def test_a_lost_notification_heals_by_itself(market: World) -> None:
-    market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
-    await market.settle()
+    await market.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
     market.store.misbehave(drop=1.0)
     await market.move(market.now + 29 * DAY)
     # The renewal is lost. The store is asked two hours after the end, before the end is told after six.
@@ -185,12 +177,10 @@ async def test_a_lost_notification_heals_by_itself(market: World) -> None:
 
 
 async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple: World) -> None:
-    apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     await apple.processor.read_histories()
     apple.store.misbehave(drop=1.0)
-    apple.store.act((await apple.owner_id(BUYER)), "cancel")
-    await apple.settle()
+    await apple.act((await apple.owner_id(BUYER)), "cancel")
     apple.store.behave()
     apple.store.clock.reach(apple.now + 2 * HOUR)
     assert await apple.processor.read_histories() == 1
@@ -220,10 +210,8 @@ async def test_the_journal_says_that_apples_question_about_a_refund_was_answered
     given = apple.store.credentials(apple.served.base_url)
     answer = {"customer_consented": True, "sample_content_provided": False, "delivery_status": "DELIVERED"}
     await credentials.save(apple.connections, PROJECT, apple.app_id, {**given, "consumption": answer})
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
-    apple.store.act(bought, "request_consumption")
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
+    await apple.act(bought, "request_consumption")
     [asked] = await apple.journal(kind="CONSUMPTION_REQUEST")
     assert (asked.status, asked.message) == ("applied", "Apple was told how far the purchase was used.")
     assert apple.store.consumption  # type: ignore[attr-defined]  # the App Store emulator keeps it
@@ -232,8 +220,7 @@ async def test_the_journal_says_that_apples_question_about_a_refund_was_answered
 async def test_an_app_without_credentials_asks_the_store_and_the_phone_to_come_again(apple: World) -> None:
     await credentials.delete(apple.connections, PROJECT, apple.app_id)
     apple.store.clock.reach(apple.now + 10_000)
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert await apple.journal() == []
     reply = await apple.show_receipt(bought, "ada")
     assert (reply.status, reply.json()["code"]) == (503, 7101)
@@ -279,8 +266,7 @@ async def test_a_purchase_that_stays_with_its_owner_is_7102_for_others(apple: Wo
 
 
 async def test_processing_everything_again_changes_nothing(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada")
     for user in ("ada", "bob", "cat"):
         assert (await apple.show_receipt(bought, user)).status == 200
     before = [event["id"] for user in ("ada", "bob", "cat") for event in await apple.events(user)]
@@ -305,8 +291,7 @@ async def test_of_an_invalid_receipt_only_its_size_and_hash_are_kept(apple: Worl
 
 
 async def test_a_grace_period_that_is_not_paid_ends_once_and_at_its_own_end(apple: World) -> None:
-    bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
-    await apple.settle()
+    bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     apple.store.act(bought, "fail_billing", grace_days=16)
     await apple.move(apple.now + 33 * DAY)
     [issue] = [event for event in await apple.events(BUYER) if event["type"] == "BILLING_ISSUE"]
@@ -324,8 +309,7 @@ async def test_a_lost_renewal_is_told_when_the_next_one_comes(market: World) -> 
     async def nothing(_: Ms) -> None:
         return
 
-    market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
-    await market.settle()
+    await market.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
     market.store.misbehave(drop=1.0)
     await market.store.move(market.now + 32 * DAY, nothing)
     market.store.behave()

@@ -46,8 +46,7 @@ async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledg
 
 
 async def test_an_app_and_the_vendors_shape_have_the_product_and_its_base_plan_apart(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     for key, headers in ((google.public_key, {}), ("", {"latchkey-shape": "vendor"})):
         reply = await google.client.get("/v1/subscribers/ada", key=key, headers=headers)
         bought, held = (reply.json()["subscriber"][part] for part in ("subscriptions", "entitlements"))
@@ -95,25 +94,19 @@ async def test_beyond_its_budget_an_address_fills_no_journal_and_loses_no_purcha
 
 
 async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
-    google.store.act(bought, "cancel", by="developer")
-    await google.settle()
-    google.store.act(bought, "refund")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
+    await google.act(bought, "cancel", by="developer")
+    await google.act(bought, "refund")
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
 
 
 async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: World) -> None:
-    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
-    await google.settle()
+    first = await google.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
     await google.move(google.now + 10 * DAY)
-    second = google.store.act(first, "top_up")
-    await google.settle()
+    second = await google.act(first, "top_up")
     await google.move(google.now + DAY)
     assert await access(google, "ada") == {"pro"}
-    google.store.act(second, "refund")
-    await google.settle()
+    await google.act(second, "refund")
     [truth] = [state for state in google.store.expected_states() if not state.replaced]
     assert not truth.active
     assert await access(google, "ada") == set()
@@ -125,11 +118,9 @@ async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: Wo
 
 
 async def test_a_prepaid_plan_that_was_topped_up_ends_once(google: World) -> None:
-    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
-    await google.settle()
+    first = await google.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
     await google.move(google.now + 10 * DAY)
-    google.store.act(first, "top_up")
-    await google.settle()
+    await google.act(first, "top_up")
     await google.move(google.now + 30 * DAY, every=DAY)
     assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
     assert await access(google, "ada") == {"pro"}
@@ -139,11 +130,9 @@ async def test_a_prepaid_plan_that_was_topped_up_ends_once(google: World) -> Non
 
 
 async def test_a_revoked_prepaid_plan_ends_at_once(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
     await google.move(google.now + 3 * DAY)
-    google.store.act(bought, "revoke")
-    await google.settle()
+    await google.act(bought, "revoke")
     assert await access(google, "ada") == set()
     [_, ended] = await google.events("ada")
     assert (ended["type"], ended["expiration_reason"]) == ("EXPIRATION", "DEVELOPER_INITIATED")
@@ -153,8 +142,7 @@ async def test_a_top_up_of_which_nobody_says_whose_it_is_belongs_to_the_owner_of
     first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada")
     assert (await google.show_receipt(first, "ada")).status == 200
     await google.settle()
-    second = google.store.act(first, "top_up")
-    await google.settle()
+    second = await google.act(first, "top_up")
     assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
     await google.move(google.now + 40 * DAY)
     assert await access(google, "ada") == {"pro"}
@@ -164,13 +152,10 @@ async def test_a_top_up_of_which_nobody_says_whose_it_is_belongs_to_the_owner_of
 
 
 async def test_a_subscription_takes_the_place_of_a_prepaid_plan(google: World) -> None:
-    first = google.store.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
-    await google.settle()
+    first = await google.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
     await google.move(google.now + 10 * DAY)
-    second = google.store.act(first, "change", product_id="pro_monthly:monthly")
-    await google.settle()
-    google.store.act(second, "refund")
-    await google.settle()
+    second = await google.act(first, "change", product_id="pro_monthly:monthly")
+    await google.act(second, "refund")
     assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "INITIAL_PURCHASE", "REFUND"]
     assert await access(google, "ada") == set()
 
@@ -180,14 +165,12 @@ async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -
     assert (await google.show_receipt(first, "ada")).status == 200
     await google.settle()
     await google.move(google.now + 10 * DAY)
-    second = google.store.act(first, "change", product_id="pro_monthly:prepaid")
-    await google.settle()
+    second = await google.act(first, "change", product_id="pro_monthly:prepaid")
     assert await access(google, "ada") == {"pro"}
     told = await google.events("ada")
     assert sorted(event["type"] for event in told) == ["EXPIRATION", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"]
     assert all("pro" in event["entitlements"] for event in told)
-    google.store.act(second, "refund")
-    await google.settle()
+    await google.act(second, "refund")
     assert await access(google, "ada") == set()
     await google.move(google.now + 40 * DAY, every=DAY)
     assert (await types(google, "ada"))[3:] == ["REFUND"]
@@ -195,8 +178,7 @@ async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -
 
 async def test_a_server_sees_two_plans_of_one_product_apart_the_prepaid_one_too(google: World) -> None:
     for product in ("pro_monthly:prepaid", "pro_monthly:monthly", "pro_lifetime"):
-        google.store.sell(product_id=product, buyer=product, account_token="ada")
-    await google.settle()
+        await google.sell(product_id=product, buyer=product, account_token="ada")
     shown = await v1(google, "ada")
     assert set(shown["non_subscriptions"]) == {"pro_lifetime"}
     assert set(shown["subscriptions"]) == {"pro_monthly:prepaid", "pro_monthly:monthly"}
@@ -218,8 +200,7 @@ async def outage(world: World, length: Ms) -> None:
 
 @pytest.mark.parametrize("first", ["the clock", "somebody's request", "the notification"])
 async def test_after_an_outage_the_store_is_asked_before_an_end_is_told(google: World, first: str) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.move(google.now + 29 * DAY)
     await outage(google, 4 * DAY)
     if first == "the clock":
@@ -238,8 +219,7 @@ async def test_after_an_outage_the_store_is_asked_before_an_end_is_told(google: 
 
 
 async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.move(google.now + 29 * DAY)
     google.store.misbehave(drop=1.0)
     google.store.act(bought, "cancel")
@@ -253,8 +233,7 @@ async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: Worl
 
 
 async def test_an_end_does_not_wait_longer_than_a_day_for_a_store_that_cannot_be_asked(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     ends_at = (await google.events("ada"))[0]["expiration_at_ms"]
     google.store.misbehave(drop=1.0, api=DOWN)
     await google.move(ends_at + 20 * HOUR, every=HOUR)
@@ -265,8 +244,7 @@ async def test_an_end_does_not_wait_longer_than_a_day_for_a_store_that_cannot_be
 
 
 async def test_an_app_that_is_no_longer_connected_waits_for_nobody(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await credentials.delete(google.connections, PROJECT, google.app_id)
     await outage(google, 32 * DAY)
     await google.pass_time()
@@ -282,8 +260,7 @@ async def test_an_owner_named_by_the_digest_of_the_id_is_found(google: World, kn
     """As the Android SDK names the buyer, before its receipt arrives."""
     path = f"/v1/subscribers/{quote(known, safe='')}"
     assert (await google.client.get(path, key=google.public_key)).status == 201
-    google.store.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest(known))
-    await google.settle()
+    await google.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest(known))
     assert (await google.client.get(path)).json()["subscriber"]["entitlements"].keys() == {"pro"}
 
 
@@ -294,8 +271,7 @@ async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behav
         "PATCH", f"/v2/projects/{PROJECT}", body=json.encode({"restore_behavior": behavior})
     )
     assert changed.status == 200, changed
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest("vera"))
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest("vera"))
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/{digest('vera')}")).status == 404
     assert (await google.show_receipt(bought, "vera")).status == 200
     assert await access(google, "vera") == {"pro"}
@@ -303,8 +279,7 @@ async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behav
 
 
 async def test_the_explanation_knows_the_product_without_its_base_plan(google: World) -> None:
-    google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     path = f"/v2/projects/{PROJECT}/customers/ada/entitlements/pro/explanation"
     told = (await google.client.get(path)).json()
     assert told["renews"] is True
@@ -313,16 +288,13 @@ async def test_the_explanation_knows_the_product_without_its_base_plan(google: W
 
 @pytest.mark.parametrize("product", ["pro_monthly:monthly", "pro_monthly:prepaid"])
 async def test_a_refund_of_what_google_no_longer_tells_of_is_told(google: World, product: str) -> None:
-    bought = google.store.sell(product_id=product, buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id=product, buyer="ada", account_token="ada")
     if product == "pro_monthly:monthly":
-        google.store.act(bought, "cancel")
-        await google.settle()
+        await google.act(bought, "cancel")
     await google.move(google.now + 120 * DAY, every=10 * DAY)
     before, shown = await types(google, "ada"), await v1(google, "ada")
     assert before[-1] == "EXPIRATION"
-    google.store.act(bought, "refund")
-    await google.settle()
+    await google.act(bought, "refund")
     assert await types(google, "ada") == [*before, "REFUND"]
     after = (await v1(google, "ada"))["subscriptions"][product]
     assert after.pop("refunded_at") is not None
@@ -338,16 +310,13 @@ async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> 
     google.store.act(bought, "acknowledge")
     await google.move(google.now + 120 * DAY)
     google.store.behave()
-    google.store.act(bought, "refund")
-    await google.settle()
+    await google.act(bought, "refund")
     assert not await google.journal(status="failed")
     assert "EXPIRATION" not in await types(google, "ada")
 
 
 async def test_a_lost_renewal_is_told_when_the_purchase_is_replaced(google: World) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await outage(google, 33 * DAY)
-    google.store.act(bought, "change", product_id="team_monthly:monthly")
-    await google.settle()
+    await google.act(bought, "change", product_id="team_monthly:monthly")
     assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL", "PRODUCT_CHANGE"]

@@ -23,9 +23,7 @@ PRO = "pro_monthly:price_pro_monthly"
 
 
 async def bought(world: World, product: str = "pro_monthly", **more: Any) -> str:
-    purchase = world.store.sell(product_id=product, buyer="ada", **{"account_token": "ada", **more})
-    await world.settle()
-    return purchase
+    return await world.sell(product_id=product, buyer="ada", **{"account_token": "ada", **more})
 
 
 async def shown(world: World, token: str, who: str = "ada") -> Reply:
@@ -71,8 +69,7 @@ async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> Non
     # Stripe signs with both, so the old one is enough until the operator saves both.
     purchase = await bought(billing, "pro_lifetime")
     await billing.connect()
-    billing.store.act(purchase, "refund")
-    await billing.settle()
+    await billing.act(purchase, "refund")
     assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
 
 
@@ -89,15 +86,13 @@ async def test_without_a_name_it_is_the_customers(billing: World) -> None:
 
 async def test_a_planned_change_whose_first_payment_fails_is_told_once(billing: World) -> None:
     purchase = await bought(billing)
-    billing.store.act(purchase, "change", product_id="team_monthly:price_team_monthly", deferred=True)
-    await billing.settle()
+    await billing.act(purchase, "change", product_id="team_monthly:price_team_monthly", deferred=True)
     billing.store.act(purchase, "fail_billing")
     await billing.move(billing.now + 32 * DAY)
     await billing.settle()
     told = await types(billing, "ada")
     assert (told.count("PRODUCT_CHANGE"), told.count("BILLING_ISSUE")) == (1, 1)
-    billing.store.act(purchase, "recover")
-    await billing.settle()
+    await billing.act(purchase, "recover")
     told = await types(billing, "ada")
     assert (told.count("PRODUCT_CHANGE"), told.count("RENEWAL"), told[-1]) == (1, 1, "RENEWAL")
 
@@ -106,10 +101,8 @@ async def test_the_refund_after_a_change_that_cost_nothing_tells_the_payment_tha
     purchase = await bought(billing)
     await billing.move(billing.now + 3 * DAY)
     change = {"product_id": "team_monthly:price_team_monthly", "proration": "create_prorations"}
-    billing.store.act(purchase, "change", **change)
-    await billing.settle()
-    billing.store.act(purchase, "refund")
-    await billing.settle()
+    await billing.act(purchase, "change", **change)
+    await billing.act(purchase, "refund")
     told = [
         (event["type"], event["price_in_purchased_currency"])
         for event in await billing.events("ada")
@@ -123,8 +116,7 @@ async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) ->
     purchase = await bought(billing)
     await billing.move(billing.now + 3 * DAY)
     cheaper = {"product_id": "basic_monthly:price_basic_monthly", "proration": "always_invoice"}
-    billing.store.act(purchase, "change", **cheaper)
-    await billing.settle()
+    await billing.act(purchase, "change", **cheaper)
     await billing.move(billing.now + 30 * DAY)
     await billing.settle()
     assert isinstance(billing.store, StripeEmulator)
@@ -133,8 +125,7 @@ async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) ->
     assert [event["type"] for event in told][-1] == "RENEWAL"
     assert round(sum(event["price_in_purchased_currency"] for event in told) * 100) == paid
     assert told[-1]["price_in_purchased_currency"] < 4.99
-    billing.store.act(purchase, "refund")
-    await billing.settle()
+    await billing.act(purchase, "refund")
     last = (await billing.events("ada"))[-1]
     assert (last["type"], last["price_in_purchased_currency"]) == ("REFUND", told[-1]["price_in_purchased_currency"])
 
@@ -145,8 +136,7 @@ async def test_an_item_that_is_removed_ends_there(billing: World) -> None:
     assert await access(billing, "ada") == {"pro", "team"}
     await billing.move(billing.now + 3 * DAY)
     item, removed_at = billing.store.books.subscriptions[purchase].items[1], billing.now // 1000 * 1000
-    billing.store.act(purchase, "remove_item", item=item.id)
-    await billing.settle()
+    await billing.act(purchase, "remove_item", item=item.id)
     told = (await billing.events("ada"))[-1]
     kept = {"pro"}
     assert (told["type"], told["expiration_reason"], set(told["entitlements"])) == ("EXPIRATION", "UNSUBSCRIBE", kept)
@@ -193,8 +183,7 @@ async def test_a_purchase_belongs_to_the_app_that_sold_it_as_long_as_that_app_is
     assert {(entry.status, entry.message) for entry in await billing.journal()} == {("ignored", OF_ANOTHER_APP)}
     assert not await billing.is_known(purchase)
     await credentials.delete(billing.connections, PROJECT, seller)
-    billing.store.act(purchase, "cancel")
-    await billing.settle()
+    await billing.act(purchase, "cancel")
     assert await billing.is_known(purchase)
 
 
@@ -241,8 +230,7 @@ async def test_a_checkout_that_is_not_paid_gives_nothing(billing: World) -> None
     assert (await shown(billing, purchase)).status == 200
     await billing.settle()
     assert await access(billing, "ada") == set()
-    billing.store.act(purchase, "pay")
-    await billing.settle()
+    await billing.act(purchase, "pay")
     assert await access(billing, "ada") == {"pro"}
 
 
@@ -253,8 +241,7 @@ async def test_what_was_sent_during_an_outage_is_read_from_stripes_list(billing:
     await billing.processor.read_histories()
     billing.store.misbehave(drop=1.0)
     purchase = await bought(billing)
-    billing.store.act(purchase, "cancel")
-    await billing.settle()
+    await billing.act(purchase, "cancel")
     assert await billing.journal() == []
     billing.store.behave()
     await billing.move(billing.now + 2 * DAY)
@@ -272,12 +259,9 @@ async def test_a_trial_a_failed_payment_an_upgrade_and_the_end(billing: World) -
     billing.store.act(purchase, "fail_billing", then="unpaid")
     await billing.move(billing.now + 31 * DAY)
     assert await access(billing, "ada") == {"pro"}, "while Stripe tries again"
-    billing.store.act(purchase, "recover")
-    await billing.settle()
-    billing.store.act(purchase, "change", product_id="team_monthly")
-    await billing.settle()
-    billing.store.act(purchase, "refund")
-    await billing.settle()
+    await billing.act(purchase, "recover")
+    await billing.act(purchase, "change", product_id="team_monthly")
+    await billing.act(purchase, "refund")
     assert await types(billing, "ada") == [
         "TRIAL_STARTED",
         "INVOICE_ISSUANCE",
@@ -300,8 +284,7 @@ async def test_each_item_is_a_subscription_of_its_own(billing: World) -> None:
     ]
     paid = sum(subscription.current.price.micros for subscription in customer.subscriptions)
     assert paid == 39_980_000
-    billing.store.act(purchase, "refund")
-    await billing.settle()
+    await billing.act(purchase, "refund")
     assert (await types(billing, "ada")).count("REFUND") == 2
 
 
@@ -312,8 +295,7 @@ async def test_each_item_is_a_subscription_of_its_own(billing: World) -> None:
 async def test_amounts_of_every_currency(billing: World, currency: str, price: float, micros: int) -> None:
     billing.store.add_product({"id": "abroad", "period": "P1M", "price": price, "currency": currency})
     purchase = await bought(billing, "abroad")
-    billing.store.act(purchase, "refund", amount=price / 5)
-    await billing.settle()
+    await billing.act(purchase, "refund", amount=price / 5)
     [period] = (await billing.owner(purchase)).subscriptions[0].periods
     assert (period.price.micros, period.price.currency, period.given_back) == (micros, currency, micros // 5)
 

@@ -154,8 +154,7 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
 async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_answer(
     google: World, over: bool
 ) -> None:
-    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
-    await google.settle()
+    bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     if over:
         google.store.act(bought, "cancel")
         await google.move(google.now + 40 * DAY)

@@ -57,6 +57,16 @@ class World:
         await self.process()
         await self.move(self.now + 15_000)
 
+    async def sell(self, **sale: Any) -> str:
+        purchase: str = self.store.sell(**sale)
+        await self.settle()
+        return purchase
+
+    async def act(self, purchase: str, act: str, **options: Any) -> str:
+        changed: str = self.store.act(purchase, act, **options)
+        await self.settle()
+        return changed
+
     async def process(self) -> None:
         while await self.processor.process_due():
             pass

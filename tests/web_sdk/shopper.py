@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,8 +119,9 @@ def call(up: Up | Service, method: str, path: str, value: Any = None) -> Any:
     """A request of the shop's own server, with the secret key. V2 paths begin below the project."""
     there = up.connection
     trusted = ssl.create_default_context(cafile=there["ca_cert"])
-    connection = http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
-    try:
+    with closing(
+        http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
+    ) as connection:
         headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
         body = json.dumps(value) if value is not None else None
         whole = path if path.startswith("/v1/") else f"/v2/projects/{there['project_id']}/{path}"
@@ -129,8 +130,6 @@ def call(up: Up | Service, method: str, path: str, value: Any = None) -> Any:
         said = json.loads(reply.read())
         assert reply.status < 300, said
         return said
-    finally:
-        connection.close()
 
 
 def act(up: Up | Service, action: str, app_user_id: str, product_id: str) -> None:

@@ -147,8 +147,7 @@ async def test_only_the_command_line_makes_an_operator(told: dict[str, str], dat
     assert "no longer an operator" in taken.stdout
     assert "Operators: none." in taken.stdout
     assert not await operators.is_operator(database, account.id)
-    async with database.acquire() as connection:
-        actions = await connection.fetch(
-            "select action from audit_entries where action like 'operator%' order by position"
-        )
+    actions = await database.pool.fetch(
+        "select action from audit_entries where action like 'operator%' order by position"
+    )
     assert [row["action"] for row in actions] == ["operator.added", "operator.removed"]

@@ -62,8 +62,7 @@ async def ask(site: Site, email: str, address: str = "192.0.2.9", **headers: str
 
 async def test_somebody_forgets_the_password_and_chooses_a_new_one(site: Site, mail: Mail) -> None:
     email = await site.person(Role.VIEWER, password=PASSWORD)
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
+    account = await site.account(email)
     elsewhere = await sessions.open_session(site.database, account.id, "127.0.0.1", "", site.clock.now)
     page = await tab(site, None)
     await page.follow("Forgot the password?")

@@ -77,11 +77,10 @@ class World:
         return account.openid if account else None
 
     async def last_audited(self) -> tuple[str, str, str]:
-        async with self.site.database.acquire() as connection:
-            row = await connection.fetchrow(
-                "select subject, outcome, detail::text from audit_entries"
-                " where action = 'account.signed_in' order by position desc limit 1"
-            )
+        row = await self.site.database.pool.fetchrow(
+            "select subject, outcome, detail::text from audit_entries"
+            " where action = 'account.signed_in' order by position desc limit 1"
+        )
         return (row[0], row[1], row[2]) if row else ("", "", "")
 
 
@@ -320,8 +319,7 @@ async def test_no_way_leads_out_and_no_secret_is_told(world: World) -> None:
         query = await world.allow(asked)
         reply = await world.come_back(query, cookie)
     assert reply.headers["location"] == "/dashboard/account"
-    async with world.site.database.acquire() as connection:
-        audits = str(await connection.fetch("select e::text from audit_entries e"))
+    audits = str(await world.site.database.pool.fetch("select e::text from audit_entries e"))
     code = parse_qs(query)["code"][0]
     for text in (str(said), audits):
         for secret in (CLIENT_SECRET, code, cookie, asked["state"], asked["nonce"]):

@@ -158,11 +158,10 @@ async def test_confirming_ends_every_other_session(database: Database) -> None:
 
 
 async def test_neither_secret_nor_codes_are_readable_in_the_database(database: Database, phone: Phone) -> None:
-    async with database.acquire() as connection:
-        rows = [
-            *await connection.fetch("select * from second_factors"),
-            *await connection.fetch("select unnest(recovery_codes) from second_factors"),
-        ]
+    rows = [
+        *await database.pool.fetch("select * from second_factors"),
+        *await database.pool.fetch("select unnest(recovery_codes) from second_factors"),
+    ]
     assert len(rows) == 1 + RECOVERY_CODES
     secret = phone.secret.replace(" ", "")
     codes = [code.replace("-", "").encode() for code in phone.recovery]
@@ -170,8 +169,7 @@ async def test_neither_secret_nor_codes_are_readable_in_the_database(database: D
         assert not any(plain in value for row in rows for value in row.values() if isinstance(value, bytes))
     # A secret that is copied to another account is not decrypted there.
     other = await accounts.create_account(database, "eve@example.com", NOW)
-    async with database.acquire() as connection:
-        await connection.execute("update second_factors set account_id = $1", other.id)
+    await database.pool.execute("update second_factors set account_id = $1", other.id)
     with pytest.raises(Exception, match="cannot be decrypted"):
         await phone.factors.check(other.id, phone.code(), HERE, None, NOW)
 

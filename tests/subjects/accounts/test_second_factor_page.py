@@ -16,8 +16,8 @@ from latchkey.dashboard.cookie import DEVICE, HALF, SESSION
 from latchkey.dashboard.page import Needs
 from latchkey.process.dashboard_application import EVERY_PAGE
 from latchkey.subjects.accounts.page.account_page import BORDER, qr_code
-from latchkey.subjects.accounts.rules import STEP, Account, Role
-from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.accounts.rules import STEP, Role
+from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site
@@ -38,16 +38,10 @@ def wrong_code(secret: str, at: int) -> str:
     return next(code for code in ("000000", "111111", "222222", "333333", "444444") if code not in right)
 
 
-async def account_of(site: Site, email: str) -> Account:
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
-    return account
-
-
 async def protected(site: Site, role: Role = Role.OWNER) -> tuple[str, str, list[str]]:
     """Somebody with a second factor: the address, the app's secret and the recovery codes."""
     email = await site.person(role, password=PASSWORD)
-    account = await account_of(site, email)
+    account = await site.account(email)
     factors = site.dashboard[0]._guard._services.second_factors
     made = await factors.begin(account, site.clock.now)
     then = site.clock.now
@@ -99,7 +93,7 @@ async def test_somebody_sets_it_up_signs_in_with_it_and_removes_it(site: Site) -
     assert "9 of 10 recovery codes are left." in page.text()
     await page.press("Remove", {"Code or password": PASSWORD})
     assert page.notice == "Your second factor is removed."
-    assert not (await account_of(site, email)).has_second_factor
+    assert not (await site.account(email)).has_second_factor
 
 
 async def test_a_password_alone_gives_no_session_and_a_code_gives_a_new_one(site: Site) -> None:
@@ -150,14 +144,14 @@ async def test_removing_it_and_new_codes_need_a_code_or_the_password(site: Site)
     for field, path in (("removal_proof", "remove"), ("proof", "codes")):
         for proof in ("", "wrong wrong wrong", wrong_code(secret, site.clock.now), "aaaa-bbbb-cccc-dddd"):
             assert (await me.post(f"{FACTOR}/{path}", {field: proof})).status == 400
-    assert (await account_of(site, email)).has_second_factor
+    assert (await site.account(email)).has_second_factor
     reply = await me.post(f"{FACTOR}/codes", {"proof": code_of(secret, site.clock.now)})
     assert reply.status == 200
     assert recovery[1].encode() not in reply.body
     reply = await me.post(f"{FACTOR}/remove", {"removal_proof": recovery[1]})
     assert reply.status == 400, "the earlier recovery codes are gone"
     assert (await me.post(f"{FACTOR}/remove", {"removal_proof": PASSWORD})).status == 303
-    assert not (await account_of(site, email)).has_second_factor
+    assert not (await site.account(email)).has_second_factor
 
 
 async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_concerned(site: Site) -> None:
@@ -167,16 +161,16 @@ async def test_an_owner_sees_who_has_it_and_resets_it_unless_another_project_is_
     await page.follow(f"Change {email}")
     await page.press("Reset second factor", sure=True)
     assert page.notice == f"{email} is not asked for a code any more."
-    assert not (await account_of(site, email)).has_second_factor
+    assert not (await site.account(email)).has_second_factor
     assert (await audited(site, "member.second_factor_reset"))[-1][1:3] == (email, "done")
 
     email, _, _ = await protected(site, Role.DEVELOPER)
     other = await projects.create_project(site.database, "Other", site.clock.now)
     await team.add_member(site.database, other.id, email, Role.OWNER, site.clock.now)
-    me, them = await somebody(site), await account_of(site, email)
+    me, them = await somebody(site), await site.account(email)
     reply = await me.post(f"/dashboard/projects/{site.project_id}/team/{them.id}/second-factor", {"confirm": "yes"})
     assert reply.status == 422
-    assert (await account_of(site, email)).has_second_factor
+    assert (await site.account(email)).has_second_factor
 
 
 @pytest.fixture
@@ -203,7 +197,7 @@ async def test_where_it_is_required_nothing_works_before_it_is_set_up(site: Site
         else:
             assert (await me.post(path)).status == 403, page.path
     # Who signed in through OpenID Connect is exempt: the provider asks for it.
-    account = await account_of(site, email)
+    account = await site.account(email)
     through = await sessions.open_session(
         site.database, account.id, "127.0.0.1", "", site.clock.now, through=sessions.OPENID
     )

@@ -32,17 +32,15 @@ async def enter(
 
 async def audited(site: Site, action: str) -> list[tuple[str, str, str, str]]:
     """Actor, subject, outcome and detail of the entries, oldest first."""
-    async with site.database.acquire() as connection:
-        rows = await connection.fetch(
-            "select actor, subject, outcome, detail::text from audit_entries where action = $1 order by position",
-            action,
-        )
+    rows = await site.database.pool.fetch(
+        "select actor, subject, outcome, detail::text from audit_entries where action = $1 order by position",
+        action,
+    )
     return [(actor, subject, outcome, detail) for actor, subject, outcome, detail in rows]
 
 
 async def invitation(site: Site, email: str) -> str:
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
+    account = await site.account(email)
     return f"/dashboard/invitations/{await accounts.invite(site.database, account.id, site.clock.now)}"
 
 
@@ -169,8 +167,7 @@ async def test_one_session_and_all_others_are_ended_on_the_account_page(site: Si
 async def test_the_account_page_names_the_browser_of_a_session_and_its_system(site: Site) -> None:
     agent = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:144.0) Gecko/20100101 Firefox/144.0"
     me = await somebody(site, Role.SUPPORT)
-    account = await accounts.find_account(site.database, me.email)
-    assert account is not None
+    account = await site.account(me.email)
     await sessions.open_session(site.database, account.id, "127.0.0.1", agent, site.clock.now)
     page = await Tab(me).open(ACCOUNT)
     assert page.text(f'[title="{agent}"]') == "Firefox on Windows"
@@ -221,8 +218,7 @@ async def test_no_password_and_no_token_is_in_the_log_or_in_the_audit_log(site: 
         await me.post(f"{ACCOUNT}/password", {"old_password": secret, "new_password": secret + "!"})
         await me.post("/dashboard/sign-out")
         await Person(site).post(f"/dashboard/invitations/{token}", {"password": secret})
-    async with site.database.acquire() as connection:
-        audits = str([row[0] for row in await connection.fetch("select e::text from audit_entries e")])
+    audits = str([row[0] for row in await site.database.pool.fetch("select e::text from audit_entries e")])
     assert [line["route"] for line in said if line["event"] == "request"].count("/dashboard/invitations/{token}") == 4
     for text in (str(said), audits):
         for word in (secret, token, me.token, me.csrf):

@@ -41,11 +41,10 @@ async def test_an_owner_changes_a_role_makes_a_new_link_and_removes_somebody(sit
     assert f"{them.email} does not belong to this project any more." in page.notice
     # At once: their session is still open, but has no access any more.
     assert (await them.get(here)).status == 404
-    async with site.database.acquire() as connection:
-        told = await connection.fetch(
-            "select action, outcome from audit_entries where subject = $1 and project_id = $2 order by position",
-            them.email, site.project_id,
-        )  # fmt: skip
+    told = await site.database.pool.fetch(
+        "select action, outcome from audit_entries where subject = $1 and project_id = $2 order by position",
+        them.email, site.project_id,
+    )  # fmt: skip
     assert [tuple(row) for row in told] == [
         ("member.role_changed", "done"),
         ("member.link_made", "done"),
@@ -67,8 +66,7 @@ async def test_what_cannot_be_is_said_on_the_page_and_changes_nothing(site: Site
         assert reply.status == status
         assert words in reply.body
     assert await accounts.find_account(site.database, "new@example.com") is None
-    account = await accounts.find_account(site.database, them.email)
-    assert account is not None
+    account = await site.account(them.email)
     for path, form, status in (
         (f"{account.id}/remove", {}, 400),
         (f"{account.id}/role", {"role": "king"}, 400),
@@ -85,8 +83,7 @@ async def test_who_has_an_account_joins_without_a_link_and_their_password_stays_
     theirs = await projects.create_project(site.database, "Theirs", site.clock.now)
     base = site.path("/team").removeprefix(site.url)
     await team.add_member(site.database, theirs.id, "ada@example.com", Role.OWNER, site.clock.now)
-    account = await accounts.find_account(site.database, "ada@example.com")
-    assert account is not None
+    account = await site.account("ada@example.com")
     joined = await owner.post(f"{base}/add", {"email": "Ada@example.com", "role": "viewer"})
     assert joined.status == 303
     assert b"They sign in as they did before" in (await owner.get(base)).body
@@ -100,8 +97,7 @@ async def test_the_last_owner_stays(site: Site) -> None:
     alone = await projects.create_project(site.database, "Alone", site.clock.now)
     me = await somebody(site)
     await team.add_member(site.database, alone.id, me.email, Role.OWNER, site.clock.now)
-    account = await accounts.find_account(site.database, me.email)
-    assert account is not None
+    account = await site.account(me.email)
     base = f"/dashboard/projects/{alone.id}/team"
     for path, form in ((f"{account.id}/remove", {"confirm": "yes"}), (f"{account.id}/role", {"role": "viewer"})):
         reply = await me.post(f"{base}/{path}", form)

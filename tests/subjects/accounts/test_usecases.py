@@ -49,8 +49,7 @@ async def test_only_a_hash_of_a_password_is_kept(
 ) -> None:
     monkeypatch.setattr(accounts, "_hasher", real_passwords)
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    async with database.acquire() as connection:
-        kept = await connection.fetchval("select password_hash from accounts")
+    kept = await database.pool.fetchval("select password_hash from accounts")
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert PASSWORD not in kept
     assert await accounts.has_password(database, "ann@example.com", PASSWORD)
@@ -67,11 +66,10 @@ async def test_who_has_no_password_does_not_get_in_with_an_empty_one(database: D
 async def test_nobody_can_keep_the_owner_out_of_a_known_device(database: Database) -> None:
     """However many wrong guesses there are, even from the owner's own address."""
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    async with database.acquire() as connection:
-        await connection.execute(
-            "insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2 from generate_series(1, 200)",
-            ["account ann@example.com", "account ann@example.com from 192.0.2.1", "address 192.0.2.1"], NOW,
-        )  # fmt: skip
+    await database.pool.execute(
+        "insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2 from generate_series(1, 200)",
+        ["account ann@example.com", "account ann@example.com from 192.0.2.1", "address 192.0.2.1"], NOW,
+    )  # fmt: skip
     assert await guess(database, PASSWORD) == "TooManyGuesses"
     assert await guess(database, PASSWORD, device="laptop") == "in"
     # Its own wrong passwords slow down this device alone, for a minute at most.
@@ -101,11 +99,10 @@ async def test_getting_it_right_forgets_what_went_wrong(database: Database) -> N
 
 async def test_one_address_cannot_try_many_accounts(database: Database) -> None:
     await accounts.create_account(database, "ann@example.com", NOW, password=PASSWORD)
-    async with database.acquire() as connection:
-        await connection.execute(
-            "insert into failed_sign_ins (subject, at) select 'address 192.0.2.1', $1 from generate_series(1, $2)",
-            NOW, ADDRESS.free - 1,
-        )  # fmt: skip
+    await database.pool.execute(
+        "insert into failed_sign_ins (subject, at) select 'address 192.0.2.1', $1 from generate_series(1, $2)",
+        NOW, ADDRESS.free - 1,
+    )  # fmt: skip
     # Successful sign-ins are not counted: many people may share one address.
     assert await guess(database, PASSWORD) == "in"
     assert await guess(database, PASSWORD, email="bob@example.com") == "WrongCredentials"
@@ -143,8 +140,7 @@ async def test_no_token_is_in_the_database(database: Database) -> None:
         await accounts.invite(database, account.id, NOW),
         await sessions.open_session(database, account.id, "192.0.2.1", "x\x00y" * 500, NOW),
     ]
-    async with database.acquire() as connection:
-        kept = await connection.fetch("select i::text from account_tokens i union all select s::text from sessions s")
+    kept = await database.pool.fetch("select i::text from account_tokens i union all select s::text from sessions s")
     assert len(kept) == 2
     assert not any(token in row[0] or token.encode().hex() in row[0] for token in tokens for row in kept)
 

@@ -71,8 +71,7 @@ async def test_sign_ins_of_members_are_in_it_and_those_of_others_are_not(site: S
     assert member in body
     assert other not in body
     assert (await viewer.get(f"{path}?actor={other}")).body.count(b"<tbody>") == 0
-    async with site.database.acquire() as connection:
-        hidden = await connection.fetchval("select max(position) from audit_entries where subject = $1", other)
+    hidden = await site.database.pool.fetchval("select max(position) from audit_entries where subject = $1", other)
     assert (await viewer.get(f"{path}/{hidden}")).status == 404
 
 
@@ -88,10 +87,9 @@ async def test_a_sign_in_is_by_the_account_and_a_failed_one_by_the_address_that_
     ]
     for email, password, actor, outcome in tries:
         await Person(site).post("/dashboard/sign-in", {"email": email, "password": password})
-        async with site.database.acquire() as connection:
-            row = await connection.fetchrow(
-                "select actor, subject, outcome, detail::text from audit_entries order by position desc limit 1"
-            )
+        row = await site.database.pool.fetchrow(
+            "select actor, subject, outcome, detail::text from audit_entries order by position desc limit 1"
+        )
         assert row is not None
         assert (row["actor"], row["outcome"]) == (actor, outcome), email
         assert "correct horse" not in str(list(row))

@@ -254,8 +254,9 @@ def test_every_store_has_a_name() -> None:
 
 
 async def _version(site: Site) -> int:
-    async with site.database.acquire() as connection:
-        version: int = await connection.fetchval("select catalog_version from projects where id = $1", site.project_id)
+    version: int = await site.database.pool.fetchval(
+        "select catalog_version from projects where id = $1", site.project_id
+    )
     return version
 
 

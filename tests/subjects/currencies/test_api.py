@@ -207,6 +207,7 @@ async def test_update_balance_moves_the_balance_with_a_reference(steady_shop: Sh
     assert (reply.status, reply.json()["items"][0]["balance"]) == (200, 4)
     reply = await steady_shop.client.post(f"{path}/update_balance", {"adjustments": {"COIN": -5}})
     refused(reply, 422, "unprocessable_entity_error", "adjustments")
-    async with steady_shop.database.acquire() as connection:
-        kept = await connection.fetch("select amount, reference from currency_transactions where reference is not null")
+    kept = await steady_shop.database.pool.fetch(
+        "select amount, reference from currency_transactions where reference is not null"
+    )
     assert [tuple(row) for row in kept] == [(4, "apology 17")]

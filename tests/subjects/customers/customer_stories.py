@@ -11,7 +11,7 @@ from latchkey.engine.storage.writes import Writes, write
 from latchkey.wire.event import Event
 from tests.dashboard.site import Site
 from tests.http.client import NOW
-from tests.http.doings import advance, did, make_clock, move_in
+from tests.http.doings import advance, clock_with, did
 from tests.http.management import post
 
 # Hostile ids: a script, markup, a change of direction, quotes, and characters that have a meaning in URLs.
@@ -29,8 +29,7 @@ HOSTILE = (
 async def with_a_life(site: Site, id: str) -> str:
     """Somebody on a test clock with a trial, payments, a failed payment, a return, a refund and a pause. Gives the
     clock."""
-    clock = await make_clock(site, NOW, name="A life")
-    await move_in(site, id, clock)
+    clock = await clock_with(site, id, NOW, name="A life")
     await did(site, "purchase", id, "pro_monthly", trial=True)
     await advance(site, clock, by="P40D")
     await did(site, "fail_billing", id, "pro_monthly", grace_days=6)

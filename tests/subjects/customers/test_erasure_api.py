@@ -18,9 +18,8 @@ async def erase(shop: Shop, who: str) -> Reply:
 
 async def everything(shop: Shop) -> str:
     """Every row of every table, as text."""
-    async with shop.database.acquire() as connection:
-        names = await connection.fetch("select tablename from pg_tables where schemaname = 'public'")
-        rows = [await connection.fetch(f'select t::text from "{name}" t') for (name,) in names]
+    names = await shop.database.pool.fetch("select tablename from pg_tables where schemaname = 'public'")
+    rows = [await shop.database.pool.fetch(f'select t::text from "{name}" t') for (name,) in names]
     return "\n".join(row[0] for found in rows for row in found)
 
 

@@ -8,7 +8,7 @@ from latchkey.domain.formats import instant
 from latchkey.domain.instants import Ms
 from latchkey.wire.v2 import never_ends
 from tests.http.client import DAY, NOW, Shop
-from tests.http.doings import advance, did, make_clock, move_in
+from tests.http.doings import advance, clock_with, did
 from tests.http.management import get, post
 
 Step: TypeAlias = tuple[str, dict[str, Any]]
@@ -35,12 +35,6 @@ async def why(shop: Shop, who: str, entitlement: str = "pro") -> dict[str, Any]:
         entitlement,
     )
     return body
-
-
-async def clocked(shop: Shop, who: str) -> str:
-    clock = await make_clock(shop)
-    await move_in(shop, who, clock)
-    return clock
 
 
 async def test_active_because_it_was_bought(steady_shop: Shop) -> None:
@@ -82,7 +76,7 @@ REASONS: dict[str, tuple[list[Step], Ms, str, Ms | None, str]] = {
 async def test_a_reason_and_its_end(steady_shop: Shop, name: str) -> None:
     steps, moved_to, reason, until, words = REASONS[name]
     who = name.replace(" ", "_").replace(",", "")
-    clock = await clocked(steady_shop, who)
+    clock = await clock_with(steady_shop, who)
     for action, fields in steps:
         await did(steady_shop, action, who, **fields)
     if moved_to > NOW:

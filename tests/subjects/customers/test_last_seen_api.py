@@ -141,13 +141,12 @@ async def test_what_cannot_be_written_is_kept_and_what_is_too_much_is_dropped_an
 async def test_stopping_writes_what_is_left(shop: Shop) -> None:
     database = shop.database
     await shop.note("ada", plan="x")
-    async with database.acquire() as connection:
-        key = await connection.fetchval("select id from customers")
-        presence = Presence(database, every=3600)
-        presence.start()
-        presence.note(shop.project_id, key, LastSeen(NOW + 7))
-        await presence.stop()
-        assert await connection.fetchval("select last_seen_at from customers") == NOW + 7
+    key = await database.pool.fetchval("select id from customers")
+    presence = Presence(database, every=3600)
+    presence.start()
+    presence.note(shop.project_id, key, LastSeen(NOW + 7))
+    await presence.stop()
+    assert await database.pool.fetchval("select last_seen_at from customers") == NOW + 7
 
 
 async def test_stopping_waits_for_a_write_that_has_begun(shop: Shop) -> None:

@@ -314,8 +314,7 @@ async def test_a_customer_is_deleted_only_by_typing_their_id(site: Site) -> None
     assert "'del@me.example' is deleted." in page.notice
     assert (await last_audit(site))[:3] == ("customer.deleted", "$deleted", "done")
     # The refused attempt before it had the id too; the log no longer has it.
-    async with site.database.acquire() as connection:
-        left = await connection.fetchval("select count(*) from audit_entries e where e::text like '%del@me%'")
+    left = await site.database.pool.fetchval("select count(*) from audit_entries e where e::text like '%del@me%'")
     assert left == 0
     assert (await page.open("/customers/del@me.example")).status == 404
 

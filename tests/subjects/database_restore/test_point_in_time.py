@@ -13,6 +13,7 @@ from latchkey.domain.restore import SEQUENCES, Origin
 from latchkey.process.safety import problems_of_database
 from latchkey.settings import Problem
 from tests.cli.running import typed
+from tests.connections import connected
 from tests.convergence.processes import reconcile
 from tests.convergence.verdict import compare
 from tests.patience import until
@@ -77,11 +78,8 @@ async def test_a_restore_to_a_moment_sends_nothing_twice_and_every_copy_ends_rig
 
 
 async def _problems(url: str) -> list[Problem]:
-    connection = await connect(url)
-    try:
+    async with connected(connect(url)) as connection:
         return await problems_of_database(connection)
-    finally:
-        await connection.close()
 
 
 async def _restored(world: World, waiting: set[str], lost: set[str], sent: int) -> None:

@@ -19,8 +19,7 @@ from latchkey.client.client import Client
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.embedded.system_user import server_user
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
 from latchkey.process.supervision.listeners import bind
@@ -30,6 +29,7 @@ from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
+from tests.connections import migrated
 from tests.convergence.processes import Killable
 from tests.databases import drained
 from tests.patience import PATIENCE
@@ -90,9 +90,7 @@ class World:
         self.api, consumer = (f"https://localhost:{one.getsockname()[1]}" for one in self._sockets)
         receiver = Receiver(lambda arrival, _: self.arrivals.append(arrival))
         port = await self._stack.enter_async_context(listening(receiver, tls(*self.certs.good)))
-        connection = await connect(self.url)
-        await migrate(connection)
-        await connection.close()
+        await migrated(self.url)
         async with Database(self.url, max_size=2) as database:
             await create_project(database, "Shop", real_now(), project_id=PROJECT)
             await add_catalog(database, PROJECT, real_now())

@@ -99,9 +99,8 @@ async def test_it_is_written_once_counted_and_told_to_nobody(shop: Shop) -> None
     await write_history(database, project_id, made, now)
     assert not await is_wanted(database, project_id)
 
-    async with database.acquire() as connection:
-        written = await connection.fetchval("select count(*) from events")
-        sent = await connection.fetchval("select (select count(*) from deliveries) + (select count(*) from lanes)")
+    written = await database.pool.fetchval("select count(*) from events")
+    sent = await database.pool.fetchval("select (select count(*) from deliveries) + (select count(*) from lanes)")
     assert (written, sent) == (len(made.events), 0)
 
     await _is_read_as_its_events_say(shop, made, now)

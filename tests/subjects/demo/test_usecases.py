@@ -37,8 +37,7 @@ async def test_a_secret_key_is_kept_only_as_its_hash(database: Database, project
     assert issued.key.hint == f"sk_…{issued.plaintext[-4:]}"
     assert (issued.key.kind, issued.key.scopes, issued.key.rate_limit) == ("secret", ("read", "write"), 480)
     assert issued.plaintext not in repr(issued)
-    async with database.acquire() as connection:
-        row = await connection.fetchrow("select * from api_keys where id = $1", issued.key.id)
+    row = await database.pool.fetchrow("select * from api_keys where id = $1", issued.key.id)
     assert row is not None
     assert row["hash"] == hashlib.sha256(issued.plaintext.encode()).digest()
     assert not any(issued.plaintext in str(value) for value in row.values())
@@ -96,11 +95,9 @@ async def test_the_demos_catalog_is_the_documented_one(database: Database) -> No
 
 async def test_what_was_taken_out_of_the_demos_catalog_stays_out(database: Database) -> None:
     await ensure_demo(database, NOW, secret_key=None, public_key=None)
-    async with database.acquire() as connection:
-        await connection.execute("delete from products where id = 'coins_100'")
+    await database.pool.execute("delete from products where id = 'coins_100'")
     await ensure_demo(database, NOW + 1, secret_key=None, public_key=None)
-    async with database.acquire() as connection:
-        assert await connection.fetchval("select count(*) from products") == 4
+    assert await database.pool.fetchval("select count(*) from products") == 4
 
 
 async def shown(changes: Changes, store: str) -> Storefront:

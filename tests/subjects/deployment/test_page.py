@@ -31,8 +31,7 @@ HERE = "/dashboard/database"
 
 
 async def made_operator(site: Site, person: Person) -> accounts_rules.Account:
-    account = await accounts.find_account(site.database, person.email)
-    assert account is not None
+    account = await site.account(person.email)
     await operators.set_operator(site.database, account, site.clock.now)
     return account
 
@@ -55,10 +54,7 @@ async def test_no_role_in_a_project_shows_it_and_the_grant_does(site: Site) -> N
 async def test_an_owner_cannot_become_an_operator_by_a_link(site: Site) -> None:
     """A link to choose an operator's password would give its holder what the operator sees."""
     owner, member = await somebody(site, Role.OWNER), await somebody(site, Role.VIEWER)
-    known = await accounts.find_account(site.database, owner.email)
-    target = await accounts.find_account(site.database, member.email)
-    assert known is not None
-    assert target is not None
+    known, target = await site.account(owner.email), await site.account(member.email)
     now = site.clock.now
     # A link that was made before the grant stops working with it.
     _, before = await team.new_link(site.database, site.project_id, target.id, known.id, now)

@@ -64,14 +64,13 @@ async def test_a_look_names_server_tables_and_the_projects_with_the_most_events_
     await project(database, "quiet", [(place, NOW - 2 * DAY) for place in range(1, 101)])
     await project(database, "busy", [(place, NOW - 60_000) for place in range(1, 31)])
     await project(database, "empty", [])
-    async with database.acquire() as connection:
-        # The lists have read nothing of "busy".
-        await connection.execute("insert into facet_rolls (project_id, position) values ('busy', 0), ('quiet', 100)")
-        await connection.execute(
-            "insert into customers"
-            " (project_id, id, app_user_id, state, first_seen_at, last_seen_at)"
-            " values ('busy', 900, 'a', '{}', 0, 0), ('busy', 901, 'b', '{}', 0, 0)"
-        )
+    # The lists have read nothing of "busy".
+    await database.pool.execute("insert into facet_rolls (project_id, position) values ('busy', 0), ('quiet', 100)")
+    await database.pool.execute(
+        "insert into customers"
+        " (project_id, id, app_user_id, state, first_seen_at, last_seen_at)"
+        " values ('busy', 900, 'a', '{}', 0, 0), ('busy', 901, 'b', '{}', 0, 0)"
+    )
     found = await standing.look(database, NOW)
     assert found.server.version.partition(".")[0].isdigit()
     assert not found.server.is_standby

@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Page, expect
 from latchkey.dashboard.cookie import SESSION
 from latchkey.database.pool import Database
 from latchkey.subjects.accounts.rules import Role
-from latchkey.subjects.accounts.usecases import accounts, sessions, team
+from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.events import usecases as event_tail
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.cutting import wired
@@ -101,8 +101,9 @@ async def listening(
 
 
 async def head(site: Site) -> int:
-    async with site.database.acquire() as connection:
-        position: int = await connection.fetchval("select position from feeds where project_id = $1", site.project_id)
+    position: int = await site.database.pool.fetchval(
+        "select position from feeds where project_id = $1", site.project_id
+    )
     return position
 
 
@@ -245,8 +246,7 @@ async def test_another_projects_events_never_come(site: Site) -> None:
     other = await projects.create_project(site.database, "Beside", site.clock.now)
     email = await site.person(None)
     await team.add_member(site.database, other.id, email, Role.OWNER, site.clock.now)
-    account = await accounts.find_account(site.database, email)
-    assert account is not None
+    account = await site.account(email)
     token = await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", site.clock.now)
     async with (
         listening(site, token, project_id=other.id) as theirs,
@@ -262,8 +262,7 @@ async def test_another_projects_events_never_come(site: Site) -> None:
 async def test_who_is_signed_out_or_removed_loses_the_stream_within_seconds(site: Site) -> None:
     ids, tokens = [], []
     for _ in range(3):
-        account = await accounts.find_account(site.database, await site.person(Role.VIEWER))
-        assert account is not None
+        account = await site.account(await site.person(Role.VIEWER))
         ids.append(account.id)
         tokens.append(await sessions.open_session(site.database, account.id, "127.0.0.1", "a test", site.clock.now))
     lines = [listening(site, token) for token in tokens]

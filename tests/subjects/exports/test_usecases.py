@@ -294,14 +294,13 @@ async def test_an_event_that_cannot_be_read_is_counted_and_the_others_are_export
 async def test_tokens_are_exported_only_when_asked_for(core: Core, tmp_path: Path) -> None:
     await core.act("purchase", user="ann", product="pro_monthly")
     [row] = rows_of(await export(core, tmp_path), "transactions")
-    async with core.database.acquire() as connection:
-        await connection.execute(
-            "insert into store_handles (project_id, store, handle_hash, handle, app_id, environment, store_id, kind, "
-            "product_id, first_seen_at, last_told_at) values "
-            "($1, 'test_store', '\\x01', 'the-token', 'app', 'SANDBOX', $2, 'subscription', 'pro_monthly', 1, 1)",
-            core.project_id,
-            row["subscription_id"],
-        )
+    await core.database.pool.execute(
+        "insert into store_handles (project_id, store, handle_hash, handle, app_id, environment, store_id, kind, "
+        "product_id, first_seen_at, last_told_at) values "
+        "($1, 'test_store', '\\x01', 'the-token', 'app', 'SANDBOX', $2, 'subscription', 'pro_monthly', 1, 1)",
+        core.project_id,
+        row["subscription_id"],
+    )
     [without] = rows_of(await export(core, tmp_path), "transactions")
     [with_token] = rows_of(await export(core, tmp_path, with_tokens=True), "transactions")
     assert (without["purchase_token"], with_token["purchase_token"]) == (None, "the-token")

@@ -46,9 +46,14 @@ class Desk:
         order = ImportOrder(project_id=self.shop.project_id, format=format, files=paths, **more)
         return await run_import(self.database, order, self._now, skipped=self.skipped.append)
 
-    async def customer(self, app_user_id: str) -> Customer | None:
+    async def find(self, app_user_id: str) -> Customer | None:
         async with self.database.acquire() as connection:
             return await load(connection, self.shop.project_id, app_user_id)
+
+    async def customer(self, app_user_id: str) -> Customer:
+        customer = await self.find(app_user_id)
+        assert customer is not None
+        return customer
 
     @property
     def _now(self) -> Callable[[], Ms]:

@@ -40,8 +40,7 @@ async def test_rates_and_missing_ones_are_shown_here_and_on_the_overview(site: S
     assert page.is_only_read
     await page.open()
     assert "Amounts of payments in SEK are estimates" in page.text()
-    async with site.database.acquire() as connection:
-        await connection.execute("delete from missing_rates where project_id = $1", site.project_id)
+    await site.database.pool.execute("delete from missing_rates where project_id = $1", site.project_id)
 
 
 async def test_what_makes_no_sense_is_refused(site: Site) -> None:

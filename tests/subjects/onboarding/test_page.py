@@ -35,17 +35,15 @@ async def test_the_steps_of_a_new_project_are_found_from_its_data_and_stay_done(
     assert done(await founder.get(overview)) == []
     await add_catalog(site.database, project.id, now)
     await projects.create_app(site.database, project.id, "Web", "stripe", now, app_id="app")
-    async with site.database.acquire() as connection:
-        await connection.execute(
-            "insert into store_connections (project_id, app_id, store, version, credentials, url_token, url_token_hash)"
-            " values ($1, 'app', 'stripe', 1, 'x', 'y', 'z')",
-            project.id,
-        )
+    await site.database.pool.execute(
+        "insert into store_connections (project_id, app_id, store, version, credentials, url_token, url_token_hash)"
+        " values ($1, 'app', 'stripe', 1, 'x', 'y', 'z')",
+        project.id,
+    )
     found = await checklist(site.database, project.id)
     assert found is not None
     assert found.done == {"store", "product"}
-    async with site.database.acquire() as connection:
-        await connection.execute("delete from store_connections where project_id = $1", project.id)
+    await site.database.pool.execute("delete from store_connections where project_id = $1", project.id)
     assert done(await founder.get(overview)) == ["Connect a store", "Create a product"]
 
     assert (await founder.post(f"{overview}/first-steps/dismiss")).status == 303

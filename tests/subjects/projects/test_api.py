@@ -55,13 +55,12 @@ async def test_collaborators_are_the_members_in_the_order_they_joined(shop: Shop
     account = await accounts.find_account(shop.database, "b@example.com")
     assert account is not None
     await accounts.set_password(shop.database, account.id, "a long enough password", NOW)
-    async with shop.database.acquire() as connection:
-        # Ann has begun to set one up, and never entered a code.
-        await connection.execute(
-            "insert into second_factors (account_id, secret_sealed, created_at, confirmed_at)"
-            " values ($1, '', 0, 1), ($2, '', 0, null)",
-            account.id, invited.id,
-        )  # fmt: skip
+    # Ann has begun to set one up, and never entered a code.
+    await shop.database.pool.execute(
+        "insert into second_factors (account_id, secret_sealed, created_at, confirmed_at)"
+        " values ($1, '', 0, 1), ($2, '', 0, null)",
+        account.id, invited.id,
+    )  # fmt: skip
     items = await walk(shop, "collaborators?limit=1")
     assert items == [
         {

@@ -165,9 +165,8 @@ async def test_public_keys_can_be_read_again_and_secret_ones_cannot(shop: Shop) 
     revoked = (await delete(shop, f"apps/{web['id']}/public_api_keys/{second['id']}")).json()
     assert (revoked["key"], revoked["revoked_at"]) == (second["key"], NOW + 1)
     secret = await keys.create_secret_key(shop.database, shop.project_id, "mine", NOW)
-    async with shop.database.acquire() as connection:
-        stored = await connection.fetchval("select plaintext from api_keys where id = $1", secret.key.id)
-        await connection.execute("update api_keys set plaintext = null")
+    stored = await shop.database.pool.fetchval("select plaintext from api_keys where id = $1", secret.key.id)
+    await shop.database.pool.execute("update api_keys set plaintext = null")
     assert stored is None
     [old] = (await get(shop, "apps/app_demo/public_api_keys")).json()["items"]
     assert (old["key"], old["masked_key"]) == (None, demo["masked_key"])

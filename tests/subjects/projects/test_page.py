@@ -15,10 +15,9 @@ async def test_a_developer_renames_the_project_and_changes_what_a_restore_does(s
     assert (reply.json()["name"], reply.json()["restore_behavior"]) == ("Réglage <i>\u202e x", "keep")
     assert "Réglage <i>" in page.text(".switch summary")
     await page.press("Save", {"Name": "Demo", "Transfer It": True})
-    async with site.database.acquire() as connection:
-        detail = await connection.fetchval(
-            "select detail::text from audit_entries where action = 'project.changed' order by position desc limit 1"
-        )
+    detail = await site.database.pool.fetchval(
+        "select detail::text from audit_entries where action = 'project.changed' order by position desc limit 1"
+    )
     assert detail == '{"name":["Réglage <i>\u202e x","Demo"],"restore_behavior":["keep","transfer"]}'
 
 

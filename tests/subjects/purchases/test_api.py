@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.http.client import DAY, NOW, Reply, Shop
-from tests.http.doings import advance, did, make_clock, move_in, types_told
+from tests.http.doings import advance, clock_with, did, types_told
 from tests.http.management import get, holds, post, refused, walk
 
 ENDS = NOW + 31 * DAY
@@ -29,8 +29,7 @@ async def search(shop: Shop, kind: str, store_id: str) -> list[dict[str, Any]]:
 
 
 async def test_past_periods_lead_to_the_subscription_and_are_listed(shop: Shop) -> None:
-    clock = await make_clock(shop)
-    await move_in(shop, "clara", clock)
+    clock = await clock_with(shop, "clara")
     token = await token_of(shop, "clara", "pro_monthly")
     await advance(shop, clock, by="P2M")
     (found,) = await search(shop, "subscription", f"{token}.1")
@@ -162,8 +161,7 @@ async def test_refunding_a_purchase_ends_access_at_once(steady_shop: Shop) -> No
 
 
 async def test_refunding_an_earlier_transaction_leaves_access_as_it_is(shop: Shop) -> None:
-    clock = await make_clock(shop)
-    await move_in(shop, "clara", clock)
+    clock = await clock_with(shop, "clara")
     found = await bought(shop, "clara", "pro_monthly")
     await advance(shop, clock, by="P32D")
     token = found["store_subscription_identifier"]

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.http.client import DAY, NOW, Shop
-from tests.http.doings import advance, count_rows, make_clock, move_in
+from tests.http.doings import advance, clock_with, count_rows
 from tests.http.management import delete, holds, post, refused, walk
 from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
 
@@ -243,8 +243,7 @@ async def test_customer_id_is_another_name_of_the_buyer(steady_shop: Shop) -> No
 
 
 async def test_a_customer_on_a_test_clock_lives_in_its_time(steady_shop: Shop) -> None:
-    clock = await make_clock(steady_shop, NOW)
-    await move_in(steady_shop, "clocked", clock)
+    clock = await clock_with(steady_shop, "clocked", NOW)
     future = named("clocked", subscription(period(), period(2), as_of=NOW + MONTH))
     reply = await post(steady_shop, "purchases", future)
     refused(reply, 400, "parameter_error", "as_of")

@@ -13,7 +13,7 @@ from latchkey.subjects.customers.render.customer_v2 import customer
 from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.test_store import usecases as test_store
 from tests.http.client import DAY, NOW, Shop
-from tests.http.doings import advance, did, make_clock, move_in, subscriber, told
+from tests.http.doings import advance, clock_with, did, make_clock, move_in, subscriber, told
 from tests.http.management import delete, get, holds, walk
 
 PAST = NOW - 1000 * DAY
@@ -48,8 +48,7 @@ async def test_a_clock_is_advanced_by_a_length_or_to_a_moment_and_also_not_at_al
 
 
 async def test_reads_live_on_the_clock(steady_shop: Shop) -> None:
-    clock = await make_clock(steady_shop, PAST)
-    await move_in(steady_shop, "past", clock)
+    clock = await clock_with(steady_shop, "past", PAST)
     await did(steady_shop, "purchase", "past", "pro_monthly")
     body = (await steady_shop.v1("past")).json()
     assert (body["request_date_ms"], body["request_date"]) == (PAST, to_iso(PAST))
@@ -77,8 +76,7 @@ async def test_one_clock_advanced_by_many_at_once_arrives_once_and_tells_everyth
 
 
 async def test_a_clock_that_nobody_lives_on_can_be_deleted(steady_shop: Shop) -> None:
-    clock = await make_clock(steady_shop)
-    await move_in(steady_shop, "tenant", clock)
+    clock = await clock_with(steady_shop, "tenant")
     reply = await delete(steady_shop, f"test_clocks/{clock}")
     assert (reply.status, reply.json()["type"]) == (409, "unprocessable_entity_error")
     await delete(steady_shop, "customers/tenant")

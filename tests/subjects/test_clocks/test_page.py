@@ -9,7 +9,7 @@ from latchkey.subjects.accounts.rules import Role
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Fields, tab
 from tests.http.client import DAY
-from tests.http.doings import advance, did, make_clock, move_in, types_told
+from tests.http.doings import advance, clock_with, did, make_clock, types_told
 
 NAME = "<b>Does a trial convert?</b>"
 
@@ -77,8 +77,7 @@ async def test_the_story_from_a_new_clock_to_the_delivered_webhook(site: Site, d
 
 
 async def test_everything_the_test_store_can_do_stands_at_the_counter(site: Site) -> None:
-    clock = await make_clock(site)
-    await move_in(site, "shopper", clock)
+    clock = await clock_with(site, "shopper")
     page = await tab(site, Role.DEVELOPER, f"/test-clocks/{clock}")
     await page.press("Buy", {"Product": "pro_monthly"})
     for button, fields, shown in (
@@ -109,8 +108,7 @@ async def test_everything_the_test_store_can_do_stands_at_the_counter(site: Site
 
 
 async def test_what_somebody_else_does_arrives_on_the_open_page(site: Site, viewer: Visitor) -> None:
-    clock = await make_clock(site, name="watched")
-    await move_in(site, "watched", clock)
+    clock = await clock_with(site, "watched", name="watched")
     page = await viewer.open(f"/test-clocks/{clock}")
     await expect(page.locator(".light.on")).to_be_visible()
     await did(site, "purchase", "not-on-the-clock", "pro_monthly")
@@ -126,8 +124,7 @@ async def test_what_somebody_else_does_arrives_on_the_open_page(site: Site, view
 
 
 async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(site: Site) -> None:
-    clock = await make_clock(site, name="refusing")
-    await move_in(site, "refused", clock)
+    clock = await clock_with(site, "refused", name="refusing")
     await did(site, "purchase", "elsewhere", "pro_monthly")
     page = await tab(site, Role.DEVELOPER)
     tried: list[tuple[str, Fields, str]] = [

@@ -7,7 +7,16 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.http.client import DAY, NOW, Shop
-from tests.http.doings import act, advance, count_rows, did, make_clock, move_in, show_receipt, told, types_told
+from tests.http.doings import (
+    act,
+    advance,
+    clock_with,
+    count_rows,
+    did,
+    show_receipt,
+    told,
+    types_told,
+)
 from tests.http.management import holds, patch, refused
 
 ENDS = NOW + 31 * DAY
@@ -255,8 +264,7 @@ async def test_what_takes_access_away_is_still_done(closed: Shop) -> None:
 
 
 async def test_what_was_bought_before_runs_out_and_is_not_renewed(shop: Shop) -> None:
-    clock = await make_clock(shop)
-    await move_in(shop, "ada", clock)
+    clock = await clock_with(shop, "ada")
     await did(shop, "purchase", "ada", "pro_monthly")
     await advance(shop, clock, by="P1M")
     assert await types_told(shop) == ["INITIAL_PURCHASE", "RENEWAL"]

@@ -23,7 +23,7 @@ from tests.dashboard.tab import tab
 from tests.emulators.shops import play_store, stripe_account
 from tests.http.apple import new_app, processor, put
 from tests.http.client import NOW
-from tests.http.doings import make_clock, move_in
+from tests.http.doings import clock_with
 from tests.http.management import get, walk
 from tests.patience import until
 from tests.subjects.customers.customer_stories import last_audit
@@ -130,8 +130,7 @@ async def test_a_store_extends_cancels_and_refunds_from_the_customers_page(
 
 async def test_a_test_clock_follows_the_stores_clock(site: Site, app: dict[str, Any]) -> None:
     """Without it the end of a subscription in the store's future would not have happened here yet."""
-    clock = await make_clock(site, site.clock.now, "with the store")
-    await move_in(site, "greta", clock)
+    clock = await clock_with(site, "greta", site.clock.now, "with the store")
     async with processing(site):
         page = await tab(site, Role.DEVELOPER, f"/apps/{app['id']}/store-emulator")
         await page.press("Buy as Google", {"Customer": "greta"})
