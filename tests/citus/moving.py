@@ -23,14 +23,13 @@ from latchkey.http.front import as_api_error
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.role import run_delivery
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.connections import connected
+from tests.engine.fixtures import new_project
 from tests.patience import until
 
 SECRET = bytes(range(32))
@@ -139,8 +138,7 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
         ) as port,
     ):
         for project in projects:
-            await create_project(database, project, real_now(), project_id=project)
-            await add_catalog(database, project, real_now())
+            await new_project(database, project, real_now())
             setup = Setup(name="receiver", url=f"https://127.0.0.1:{port}/{project}", authorization="Bearer x")
             await Registry(database, Sealer(SECRET)).add(project, setup, real_now())
         settings = Settings(

@@ -2,15 +2,13 @@
 
 from latchkey.database.pool import Database, connect
 from latchkey.subjects.charts.storage import chart_tables as rows
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.segments.rules.facets import CustomerStatus
 from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.citus.moving import MOVE, elsewhere
 from tests.connections import connected
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 from tests.subjects.bulk_grants.test_usecases import done, grants, prepared, terms
 from tests.subjects.charts.stored_rows import agree, facts
 from tests.subjects.segments.test_facets import walk
@@ -18,8 +16,7 @@ from tests.subjects.segments.test_facets import walk
 
 async def test_charts_and_lists_are_those_of_one_server(spread_url: str) -> None:
     async with Database(spread_url, max_size=3) as database:
-        await create_project(database, "Shop", NOON, project_id="proj_shop")
-        await add_catalog(database, "proj_shop", NOON)
+        await new_project(database, "proj_shop", NOON)
         core = Core(database, "proj_shop")
         for number in range(4):
             await core.act("purchase", f"buyer{number}", "pro_monthly" if number % 2 else "coins_100")

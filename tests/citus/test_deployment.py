@@ -4,14 +4,12 @@ from latchkey.database.distribution.tables import TABLES
 from latchkey.database.pool import Database, connect
 from latchkey.observability import storage as watching
 from latchkey.process.doctor_deployment import deployment
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.deployment.rules import DeploymentReport, troubles
 from latchkey.subjects.deployment.usecases import look, look_through
-from latchkey.subjects.projects.usecases import create_project
 from tests.citus.cluster import Cluster
 from tests.citus.moving import SHARDS, prepare
 from tests.connections import connected
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 from tests.subjects.segments.test_facets import walk
 
 PLACES = {"reference": "on every node", "by project": "by project", "local": "coordinator"}
@@ -37,8 +35,7 @@ async def test_a_cluster_without_a_project_is_looked_at_and_measured(citus: Clus
 
 async def test_nodes_shards_and_the_home_of_each_project_are_seen(citus: Cluster, spread_url: str) -> None:
     async with Database(spread_url, max_size=3) as database:
-        await create_project(database, "Seen", NOON, project_id="proj_seen")
-        await add_catalog(database, "proj_seen", NOON)
+        await new_project(database, "proj_seen", NOON)
         core = Core(database, "proj_seen")
         for number in range(3):
             await core.act("purchase", f"user{number}", "pro_monthly")

@@ -4,10 +4,8 @@ from latchkey.database import database_identity as identity
 from latchkey.database.pool import Database
 from latchkey.domain.restore import SEQUENCES
 from latchkey.subjects.database_restore.usecases import RestoreOptions, after_restore
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from tests.citus.moving import prepare
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 from tests.subjects.database_restore.test_usecases import promoted
 
 PROJECTS = ("proj_one", "proj_two")
@@ -17,8 +15,7 @@ async def test_numbers_skip_ahead_in_all_projects(citus_url: str) -> None:
     await prepare(citus_url)
     async with Database(citus_url, max_size=3) as database:
         for id in PROJECTS:
-            await create_project(database, id, NOON, project_id=id)
-            await add_catalog(database, id, NOON)
+            await new_project(database, id, NOON)
             await Core(database, id).act("purchase", "alice", "pro_monthly")
         async with database.acquire() as connection:
             await identity.settle(connection)

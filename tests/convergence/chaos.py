@@ -34,8 +34,7 @@ from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
 from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.api_keys.usecases import create_public_key, create_secret_key
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_app, create_project
+from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.convergence.lives import Lives
@@ -43,6 +42,7 @@ from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
 from tests.convergence.verdict import answers, compare
 from tests.databases import drained
+from tests.engine.fixtures import new_project
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY
 
@@ -113,8 +113,7 @@ async def converge(
     certs = certificates.make(folder / "certificates")
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(database_url, max_size=4))
-        await create_project(database, "Shop", real_now(), project_id=PROJECT)
-        await add_catalog(database, PROJECT, real_now())
+        await new_project(database, PROJECT, real_now())
         await create_app(database, PROJECT, "Phones", "test_store", real_now(), app_id="app_phones")
         app_key = await create_public_key(database, PROJECT, "app_phones", "phones", real_now())
         writing = await create_secret_key(database, PROJECT, "lives", real_now(), rate_limit=NO_LIMIT)

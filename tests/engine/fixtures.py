@@ -55,8 +55,13 @@ class Core:
         return [event.type for event in await self.events(user)]
 
 
+async def new_project(database: Database, project_id: str, now: int) -> None:
+    """With the demo's catalog."""
+    await create_project(database, "Shop", now, project_id=project_id)
+    await add_catalog(database, project_id, now)
+
+
 @pytest.fixture
 async def core(database: Database) -> Core:
-    await create_project(database, "Shop", NOON, project_id="proj_shop")
-    await add_catalog(database, "proj_shop", NOON)
+    await new_project(database, "proj_shop", NOON)
     return Core(database, "proj_shop")

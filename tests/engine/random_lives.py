@@ -10,9 +10,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.customers.usecases.edits import erase, grant
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 
 _numbers = itertools.count()
 
@@ -28,8 +26,7 @@ WAITS = [0, 1, MINUTE, 5 * HOUR, DAY, 3 * DAY, 8 * DAY, 31 * DAY, 100 * DAY]
 
 async def new_shop(database: Database, time: int = NOON) -> Core:
     project_id = f"proj_{next(_numbers)}"
-    await create_project(database, "Shop", time, project_id=project_id)
-    await add_catalog(database, project_id, time)
+    await new_project(database, project_id, time)
     return Core(database, project_id, time)
 
 

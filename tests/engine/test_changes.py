@@ -17,12 +17,10 @@ from latchkey.engine.storage.read_rows import look
 from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.writes import Owned, Save, Writes, write_at_once
 from latchkey.engine.unit_of_work import newcomer
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.events.usecases import page_of_events
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store.usecases import act
 from latchkey.subjects.webhooks.storage import lanes as parts
-from tests.engine.fixtures import Core
+from tests.engine.fixtures import Core, new_project
 
 
 async def test_a_customer_who_changed_since_the_look_is_not_overwritten(core: Core) -> None:
@@ -122,8 +120,7 @@ async def test_a_process_whose_clock_is_behind_changes_what_another_has_just_wri
 
 
 async def test_changes_of_two_projects_at_the_same_moment_have_feeds_of_their_own(core: Core) -> None:
-    await create_project(core.database, "Other", core.time, project_id="proj_other")
-    await add_catalog(core.database, "proj_other", core.time)
+    await new_project(core.database, "proj_other", core.time)
     action = Action(name="purchase", app_user_id="ann", new_id="test_1_same", product_id="pro_monthly")
     await asyncio.gather(*(act(core.changes, id, action) for id in (core.project_id, "proj_other")))
     rows = await core.database.pool.fetch("select project_id, position, sequence from events order by project_id")

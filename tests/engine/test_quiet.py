@@ -12,8 +12,6 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.engine import clock
 from latchkey.now import real_now
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.purchase_intake.rules import NewEntry
 from latchkey.subjects.purchase_intake.storage import journal_rows as journal
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
@@ -21,7 +19,7 @@ from latchkey.subjects.segments import storage as list_progress
 from latchkey.subjects.segments.storage import Roll
 from latchkey.subjects.segments.usecases.projector import Roller, roll_all
 from latchkey.subjects.test_clocks.usecases import create_customer
-from tests.engine.fixtures import Core
+from tests.engine.fixtures import Core, new_project
 from tests.looking_out import looking_out
 from tests.patience import PATIENCE, until
 from tests.statements import counted
@@ -87,8 +85,7 @@ async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:
 
 async def test_a_project_on_which_the_rules_fail_stops_no_other(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Core(core.database, "proj_other", core.time)
-    await create_project(core.database, "Other", core.time, project_id=other.project_id)
-    await add_catalog(core.database, other.project_id, core.time)
+    await new_project(core.database, other.project_id, core.time)
     async with core.database.acquire() as connection:
         await list_progress.start(connection)
     await other.act("purchase", product="pro_monthly")

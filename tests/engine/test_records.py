@@ -25,11 +25,9 @@ from latchkey.engine.storage.state import decode
 from latchkey.subjects.currencies.usecases import adjust
 from latchkey.subjects.customers.usecases.edits import erase, grant
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.experiments.usecases import enroll_customer
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.wire.event import Event
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 
 VARIANTS = b'[{"id": "a", "weight": 1}, {"id": "b", "weight": 1}]'
 _numbers = itertools.count()
@@ -42,8 +40,7 @@ async def core(database: Database) -> Core:
 
 async def new_shop(database: Database) -> Core:
     project = f"proj_{next(_numbers)}"
-    await create_project(database, "Shop", NOON, project_id=project)
-    await add_catalog(database, project, NOON)
+    await new_project(database, project, NOON)
     await database.pool.execute("insert into experiments values ($1, 'exp', 'Prices', $2, 0)", project, VARIANTS)
     return Core(database, project)
 

@@ -5,19 +5,6 @@ import pytest
 from tests.http.client import APP, DAY, NOW, Shop
 from tests.http.doings import advance, clock_with, count_rows, did, show_receipt
 
-CONFIG = {"app_user_id": "$RCAnonymousID:" + "0" * 32, "fetch_context": "app_start", "prefetched_blobs": []}
-
-
-async def test_there_is_no_remote_configuration(shop: Shop) -> None:
-    asked = {"accept": "application/x-rc-format", "accept-rc-element-encoding": "gzip"}
-    for reply in (
-        await shop.client.post("/v1/config/app", CONFIG, key=APP, headers=asked),
-        await shop.client.get("/v1/config/app", key=APP),
-    ):
-        assert (reply.status, reply.body) == (204, b"")
-        assert reply.headers["x-revenuecat-request-time"] == str(NOW)
-        assert "content-type" not in reply.headers
-
 
 @pytest.mark.parametrize(
     ("path", "body"),
@@ -37,12 +24,6 @@ async def test_what_is_not_used_is_accepted_and_leaves_nothing_behind(
     assert await count_rows(shop) == before
     assert (await shop.client.post(f"/v1/{path}", body=b"{}" * 600_000, key=APP)).status == 413
     assert (await shop.client.post(f"/v1/{path}", body, key=None)).status == 401
-
-
-async def test_health_needs_no_key(shop: Shop) -> None:
-    assert (await shop.client.get("/v1/health", key=None)).json() == {"status": "ok"}
-    available = await shop.client.get("/v1/subscribers/ada/health_report_availability", key=None)
-    assert available.json() == {"report_logs": False}
 
 
 async def test_the_mapping_has_every_product_also_those_off_sale(shop: Shop) -> None:

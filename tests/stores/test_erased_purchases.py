@@ -8,7 +8,6 @@ import pytest
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from tests.http.client import Reply
-from tests.stores.test_flow_google import access, types
 from tests.stores.world import PRODUCTS, PROJECT, World
 
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
@@ -31,7 +30,7 @@ async def bought(world: World, product_id: str, **more: Any) -> tuple[str, dict[
     purchase = world.store.sell(product_id=product_id, buyer="ada", account_token=BUYER, **more)
     receipt = world.store.receipt(purchase)
     await world.settle()
-    assert await access(world, BUYER) == {"pro"}
+    assert await world.access(BUYER) == {"pro"}
     return purchase, receipt
 
 
@@ -53,8 +52,8 @@ async def test_what_was_refunded_before_or_after_its_customer_was_erased_does_no
     apple.store.misbehave(api=DOWN)
     for user in ("eve", BUYER):
         assert (await show(apple, receipt, user)).status == 200
-        assert await access(apple, user) == set()
-        assert "TEMPORARY_ENTITLEMENT_GRANT" not in await types(apple, user)
+        assert await apple.access(user) == set()
+        assert "TEMPORARY_ENTITLEMENT_GRANT" not in await apple.types(user)
     kept = await apple.database.pool.fetch("select t::text from purchase_endings t")
     assert len(kept) == 1
     assert "ada" not in str(kept), "no person is named"
@@ -64,11 +63,11 @@ async def test_no_store_brings_back_what_it_has_refunded(market: World) -> None:
     purchase = market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada", account_token=BUYER)
     receipt = market.store.receipt(purchase)
     await market.settle()
-    assert await access(market, BUYER) == {"pro"}
+    assert await market.access(BUYER) == {"pro"}
     await market.act(purchase, "refund")
     await erase(market, BUYER)
     assert (await show(market, receipt)).status == 200
-    assert await access(market, "eve") == set()
+    assert await market.access("eve") == set()
 
 
 @pytest.mark.parametrize("fault", AWAY)
@@ -78,7 +77,7 @@ async def test_the_end_of_family_sharing_stays_the_end(apple: World, fault: dict
     await erase(apple, BUYER)
     apple.store.misbehave(api=fault or None)
     assert (await show(apple, receipt)).status == 200
-    assert await access(apple, "eve") == set()
+    assert await apple.access("eve") == set()
 
 
 @pytest.mark.parametrize("product_id", ["pro_lifetime", "pro_monthly"])
@@ -89,7 +88,7 @@ async def test_what_nobody_took_back_comes_back_with_its_receipt(apple: World, p
     apple.store.clock.reach(apple.now + late)
     replies = await asyncio.gather(*(show(apple, receipt, user) for user in ("eve", "bob", "cat")))
     assert {reply.status for reply in replies} == {200}
-    assert sorted([await access(apple, user) for user in ("eve", "bob", "cat")], key=len) == [set(), set(), {"pro"}]
+    assert sorted([await apple.access(user) for user in ("eve", "bob", "cat")], key=len) == [set(), set(), {"pro"}]
 
 
 async def test_a_refund_that_was_reversed_after_the_erasure_gives_access_again(apple: World) -> None:
@@ -98,9 +97,9 @@ async def test_a_refund_that_was_reversed_after_the_erasure_gives_access_again(a
     await erase(apple, BUYER)
     await apple.act(purchase, "reverse_refund")
     assert (await show(apple, old)).status == 200
-    assert await access(apple, "eve") == set(), "signed before the refund"
+    assert await apple.access("eve") == set(), "signed before the refund"
     assert (await show(apple, apple.store.receipt(purchase))).status == 200
-    assert await access(apple, "eve") == {"pro"}
+    assert await apple.access("eve") == {"pro"}
 
 
 async def test_a_period_that_was_bought_after_the_refund_counts(apple: World) -> None:
@@ -114,22 +113,22 @@ async def test_a_period_that_was_bought_after_the_refund_counts(apple: World) ->
     apple.store.clock.reach(apple.now + 2 * HOUR)
     apple.store.misbehave(api=DOWN)
     assert (await show(apple, new)).status == 200
-    assert await types(apple, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"], "nobody knows that it has ended"
+    assert await apple.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT"], "nobody knows that it has ended"
     apple.store.behave()
     assert (await show(apple, old)).status == 200
     assert (await show(apple, new)).status == 200
-    assert await access(apple, "eve") == {"pro"}
+    assert await apple.access("eve") == {"pro"}
 
 
 async def test_a_purchase_that_was_handed_on_before_the_erasure_stays_where_it_is(apple: World) -> None:
     purchase, receipt = await bought(apple, "pro_lifetime")
     assert (await show(apple, receipt, "bob")).status == 200
     await erase(apple, BUYER)
-    assert await access(apple, "bob") == {"pro"}
+    assert await apple.access("bob") == {"pro"}
     await apple.act(purchase, "refund")
     await erase(apple, "bob")
     assert (await show(apple, receipt)).status == 200
-    assert await access(apple, "eve") == set()
+    assert await apple.access("eve") == set()
 
 
 @pytest.mark.parametrize("product_id", ["pro_lifetime", "pro_monthly"])
@@ -144,11 +143,11 @@ async def test_a_receipt_that_was_signed_long_ago_and_is_new_here_is_asked_about
         apple.store.act(purchase, "refund")
     apple.store.clock.reach(apple.now + 2 * HOUR)
     assert (await show(apple, receipt)).status == 200
-    assert await access(apple, "eve") == (set() if refunded else {"pro"})
+    assert await apple.access("eve") == (set() if refunded else {"pro"})
     # It is known now, so Apple need not be there.
     apple.store.misbehave(api=DOWN)
     assert (await show(apple, receipt)).status == 200
-    assert await access(apple, "eve") == (set() if refunded else {"pro"})
+    assert await apple.access("eve") == (set() if refunded else {"pro"})
 
 
 @pytest.mark.parametrize("refunded", [True, False])
@@ -164,12 +163,12 @@ async def test_while_apple_is_away_an_old_receipt_gives_a_day_and_then_what_appl
     dearer = {**receipt, "product_id": "team_monthly", "product_ids": ["team_monthly"]}
     assert (await show(apple, dearer)).status == 503, "only what was signed"
     assert (await show(apple, receipt)).status == 200
-    assert await types(apple, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    assert await apple.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
     apple.store.misbehave(drop=1.0)
     await apple.move(apple.now + 30 * MINUTE, every=10 * MINUTE)
-    assert await access(apple, "eve") == (set() if refunded else {"pro"})
+    assert await apple.access("eve") == (set() if refunded else {"pro"})
     told = ["TEMPORARY_ENTITLEMENT_GRANT", "NON_RENEWING_PURCHASE", "REFUND"]
-    assert await types(apple, "eve") == (told if refunded else told[:2])
+    assert await apple.types("eve") == (told if refunded else told[:2])
 
 
 async def test_an_old_receipt_of_a_subscription_that_ran_out_gives_not_even_a_day(apple: World) -> None:
@@ -182,7 +181,7 @@ async def test_an_old_receipt_of_a_subscription_that_ran_out_gives_not_even_a_da
     assert (await show(apple, receipt)).status == 503
     apple.store.behave()
     assert (await show(apple, receipt)).status == 200
-    assert await access(apple, "eve") == set()
+    assert await apple.access("eve") == set()
 
 
 async def test_an_answer_of_apples_without_the_purchase_gives_nothing_and_keeps_the_receipt(apple: World) -> None:
@@ -191,7 +190,7 @@ async def test_an_answer_of_apples_without_the_purchase_gives_nothing_and_keeps_
     apple.store.clock.reach(apple.now + 2 * HOUR)
     apple.store.misbehave(api={"kind": "truncated"})
     assert (await show(apple, receipt)).status == 503
-    assert await types(apple, "eve") == []
+    assert await apple.types("eve") == []
     apple.store.behave()
     await apple.move(apple.now + 10 * MINUTE, every=MINUTE)
-    assert await access(apple, "eve") == {"pro"}
+    assert await apple.access("eve") == {"pro"}

@@ -13,10 +13,6 @@ from tests.stores.world import PRODUCTS, PROJECT, World
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
 
 
-async def types(world: World, app_user_id: str) -> list[str]:
-    return [event["type"] for event in await world.events(app_user_id)]
-
-
 async def test_a_notification_becomes_an_event_and_access(apple: World) -> None:
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     await apple.store.deliver()
@@ -37,7 +33,7 @@ async def test_a_life_is_told_in_full(apple: World) -> None:
     await apple.move(apple.now + 8 * DAY)
     await apple.act(bought, "cancel")
     await apple.move(apple.now + 40 * DAY)
-    assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
+    assert await apple.types(BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
     conversion = (await apple.events(BUYER))[1]
     assert conversion["is_trial_conversion"] is True
 
@@ -46,7 +42,7 @@ async def test_the_same_notification_again_changes_nothing(apple: World) -> None
     apple.store.misbehave(duplicate=1.0)
     await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert len(await apple.journal()) == 1
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE"]
+    assert await apple.types(BUYER) == ["INITIAL_PURCHASE"]
 
 
 @pytest.mark.parametrize(("lie", "status"), [("signature", 401), ("chain", 401), ("bundle", 403), ("app_id", 403)])
@@ -88,7 +84,7 @@ async def test_a_receipt_is_taken_at_once_and_its_notification_changes_nothing(a
     # Of the app transaction beside the receipt.
     assert reply.json()["subscriber"]["original_application_version"] == "1"
     await apple.settle()
-    assert await types(apple, "ada") == ["INITIAL_PURCHASE"]
+    assert await apple.types("ada") == ["INITIAL_PURCHASE"]
     assert {entry.status for entry in await apple.journal()} == {"applied"}
 
 
@@ -106,7 +102,7 @@ async def test_a_uuid_is_one_person_in_any_spelling(apple: World) -> None:
     bought = await apple.sell(product_id="pro_monthly", buyer="ada", account_token=BUYER)
     assert (await apple.show_receipt(bought, BUYER.upper())).status == 200
     assert set((await apple.owner(bought)).aliases) == {BUYER, BUYER.upper()}
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
+    assert await apple.types(BUYER) == ["INITIAL_PURCHASE", "SUBSCRIBER_ALIAS"]
     second = apple.store.sell(product_id="pro_lifetime", buyer="eve", account_token=BUYER[:-1] + "2")
     await apple.client.post(
         "/v1/subscribers/identify",
@@ -163,7 +159,7 @@ async def test_a_renewal_that_comes_before_everything_else_reads_the_history(app
     await apple.store.deliver()
     apple.store.behave()
     await apple.move(apple.now + 8 * DAY)
-    assert await types(apple, BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE"]
+    assert await apple.types(BUYER) == ["TRIAL_STARTED", "INITIAL_PURCHASE"]
 
 
 @pytest.mark.parametrize("market", ["apple", "google"], indirect=True)
@@ -173,7 +169,7 @@ async def test_a_lost_notification_heals_by_itself(market: World) -> None:
     await market.move(market.now + 29 * DAY)
     # The renewal is lost. The store is asked two hours after the end, before the end is told after six.
     await market.move(market.now + 3 * DAY, every=3 * HOUR)
-    assert await types(market, BUYER) == ["INITIAL_PURCHASE", "RENEWAL"]
+    assert await market.types(BUYER) == ["INITIAL_PURCHASE", "RENEWAL"]
 
 
 async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple: World) -> None:
@@ -185,7 +181,7 @@ async def test_notifications_of_an_outage_are_found_in_the_stores_history(apple:
     apple.store.clock.reach(apple.now + 2 * HOUR)
     assert await apple.processor.read_histories() == 1
     await apple.process()
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE", "CANCELLATION"]
+    assert await apple.types(BUYER) == ["INITIAL_PURCHASE", "CANCELLATION"]
     assert [entry.source for entry in await apple.journal()] == ["history", "notification"]
     # The dashboard says how often that happened.
     healed = (await credentials.healings(apple.connections, PROJECT))[apple.app_id]
@@ -202,7 +198,7 @@ async def test_what_the_history_tells_from_before_the_app_was_connected_is_no_lo
     await apple.connect()
     assert await apple.processor.read_histories() >= 1
     await apple.process()
-    assert await types(apple, BUYER) == ["INITIAL_PURCHASE"]
+    assert await apple.types(BUYER) == ["INITIAL_PURCHASE"]
     assert await credentials.healings(apple.connections, PROJECT) == {}
 
 
@@ -314,4 +310,4 @@ async def test_a_lost_renewal_is_told_when_the_next_one_comes(market: World) -> 
     await market.store.move(market.now + 32 * DAY, nothing)
     market.store.behave()
     await market.move(market.now + 31 * DAY)
-    assert await types(market, BUYER) == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]
+    assert await market.types(BUYER) == ["INITIAL_PURCHASE", "RENEWAL", "RENEWAL"]

@@ -15,16 +15,6 @@ pytestmark = pytest.mark.thorough
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 
 
-async def types(world: World, app_user_id: str) -> list[str]:
-    return [event["type"] for event in await world.events(app_user_id)]
-
-
-async def access(world: World, app_user_id: str) -> set[str]:
-    reply = await world.client.get(f"/v2/projects/{PROJECT}/customers/{app_user_id}/active_entitlements")
-    assert reply.status == 200, reply
-    return {item["entitlement_id"] for item in reply.json()["items"]}
-
-
 async def v1(world: World, app_user_id: str) -> dict[str, Any]:
     reply = await world.client.get(f"/v1/subscribers/{app_user_id}")
     assert reply.status == 200, reply
@@ -36,8 +26,8 @@ async def test_a_push_becomes_an_event_and_access_and_the_purchase_is_acknowledg
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.store.deliver()
     await google.process()
-    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
-    assert await access(google, "ada") == {"pro"}
+    assert await google.types("ada") == ["INITIAL_PURCHASE"]
+    assert await google.access("ada") == {"pro"}
     # The app has ten seconds to do it first.
     assert not google.store.known(bought).acknowledged
     google.store.clock.reach(google.now + MINUTE)
@@ -88,7 +78,7 @@ async def test_beyond_its_budget_an_address_fills_no_journal_and_loses_no_purcha
     assert await google.journal() == []
     google.store.behave()
     assert (await google.show_receipt(bought, "ada")).status == 200
-    assert await access(google, "ada") == {"pro"}
+    assert await google.access("ada") == {"pro"}
     [entry] = await google.journal(kind="RECEIPT")
     assert (entry.status, bought in entry.payload) == ("applied", True)
 
@@ -97,7 +87,7 @@ async def test_a_cancelled_purchase_that_is_refunded_was_not_uncancelled(google:
     bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await google.act(bought, "cancel", by="developer")
     await google.act(bought, "refund")
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
+    assert await google.types("ada") == ["INITIAL_PURCHASE", "CANCELLATION", "REFUND"]
 
 
 async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: World) -> None:
@@ -105,16 +95,16 @@ async def test_a_refunded_top_up_leaves_the_access_that_google_leaves(google: Wo
     await google.move(google.now + 10 * DAY)
     second = await google.act(first, "top_up")
     await google.move(google.now + DAY)
-    assert await access(google, "ada") == {"pro"}
+    assert await google.access("ada") == {"pro"}
     await google.act(second, "refund")
     [truth] = [state for state in google.store.expected_states() if not state.replaced]
     assert not truth.active
-    assert await access(google, "ada") == set()
+    assert await google.access("ada") == set()
     shown = await v1(google, "ada")
     assert shown["subscriptions"]["pro_monthly:prepaid"]["refunded_at"] is not None
     assert all(item["expires_date"] <= to_iso(google.now) for item in shown["entitlements"].values())
     await google.move(google.now + 90 * DAY)
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
 
 
 async def test_a_prepaid_plan_that_was_topped_up_ends_once(google: World) -> None:
@@ -122,18 +112,18 @@ async def test_a_prepaid_plan_that_was_topped_up_ends_once(google: World) -> Non
     await google.move(google.now + 10 * DAY)
     await google.act(first, "top_up")
     await google.move(google.now + 30 * DAY, every=DAY)
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
-    assert await access(google, "ada") == {"pro"}
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert await google.access("ada") == {"pro"}
     await google.move(google.now + 90 * DAY, every=5 * DAY)
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "EXPIRATION"]
-    assert await access(google, "ada") == set()
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE", "EXPIRATION"]
+    assert await google.access("ada") == set()
 
 
 async def test_a_revoked_prepaid_plan_ends_at_once(google: World) -> None:
     bought = await google.sell(product_id="pro_monthly:prepaid", buyer="ada", account_token="ada")
     await google.move(google.now + 3 * DAY)
     await google.act(bought, "revoke")
-    assert await access(google, "ada") == set()
+    assert await google.access("ada") == set()
     [_, ended] = await google.events("ada")
     assert (ended["type"], ended["expiration_reason"]) == ("EXPIRATION", "DEVELOPER_INITIATED")
 
@@ -143,12 +133,12 @@ async def test_a_top_up_of_which_nobody_says_whose_it_is_belongs_to_the_owner_of
     assert (await google.show_receipt(first, "ada")).status == 200
     await google.settle()
     second = await google.act(first, "top_up")
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
     await google.move(google.now + 40 * DAY)
-    assert await access(google, "ada") == {"pro"}
+    assert await google.access("ada") == {"pro"}
     # The phone shows it too, and nothing changes.
     assert (await google.show_receipt(second, "ada")).status == 200
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "NON_RENEWING_PURCHASE"]
 
 
 async def test_a_subscription_takes_the_place_of_a_prepaid_plan(google: World) -> None:
@@ -156,8 +146,8 @@ async def test_a_subscription_takes_the_place_of_a_prepaid_plan(google: World) -
     await google.move(google.now + 10 * DAY)
     second = await google.act(first, "change", product_id="pro_monthly:monthly")
     await google.act(second, "refund")
-    assert await types(google, "ada") == ["NON_RENEWING_PURCHASE", "INITIAL_PURCHASE", "REFUND"]
-    assert await access(google, "ada") == set()
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "INITIAL_PURCHASE", "REFUND"]
+    assert await google.access("ada") == set()
 
 
 async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -> None:
@@ -166,14 +156,14 @@ async def test_a_prepaid_plan_takes_the_place_of_a_subscription(google: World) -
     await google.settle()
     await google.move(google.now + 10 * DAY)
     second = await google.act(first, "change", product_id="pro_monthly:prepaid")
-    assert await access(google, "ada") == {"pro"}
+    assert await google.access("ada") == {"pro"}
     told = await google.events("ada")
     assert sorted(event["type"] for event in told) == ["EXPIRATION", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"]
     assert all("pro" in event["entitlements"] for event in told)
     await google.act(second, "refund")
-    assert await access(google, "ada") == set()
+    assert await google.access("ada") == set()
     await google.move(google.now + 40 * DAY, every=DAY)
-    assert (await types(google, "ada"))[3:] == ["REFUND"]
+    assert (await google.types("ada"))[3:] == ["REFUND"]
 
 
 async def test_a_server_sees_two_plans_of_one_product_apart_the_prepaid_one_too(google: World) -> None:
@@ -213,9 +203,9 @@ async def test_after_an_outage_the_store_is_asked_before_an_end_is_told(google: 
         await google.store.deliver()
         await google.processor.process_due()
     await google.process()
-    assert (await types(google, "ada"))[:2] == ["INITIAL_PURCHASE", "RENEWAL"]
-    assert "EXPIRATION" not in await types(google, "ada")
-    assert await access(google, "ada") == {"pro"}
+    assert (await google.types("ada"))[:2] == ["INITIAL_PURCHASE", "RENEWAL"]
+    assert "EXPIRATION" not in await google.types("ada")
+    assert await google.access("ada") == {"pro"}
 
 
 async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: World) -> None:
@@ -225,7 +215,7 @@ async def test_an_end_is_told_after_an_outage_as_the_store_tells_it(google: Worl
     google.store.act(bought, "cancel")
     await outage(google, 4 * DAY)
     await google.pass_time()
-    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
+    assert await google.types("ada") == ["INITIAL_PURCHASE"]
     await google.process()
     told = await google.events("ada")
     assert [event["type"] for event in told] == ["INITIAL_PURCHASE", "CANCELLATION", "EXPIRATION"]
@@ -237,10 +227,10 @@ async def test_an_end_does_not_wait_longer_than_a_day_for_a_store_that_cannot_be
     ends_at = (await google.events("ada"))[0]["expiration_at_ms"]
     google.store.misbehave(drop=1.0, api=DOWN)
     await google.move(ends_at + 20 * HOUR, every=HOUR)
-    assert await types(google, "ada") == ["INITIAL_PURCHASE"]
-    assert await access(google, "ada") == set(), "access has ended all the same"
+    assert await google.types("ada") == ["INITIAL_PURCHASE"]
+    assert await google.access("ada") == set(), "access has ended all the same"
     await google.move(ends_at + 26 * HOUR, every=HOUR)
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
+    assert await google.types("ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
 
 
 async def test_an_app_that_is_no_longer_connected_waits_for_nobody(google: World) -> None:
@@ -248,7 +238,7 @@ async def test_an_app_that_is_no_longer_connected_waits_for_nobody(google: World
     await credentials.delete(google.connections, PROJECT, google.app_id)
     await outage(google, 32 * DAY)
     await google.pass_time()
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
+    assert await google.types("ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
 
 
 def digest(app_user_id: str) -> str:
@@ -274,8 +264,8 @@ async def test_a_digest_of_nobody_known_waits_for_the_phone(google: World, behav
     bought = await google.sell(product_id="pro_monthly:monthly", buyer="x", account_token=digest("vera"))
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/{digest('vera')}")).status == 404
     assert (await google.show_receipt(bought, "vera")).status == 200
-    assert await access(google, "vera") == {"pro"}
-    assert await types(google, "vera") == ["SUBSCRIBER_ALIAS"]
+    assert await google.access("vera") == {"pro"}
+    assert await google.types("vera") == ["SUBSCRIBER_ALIAS"]
 
 
 async def test_the_explanation_knows_the_product_without_its_base_plan(google: World) -> None:
@@ -292,16 +282,16 @@ async def test_a_refund_of_what_google_no_longer_tells_of_is_told(google: World,
     if product == "pro_monthly:monthly":
         await google.act(bought, "cancel")
     await google.move(google.now + 120 * DAY, every=10 * DAY)
-    before, shown = await types(google, "ada"), await v1(google, "ada")
+    before, shown = await google.types("ada"), await v1(google, "ada")
     assert before[-1] == "EXPIRATION"
     await google.act(bought, "refund")
-    assert await types(google, "ada") == [*before, "REFUND"]
+    assert await google.types("ada") == [*before, "REFUND"]
     after = (await v1(google, "ada"))["subscriptions"][product]
     assert after.pop("refunded_at") is not None
     assert shown["subscriptions"][product].pop("refunded_at") is None
     assert after == shown["subscriptions"][product], "nothing else has changed"
     await google.move(google.now + 3 * DAY, every=DAY)
-    assert (await types(google, "ada"))[len(before) :] == ["REFUND"]
+    assert (await google.types("ada"))[len(before) :] == ["REFUND"]
 
 
 async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> None:
@@ -312,11 +302,11 @@ async def test_a_refund_of_what_nobody_ever_heard_of_is_noted(google: World) -> 
     google.store.behave()
     await google.act(bought, "refund")
     assert not await google.journal(status="failed")
-    assert "EXPIRATION" not in await types(google, "ada")
+    assert "EXPIRATION" not in await google.types("ada")
 
 
 async def test_a_lost_renewal_is_told_when_the_purchase_is_replaced(google: World) -> None:
     bought = await google.sell(product_id="pro_monthly:monthly", buyer="ada", account_token="ada")
     await outage(google, 33 * DAY)
     await google.act(bought, "change", product_id="team_monthly:monthly")
-    assert await types(google, "ada") == ["INITIAL_PURCHASE", "RENEWAL", "PRODUCT_CHANGE"]
+    assert await google.types("ada") == ["INITIAL_PURCHASE", "RENEWAL", "PRODUCT_CHANGE"]

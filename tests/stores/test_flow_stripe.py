@@ -13,7 +13,6 @@ from latchkey.subjects.purchase_intake.usecases import store_connections as cred
 from latchkey.subjects.purchase_intake.usecases.notifications import OF_ANOTHER_APP
 from tests.http.client import Reply
 from tests.stores.test_actions import act, one_time, said, subscription
-from tests.stores.test_flow_google import access, types
 from tests.stores.world import PROJECT, World
 
 pytestmark = pytest.mark.thorough
@@ -33,8 +32,8 @@ async def shown(world: World, token: str, who: str = "ada") -> Reply:
 
 async def test_an_event_becomes_access_and_events(billing: World) -> None:
     purchase = await bought(billing)
-    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
-    assert await access(billing, "ada") == {"pro"}
+    assert await billing.types("ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
+    assert await billing.access("ada") == {"pro"}
     [issued, first] = await billing.events("ada")
     assert (first["product_id"], first["price_in_purchased_currency"], first["country_code"]) == (PRO, 9.99, "US")
     assert (first["environment"], first["original_transaction_id"]) == ("SANDBOX", purchase)
@@ -70,7 +69,7 @@ async def test_the_signing_secret_is_rolled_without_a_gap(billing: World) -> Non
     purchase = await bought(billing, "pro_lifetime")
     await billing.connect()
     await billing.act(purchase, "refund")
-    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
+    assert await billing.types("ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "NON_RENEWING_PURCHASE", "REFUND"]
 
 
 @pytest.mark.parametrize("said_in", ["metadata", "session", "reference", "customer"])
@@ -90,10 +89,10 @@ async def test_a_planned_change_whose_first_payment_fails_is_told_once(billing: 
     billing.store.act(purchase, "fail_billing")
     await billing.move(billing.now + 32 * DAY)
     await billing.settle()
-    told = await types(billing, "ada")
+    told = await billing.types("ada")
     assert (told.count("PRODUCT_CHANGE"), told.count("BILLING_ISSUE")) == (1, 1)
     await billing.act(purchase, "recover")
-    told = await types(billing, "ada")
+    told = await billing.types("ada")
     assert (told.count("PRODUCT_CHANGE"), told.count("RENEWAL"), told[-1]) == (1, 1, "RENEWAL")
 
 
@@ -109,7 +108,7 @@ async def test_the_refund_after_a_change_that_cost_nothing_tells_the_payment_tha
         if event["type"] != "INVOICE_ISSUANCE"
     ]
     assert told == [("INITIAL_PURCHASE", 9.99), ("PRODUCT_CHANGE", 0), ("REFUND", 9.99)]
-    assert await access(billing, "ada") == set()
+    assert await billing.access("ada") == set()
 
 
 async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) -> None:
@@ -133,7 +132,7 @@ async def test_what_was_paid_with_credit_is_not_counted_again(billing: World) ->
 async def test_an_item_that_is_removed_ends_there(billing: World) -> None:
     assert isinstance(billing.store, StripeEmulator)
     purchase = await bought(billing, also=["team_monthly"])
-    assert await access(billing, "ada") == {"pro", "team"}
+    assert await billing.access("ada") == {"pro", "team"}
     await billing.move(billing.now + 3 * DAY)
     item, removed_at = billing.store.books.subscriptions[purchase].items[1], billing.now // 1000 * 1000
     await billing.act(purchase, "remove_item", item=item.id)
@@ -141,15 +140,15 @@ async def test_an_item_that_is_removed_ends_there(billing: World) -> None:
     kept = {"pro"}
     assert (told["type"], told["expiration_reason"], set(told["entitlements"])) == ("EXPIRATION", "UNSUBSCRIBE", kept)
     assert (told["product_id"].partition(":")[2], told["expiration_at_ms"]) == (item.price, removed_at)
-    assert await access(billing, "ada") == kept
+    assert await billing.access("ada") == kept
     # Stripe is not asked to end what is left in its place.
     gone = await subscription(billing, told["original_transaction_id"])
     assert said(await act(billing, gone, "actions/cancel")) == (422, "store_error")
     assert said(await act(billing, gone, "actions/refund")) == (422, "store_error")
     await billing.move(billing.now + 30 * DAY)
     await billing.settle()
-    assert (await types(billing, "ada")).count("RENEWAL") == 1
-    assert await access(billing, "ada") == kept
+    assert (await billing.types("ada")).count("RENEWAL") == 1
+    assert await billing.access("ada") == kept
     paid = sum(charge.amount for charge in billing.store.books.charges.values() if charge.succeeded)
     money = [event for event in await billing.events("ada") if event["type"] in ("INITIAL_PURCHASE", "RENEWAL")]
     assert round(sum(event["price_in_purchased_currency"] for event in money) * 100) == paid
@@ -172,7 +171,7 @@ async def test_a_purchase_that_one_app_has_taken_in_is_not_taken_in_again_by_ano
     purchase = await bought(billing)
     body = {"fetch_token": purchase, "product_id": "pro_monthly", "app_user_id": "ada"}
     assert (await billing.client.post("/v1/receipts", body, key=key)).status == 200
-    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
+    assert await billing.types("ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
     [only] = (await billing.owner(purchase)).subscriptions
     assert only.store == "stripe"
 
@@ -197,8 +196,8 @@ async def test_a_page_shows_the_id_of_a_subscription_or_of_a_checkout(billing: W
     for token in (purchase, session, purchase):
         reply = await shown(billing, token)
         assert reply.status == 200, reply
-    assert await access(billing, "ada") == {"pro"}
-    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
+    assert await billing.access("ada") == {"pro"}
+    assert await billing.types("ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE"]
 
 
 @pytest.mark.parametrize(
@@ -229,9 +228,9 @@ async def test_a_checkout_that_is_not_paid_gives_nothing(billing: World) -> None
     purchase = billing.store.sell(product_id="pro_monthly", buyer="ada", account_token="ada", incomplete=True)
     assert (await shown(billing, purchase)).status == 200
     await billing.settle()
-    assert await access(billing, "ada") == set()
+    assert await billing.access("ada") == set()
     await billing.act(purchase, "pay")
-    assert await access(billing, "ada") == {"pro"}
+    assert await billing.access("ada") == {"pro"}
 
 
 # What was lost.
@@ -247,7 +246,7 @@ async def test_what_was_sent_during_an_outage_is_read_from_stripes_list(billing:
     await billing.move(billing.now + 2 * DAY)
     await billing.processor.read_histories()
     await billing.process()
-    assert await types(billing, "ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "CANCELLATION"]
+    assert await billing.types("ada") == ["INVOICE_ISSUANCE", "INITIAL_PURCHASE", "CANCELLATION"]
 
 
 # A life with everything in it.
@@ -258,11 +257,11 @@ async def test_a_trial_a_failed_payment_an_upgrade_and_the_end(billing: World) -
     await billing.move(billing.now + 8 * DAY)
     billing.store.act(purchase, "fail_billing", then="unpaid")
     await billing.move(billing.now + 31 * DAY)
-    assert await access(billing, "ada") == {"pro"}, "while Stripe tries again"
+    assert await billing.access("ada") == {"pro"}, "while Stripe tries again"
     await billing.act(purchase, "recover")
     await billing.act(purchase, "change", product_id="team_monthly")
     await billing.act(purchase, "refund")
-    assert await types(billing, "ada") == [
+    assert await billing.types("ada") == [
         "TRIAL_STARTED",
         "INVOICE_ISSUANCE",
         "INITIAL_PURCHASE",
@@ -285,7 +284,7 @@ async def test_each_item_is_a_subscription_of_its_own(billing: World) -> None:
     paid = sum(subscription.current.price.micros for subscription in customer.subscriptions)
     assert paid == 39_980_000
     await billing.act(purchase, "refund")
-    assert (await types(billing, "ada")).count("REFUND") == 2
+    assert (await billing.types("ada")).count("REFUND") == 2
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
     assert [charge.refunded for charge in billing.store.books.charges.values()] == [999]
     assert not billing.store.known(purchase).active
     await billing.settle()
-    assert await types(billing, "ada") == [
+    assert await billing.types("ada") == [
         "INVOICE_ISSUANCE",
         "INITIAL_PURCHASE",
         "SUBSCRIPTION_EXTENDED",
@@ -335,7 +334,7 @@ async def test_stripe_refunds_a_one_time_purchase(billing: World) -> None:
     found = await one_time(billing, billing.store.known(purchase).id)
     reply = await act(billing, found, "actions/refund")
     assert (reply.status, reply.json()["status"]) == (200, "refunded")
-    assert await types(billing, "ada") == ["NON_RENEWING_PURCHASE", "REFUND"]
+    assert await billing.types("ada") == ["NON_RENEWING_PURCHASE", "REFUND"]
 
 
 async def test_what_stripe_cannot_do_is_refused_and_changes_nothing(billing: World) -> None:
@@ -345,4 +344,4 @@ async def test_what_stripe_cannot_do_is_refused_and_changes_nothing(billing: Wor
         assert said(await act(billing, found, action)) == (422, "store_error")
     billing.store.misbehave(api=DOWN)
     assert said(await act(billing, found, "actions/cancel")) == (503, "server_error")
-    assert sorted(await types(billing, "ada")) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]
+    assert sorted(await billing.types("ada")) == ["INITIAL_PURCHASE", "INITIAL_PURCHASE", "INVOICE_ISSUANCE"]

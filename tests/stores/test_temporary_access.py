@@ -9,7 +9,6 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.http.client import Reply
 from tests.stores.apple.app_receipt import make_receipt
-from tests.stores.test_flow_google import access, types
 from tests.stores.world import PRODUCTS, PROJECT, World
 
 pytestmark = pytest.mark.thorough
@@ -49,9 +48,9 @@ async def test_a_purchase_that_was_shown_in_an_outage_begins_with_whoever_showed
     market.store.behave()
     await market.store.deliver()
     await market.move(market.now + HOUR, every=5 * MINUTE)
-    told = [type for type in await types(market, "ada") if type != "INVOICE_ISSUANCE"]
+    told = [type for type in await market.types("ada") if type != "INVOICE_ISSUANCE"]
     assert told == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
-    assert await access(market, "ada") == {"pro"}
+    assert await market.access("ada") == {"pro"}
 
 
 async def test_a_store_that_falters_again_does_not_let_the_notification_overtake_the_receipt(billing: World) -> None:
@@ -70,7 +69,7 @@ async def test_a_store_that_falters_again_does_not_let_the_notification_overtake
     await billing.process()
     billing.store.behave()
     await billing.move(billing.now + HOUR, every=MINUTE)
-    told = [type for type in await types(billing, "ada") if type != "INVOICE_ISSUANCE"]
+    told = [type for type in await billing.types("ada") if type != "INVOICE_ISSUANCE"]
     assert told == ["INITIAL_PURCHASE"]
 
 
@@ -91,7 +90,7 @@ async def test_only_a_store_that_does_not_answer_brings_temporary_access(
     market.store.misbehave(drop=1.0, api=fault)
     reply = await shown(market, purchase, "ada")
     assert reply.status == (200 if gives else 503), reply
-    assert await types(market, "ada") == ["TEMPORARY_ENTITLEMENT_GRANT"] * gives
+    assert await market.types("ada") == ["TEMPORARY_ENTITLEMENT_GRANT"] * gives
     [entry] = await market.journal()
     assert (entry.source, entry.status) == ("receipt", "waiting"), "nothing is lost"
 
@@ -124,10 +123,10 @@ async def test_a_made_up_token_gives_a_day_once_in_thirty_and_ends(google: World
     assert (await google.show_receipt(bought, "eve", fetch_token=forged)).status == 200
     google.store.clock.reach(google.now + 25 * HOUR)
     await google.pass_time()
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await google.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
     again = await google.show_receipt(bought, "eve", fetch_token=forged[:-1] + "x")
     assert (again.status, again.json()["code"]) == (503, 7101)
-    assert await access(google, "eve") == set()
+    assert await google.access("eve") == set()
 
 
 async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: World) -> None:
@@ -138,7 +137,7 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     for number, product in enumerate(("team_monthly:monthly", "team_monthly:x1", "team_monthly", "team_monthly:zzz")):
         forged = f"{token[:-4]}{number:04d}"
         await google.show_receipt(bought, "eve", fetch_token=forged, product_ids=[product])
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
+    assert await google.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT"]
     # The same token, shown by another customer.
     copied = await google.show_receipt(bought, "bob", fetch_token=f"{token[:-4]}0000")
     assert (copied.status, copied.json()["code"]) == (503, 7101)
@@ -146,8 +145,8 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     google.store.behave()
     google.store.clock.reach(google.now + HOUR)
     await google.process()
-    assert await types(google, "eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
-    assert await access(google, "eve") == set()
+    assert await google.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await google.access("eve") == set()
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["it runs", "it has run out"])
@@ -158,14 +157,14 @@ async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_
     if over:
         google.store.act(bought, "cancel")
         await google.move(google.now + 40 * DAY)
-    before = await types(google, "ada")
+    before = await google.types("ada")
     google.store.misbehave(api=DOWN)
     assert (await google.show_receipt(bought, "ada")).status == 200
     google.store.behave()
     await google.move(google.now + 10 * MINUTE, every=MINUTE)
     told = ["TEMPORARY_ENTITLEMENT_GRANT", *(["EXPIRATION"] if over else [])]
-    assert await types(google, "ada") == [*before, *told]
-    assert await access(google, "ada") == (set() if over else {"pro"})
+    assert await google.types("ada") == [*before, *told]
+    assert await google.access("ada") == (set() if over else {"pro"})
 
 
 async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:
@@ -176,4 +175,4 @@ async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: W
     google.store.clock.reach(google.now + HOUR)
     await google.process()
     assert (await google.show_receipt(bought, "bob")).status == 200
-    assert await access(google, "ada") == set()
+    assert await google.access("ada") == set()

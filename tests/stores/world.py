@@ -16,13 +16,13 @@ from latchkey.engine.storage import records
 from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
+from tests.engine.fixtures import new_project
 from tests.http.client import Client, Reply
 from tests.http.serving import serving
 
@@ -124,6 +124,14 @@ class World:
             following = reply.json()["next_page"]
         return [item for item in items if item["app_user_id"] == app_user_id or app_user_id in item["aliases"]]
 
+    async def types(self, app_user_id: str) -> list[str]:
+        return [event["type"] for event in await self.events(app_user_id)]
+
+    async def access(self, app_user_id: str) -> set[str]:
+        reply = await self.client.get(f"/v2/projects/{PROJECT}/customers/{app_user_id}/active_entitlements")
+        assert reply.status == 200, reply
+        return {item["entitlement_id"] for item in reply.json()["items"]}
+
     async def show_receipt(self, purchase: str, app_user_id: str, **more: Any) -> Reply:
         body = {**self.store.receipt(purchase), "app_user_id": app_user_id, **more}
         return await self.client.post("/v1/receipts", body, key=self.public_key)
@@ -137,8 +145,7 @@ async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[
     async with running(store) as served:
         host = served.base_url.partition("//")[2]
         settings = Settings(secret_key=bytes(32), store_allow_hosts=(host,), database_url=database.url)
-        await projects.create_project(database, "Store", now(), project_id=PROJECT)
-        await add_catalog(database, PROJECT, now())
+        await new_project(database, PROJECT, now())
         app = await projects.create_app(database, PROJECT, "Notes", STORES[store.name], now())
         issued = await keys.create_public_key(database, PROJECT, app.id, "Notes", now())
         secret = await keys.create_secret_key(database, PROJECT, "Server", now(), rate_limit=keys.FASTEST)

@@ -24,14 +24,13 @@ from latchkey.database.sealing import Sealer
 from latchkey.now import real_now
 from latchkey.process.supervision.listeners import bind
 from latchkey.subjects.api_keys.usecases import create_secret_key
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.connections import migrated
 from tests.convergence.processes import Killable
 from tests.databases import drained
+from tests.engine.fixtures import new_project
 from tests.patience import PATIENCE
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY
@@ -92,8 +91,7 @@ class World:
         port = await self._stack.enter_async_context(listening(receiver, tls(*self.certs.good)))
         await migrated(self.url)
         async with Database(self.url, max_size=2) as database:
-            await create_project(database, "Shop", real_now(), project_id=PROJECT)
-            await add_catalog(database, PROJECT, real_now())
+            await new_project(database, PROJECT, real_now())
             key = await create_secret_key(database, PROJECT, "shop", real_now(), rate_limit=NO_LIMIT)
             webhooks = Registry(database, Sealer(SECRET_KEY))
             to_consumer = Setup(

@@ -24,10 +24,6 @@ async def imported(world: World, folder: Path, **cells: str) -> None:
     assert result.counts["to ask the stores about"] == 1
 
 
-async def types(world: World, app_user_id: str) -> list[str]:
-    return [one["type"] for one in await world.events(app_user_id)]
-
-
 @pytest.fixture
 async def silent(google: World) -> World:
     """Nothing that Google sends arrives."""
@@ -60,9 +56,9 @@ async def test_google_gives_the_token_of_the_last_order(silent: World, tmp_path:
         (order.id, order.id, True),
         (token, order.id, False),
     ]
-    assert await types(world, "ada") == []
+    assert await world.types("ada") == []
     await world.move(world.now + 32 * DAY, every=DAY)
-    assert await types(world, "ada") == ["RENEWAL"]
+    assert await world.types("ada") == ["RENEWAL"]
     ada = await world.owner(order.id)
     assert [one.id for one in ada.subscriptions[0].periods] == [order.id, f"{order.id}..0"]
 
@@ -84,6 +80,6 @@ async def test_apple_is_asked_with_the_original_transaction(apple: World, tmp_pa
         end_time=written(end),
         effective_end_time=written(end),
     )
-    assert await types(world, "ada") == []
+    assert await world.types("ada") == []
     await world.move(world.now + HOUR)
-    assert await types(world, "ada") == ["RENEWAL"]
+    assert await world.types("ada") == ["RENEWAL"]

@@ -9,9 +9,9 @@ import pytest
 from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.subjects.audit import usecases as audit
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects import usecases as projects
 from tests.cli.running import Running, typed
+from tests.engine.fixtures import new_project
 from tests.patience import until
 from tests.subjects.imports.vendor_rows import file_of, row
 
@@ -21,8 +21,7 @@ HEADER = "app_user_id,store,subscription_id,transaction_id,product_id,purchased_
 @pytest.fixture
 async def environment(database: Database) -> dict[str, str]:
     """A project with a catalog and an app in the App Store."""
-    await projects.create_project(database, "Shop", real_now(), project_id="proj_shop")
-    await add_catalog(database, "proj_shop", real_now())
+    await new_project(database, "proj_shop", real_now())
     await projects.create_app(database, "proj_shop", "Notes", "app_store", real_now(), app_id="app_notes")
     return {"LATCHKEY_DATABASE_URL": database.url, "COLUMNS": "200"}
 

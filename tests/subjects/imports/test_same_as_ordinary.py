@@ -21,11 +21,9 @@ from latchkey.engine.storage.state import decode
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.customers.render import customer_v2 as v2
 from latchkey.subjects.customers.render import subscriber_v1 as v1
-from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.exports import render as rendering
 from latchkey.subjects.imports.usecases.runs import ImportOrder, run_import
-from latchkey.subjects.projects.usecases import create_project
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 from tests.subjects.charts.stored_rows import Facts, agree, facts
 from tests.subjects.imports.conftest import Desk
 from tests.subjects.imports.own_rows import cells_of
@@ -180,8 +178,7 @@ async def test_an_import_leaves_what_the_ordinary_way_leaves(desk: Desk) -> None
     lines = await exported(core.database, core.project_id)
     file = desk.file("\n".join(json.encode(one).decode() for one in lines), "all.jsonl")
 
-    await create_project(core.database, "Other", NOON, project_id=OTHER)
-    await add_catalog(core.database, OTHER, NOON)
+    await new_project(core.database, OTHER, NOON)
     result = await run_import(
         core.database, ImportOrder(project_id=OTHER, format="latchkey", files=(file,)), lambda: core.time
     )

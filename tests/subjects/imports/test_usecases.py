@@ -179,9 +179,7 @@ async def test_a_dry_run_says_what_would_happen_and_writes_nothing(desk: Desk) -
 
 
 async def test_with_webhooks_the_past_is_told_once(desk: Desk) -> None:
-    text = file_of(
-        [month("ada", end_time="2026-01-08 08:00:00", effective_end_time="2026-01-08 08:00:00"), month("bob")]
-    )
+    text = file_of([month("ada", end_time="2026-01-08 08:00:00"), month("bob")])
     await desk.take(text, told=True)
     assert await desk.shop.told("ada") == ["INITIAL_PURCHASE", "EXPIRATION"]
     assert await desk.shop.told("bob") == ["INITIAL_PURCHASE"]
@@ -190,7 +188,7 @@ async def test_with_webhooks_the_past_is_told_once(desk: Desk) -> None:
 
 
 async def test_what_ended_before_is_not_told_and_what_ends_later_is(desk: Desk) -> None:
-    over = month("ada", end_time="2026-01-08 08:00:00", effective_end_time="2026-01-08 08:00:00")
+    over = month("ada", end_time="2026-01-08 08:00:00")
     await desk.take(file_of([over, month("bob", unsubscribe_detected_at="2026-01-08 08:00:00")]))
     assert await desk.shop.told(None) == []
     await desk.shop.wait(30 * DAY)
@@ -217,7 +215,6 @@ async def test_a_purchase_that_somebody_else_owns_here_stays_there(desk: Desk) -
         "original_store_transaction_id": "ada-1",
         "start_time": "2026-02-01 08:00:00",
         "end_time": "2026-03-01 08:00:00",
-        "effective_end_time": "2026-03-01 08:00:00",
         "renewal_number": "2",
     }
     desk.shop.time += 30 * DAY
@@ -269,7 +266,6 @@ async def test_the_newest_row_of_a_purchase_says_who_owns_it(desk: Desk) -> None
         "bob",
         start_time="2026-02-01 08:00:00",
         end_time="2026-03-01 08:00:00",
-        effective_end_time="2026-03-01 08:00:00",
         updated_at="2026-01-09 08:00:00",
         renewal_number="2",
         **chain,

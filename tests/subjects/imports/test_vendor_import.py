@@ -27,12 +27,9 @@ async def test_a_month_and_its_renewal_become_a_subscription_without_an_event(de
         renewal_number="2",
         start_time="2026-01-05 08:00:00",
         end_time="2026-02-05 08:00:00",
-        effective_end_time="2026-02-05 08:00:00",
         updated_at="2026-01-05 08:00:01",
     )
-    first = row(
-        start_time="2025-12-05 08:00:00", end_time="2026-01-05 08:00:00", effective_end_time="2026-01-05 08:00:00"
-    )
+    first = row(start_time="2025-12-05 08:00:00", end_time="2026-01-05 08:00:00")
     result = await desk.take(file_of([renewal, first]))
     assert result.counts["new customers"] == 1
     ada = await desk.customer("ada")

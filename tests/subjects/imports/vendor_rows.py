@@ -22,7 +22,7 @@ SINCE_5 = ("offer", "offer_type", "first_seen_time", "auto_resume_time")
 
 
 def row(**cells: str) -> dict[str, str]:
-    """A paid month of ada in the App Store; name the cells that differ."""
+    """A paid month of ada in the App Store, which lasts to its end; name the cells that differ."""
     return dict.fromkeys(COLUMNS, "") | {
         "rc_original_app_user_id": "ada",
         "rc_last_seen_app_user_id_alias": "ada",
@@ -31,7 +31,7 @@ def row(**cells: str) -> dict[str, str]:
         "product_duration": "P1M",
         "start_time": "2026-01-01 08:00:00",
         "end_time": "2026-02-01 08:00:00",
-        "effective_end_time": "2026-02-01 08:00:00",
+        "effective_end_time": cells.get("end_time", "2026-02-01 08:00:00"),
         "store": "app_store",
         "is_auto_renewable": "true",
         "is_trial_period": "false",

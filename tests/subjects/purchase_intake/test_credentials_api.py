@@ -194,25 +194,22 @@ async def test_400_names_the_field_and_nothing_is_saved(shop: Shop) -> None:
     assert b"s3cret" not in log
 
 
-async def test_an_app_of_the_test_store_has_no_credentials(shop: Shop) -> None:
-    refused(await get(shop, "apps/app_demo/credentials"), 404, "resource_missing", "app_id")
-    refused(await put(shop, "app_demo", good()), 422, "unprocessable_entity_error", "app_id")
-    refused(await delete(shop, "apps/app_demo/credentials"), 422, "unprocessable_entity_error", "app_id")
+@pytest.mark.parametrize(
+    ("app_id", "status", "kind"),
+    [("app_demo", 422, "unprocessable_entity_error"), ("app_none", 404, "resource_missing")],
+)
+async def test_an_app_of_the_test_store_or_of_nobody_has_no_credentials(
+    shop: Shop, app_id: str, status: int, kind: str
+) -> None:
+    path = f"apps/{app_id}/credentials"
+    refused(await get(shop, path), 404, "resource_missing", "app_id")
+    refused(await put(shop, app_id, good()), status, kind, "app_id")
+    refused(await delete(shop, path), status, kind, "app_id")
     for act in ("rotate_notification_url", "check"):
-        path = f"apps/app_demo/credentials/{act}"
-        refused(await post(shop, path, None), 422, "unprocessable_entity_error", "app_id")
+        refused(await post(shop, f"{path}/{act}", None), status, kind, "app_id")
 
 
 async def test_nothing_can_be_checked_before_it_is_saved(shop: Shop) -> None:
     app = await new_app(shop)
     reply = await post(shop, f"apps/{app['id']}/credentials/check", None)
     refused(reply, 422, "unprocessable_entity_error", "app_id")
-
-
-async def test_404_for_an_app_that_is_not_there(shop: Shop) -> None:
-    refused(await get(shop, "apps/app_none/credentials"), 404, "resource_missing", "app_id")
-    refused(await put(shop, "app_none", good()), 404, "resource_missing", "app_id")
-    refused(await delete(shop, "apps/app_none/credentials"), 404, "resource_missing", "app_id")
-    for act in ("rotate_notification_url", "check"):
-        path = f"apps/app_none/credentials/{act}"
-        refused(await post(shop, path, None), 404, "resource_missing", "app_id")

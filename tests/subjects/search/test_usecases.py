@@ -11,11 +11,9 @@ from latchkey.engine.changes import Change
 from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.customers.usecases.profile import timeline
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.search.usecases import By, SearchResults, search
 from tests.domain.shop import subscribed
-from tests.engine.fixtures import NOON, Core
+from tests.engine.fixtures import NOON, Core, new_project
 
 ANONYMOUS = "$RCAnonymousID:" + "a" * 32
 
@@ -116,8 +114,7 @@ async def test_a_transaction_is_found_by_its_purchase_and_by_every_period(core: 
 
 
 async def test_another_project_is_never_looked_into(core: Core) -> None:
-    await create_project(core.database, "Other", NOON, project_id="proj_shop2")
-    await add_catalog(core.database, "proj_shop2", NOON)
+    await new_project(core.database, "proj_shop2", NOON)
     other = Core(core.database, "proj_shop2")
     await note(other, "ann", "ann@example.com")
     await other.show("ann", "test_1_a", "pro_monthly")
