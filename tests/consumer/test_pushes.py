@@ -32,6 +32,12 @@ async def pushing(url: str, provider: Provider, **more: Any) -> AsyncIterator[Wo
         yield here
 
 
+@pytest.fixture
+async def here(url: str, provider: Provider) -> AsyncIterator[World]:
+    async with pushing(url, provider) as here:
+        yield here
+
+
 async def contents(provider: Provider) -> list[str]:
     return [notification["contents"]["en"] for notification in await provider.sent()][::-1]
 
@@ -40,19 +46,20 @@ def failed(user: str = "ada", **more: Any) -> dict[str, Any]:
     return event("BILLING_ISSUE", user, grace_period_expires_at_ms=NOW + 3 * DAY, **more)
 
 
-async def test_a_billing_issue_reaches_every_phone_of_the_user_and_nobody_elses(url: str, provider: Provider) -> None:
-    async with pushing(url, provider) as here:
-        mine = [await provider.device() for _ in range(2)]
-        for phone in mine:
-            await register(here, phone, "ada")
-        await register(here, await provider.device(), "bob")
-        assert (await here.deliver(failed())).status == 200
-        assert await provider.sent() == []
-        await here.jobs_done()
-        (sent,) = await provider.sent()
-        assert sorted(sent["include_player_ids"]) == sorted(mine)
-        assert sent["headings"]["de"] == "Zahlungsproblem"
-        assert (await here.counts())["billing_jobs"] == 0
+async def test_a_billing_issue_reaches_every_phone_of_the_user_and_nobody_elses(
+    here: World, provider: Provider
+) -> None:
+    mine = [await provider.device() for _ in range(2)]
+    for phone in mine:
+        await register(here, phone, "ada")
+    await register(here, await provider.device(), "bob")
+    assert (await here.deliver(failed())).status == 200
+    assert await provider.sent() == []
+    await here.jobs_done()
+    (sent,) = await provider.sent()
+    assert sorted(sent["include_player_ids"]) == sorted(mine)
+    assert sent["headings"]["de"] == "Zahlungsproblem"
+    assert (await here.counts())["billing_jobs"] == 0
 
 
 async def test_other_events_push_only_with_their_setting(sqlite_url: str, provider: Provider) -> None:
@@ -79,104 +86,95 @@ async def test_other_events_push_only_with_their_setting(sqlite_url: str, provid
     }
 
 
-async def test_an_event_pushes_once_however_often_it_comes(url: str, provider: Provider) -> None:
-    async with pushing(url, provider) as here:
-        await register(here, await provider.device())
-        told = failed()
-        for _ in range(3):
-            await here.deliver(told)
-            await here.jobs_done()
-        assert len(await provider.sent()) == 1
+async def test_an_event_pushes_once_however_often_it_comes(here: World, provider: Provider) -> None:
+    await register(here, await provider.device())
+    told = failed()
+    for _ in range(3):
+        await here.deliver(told)
+        await here.jobs_done()
+    assert len(await provider.sent()) == 1
 
 
 @pytest.mark.parametrize("kind", ["lost", "busy"])
 async def test_faults_of_the_provider_lose_no_push_and_send_none_twice(
-    sqlite_url: str, provider: Provider, kind: str
+    here: World, provider: Provider, kind: str
 ) -> None:
-    async with pushing(sqlite_url, provider) as here:
-        await register(here, await provider.device())
-        await provider.fault(kind, seconds=1, times=4)
-        assert (await here.deliver(failed())).status == 200
-        for _ in range(6):
-            await here.jobs_done()
-            here.clock.now += 60_000
-        assert len(await provider.sent()) == 1
-        assert (await here.counts())["billing_jobs"] == 0
+    await register(here, await provider.device())
+    await provider.fault(kind, seconds=1, times=4)
+    assert (await here.deliver(failed())).status == 200
+    for _ in range(6):
+        await here.jobs_done()
+        here.clock.now += 60_000
+    assert len(await provider.sent()) == 1
+    assert (await here.counts())["billing_jobs"] == 0
 
 
 @both_databases
-async def test_a_crash_after_the_provider_took_it_sends_no_second_push(url: str, provider: Provider) -> None:
-    async with pushing(url, provider) as here:
-        known = await provider.device()
-        await register(here, known)
-        await register(here, "a phone the provider does not know".replace(" ", "-"))
-        await here.deliver(failed())
-        (job,) = await here.consumer._store.jobs.claim(NOW, 10, 1_000)
-        assert here.consumer._pushes is not None
-        await here.consumer._pushes.handlers["push"](job)
-        assert await phones(here) == [known]
-        # The job was not marked as done. It runs again, now without the phone that was removed.
-        here.clock.now += 1_000
-        await here.jobs_done()
-        assert len(await provider.sent()) == 1
-        assert (await here.counts())["billing_jobs"] == 0
+async def test_a_crash_after_the_provider_took_it_sends_no_second_push(here: World, provider: Provider) -> None:
+    known = await provider.device()
+    await register(here, known)
+    await register(here, "a phone the provider does not know".replace(" ", "-"))
+    await here.deliver(failed())
+    (job,) = await here.consumer._store.jobs.claim(NOW, 10, 1_000)
+    assert here.consumer._pushes is not None
+    await here.consumer._pushes.handlers["push"](job)
+    assert await phones(here) == [known]
+    # The job was not marked as done. It runs again, now without the phone that was removed.
+    here.clock.now += 1_000
+    await here.jobs_done()
+    assert len(await provider.sent()) == 1
+    assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(
-    sqlite_url: str, provider: Provider
-) -> None:
-    async with pushing(sqlite_url, provider) as here:
-        for user in ("ada", "bob"):
-            await register(here, await provider.device(), user)
-        await provider.fault("down")
-        await here.deliver(failed("ada"))
+async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(here: World, provider: Provider) -> None:
+    for user in ("ada", "bob"):
+        await register(here, await provider.device(), user)
+    await provider.fault("down")
+    await here.deliver(failed("ada"))
+    await here.jobs_done()
+    await here.deliver(failed("bob"))
+    with capture_logs() as logs:
         await here.jobs_done()
-        await here.deliver(failed("bob"))
-        with capture_logs() as logs:
-            await here.jobs_done()
-        assert "push not sent yet" not in [line["event"] for line in logs]
-        assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
+    assert "push not sent yet" not in [line["event"] for line in logs]
+    assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
 
 
 async def test_a_push_that_no_longer_applies_or_whose_phone_has_another_user_is_not_sent(
-    url: str, provider: Provider
+    here: World, provider: Provider
 ) -> None:
-    async with pushing(url, provider) as here:
-        phone = await provider.device()
-        await register(here, phone)
-        await here.deliver(failed(sequence=1))
-        await here.deliver(event("RENEWAL", sequence=2))
-        await here.jobs_done()
-        assert await provider.sent() == []
-        await here.deliver(failed(sequence=3))
-        await register(here, phone, "bob")
-        await here.jobs_done()
-        assert await provider.sent() == []
+    phone = await provider.device()
+    await register(here, phone)
+    await here.deliver(failed(sequence=1))
+    await here.deliver(event("RENEWAL", sequence=2))
+    await here.jobs_done()
+    assert await provider.sent() == []
+    await here.deliver(failed(sequence=3))
+    await register(here, phone, "bob")
+    await here.jobs_done()
+    assert await provider.sent() == []
 
 
-async def test_an_event_older_than_a_day_is_not_pushed(sqlite_url: str, provider: Provider) -> None:
-    async with pushing(sqlite_url, provider) as here:
-        await register(here, await provider.device())
-        await here.deliver(failed(event_timestamp_ms=NOW - DAY))
-        await here.jobs_done()
-        await provider.fault("down")
-        await here.deliver(failed())
-        await here.jobs_done()
-        here.clock.now += DAY
-        await provider.call("DELETE", "/sandbox/fault")
-        await here.jobs_done()
-        assert await provider.sent() == []
-        assert (await here.counts())["billing_jobs"] == 0
+async def test_an_event_older_than_a_day_is_not_pushed(here: World, provider: Provider) -> None:
+    await register(here, await provider.device())
+    await here.deliver(failed(event_timestamp_ms=NOW - DAY))
+    await here.jobs_done()
+    await provider.fault("down")
+    await here.deliver(failed())
+    await here.jobs_done()
+    here.clock.now += DAY
+    await provider.call("DELETE", "/sandbox/fault")
+    await here.jobs_done()
+    assert await provider.sent() == []
+    assert (await here.counts())["billing_jobs"] == 0
 
 
-async def test_a_late_event_is_not_pushed(sqlite_url: str, provider: Provider) -> None:
-    async with pushing(sqlite_url, provider) as here:
-        await register(here, await provider.device())
-        await here.deliver(event(sequence=5))
-        await here.deliver(failed(sequence=4))
-        here.service.holds["ada"] = {"pro": None}
-        await here.jobs_done()
-        assert await provider.sent() == []
+async def test_a_late_event_is_not_pushed(here: World, provider: Provider) -> None:
+    await register(here, await provider.device())
+    await here.deliver(event(sequence=5))
+    await here.deliver(failed(sequence=4))
+    here.service.holds["ada"] = {"pro": None}
+    await here.jobs_done()
+    assert await provider.sent() == []
 
 
 @both_databases
@@ -199,26 +197,24 @@ async def test_a_trials_end_is_pushed_a_day_before_unless_it_was_cancelled(url: 
 
 @both_databases
 async def test_a_phone_registered_under_another_id_of_the_same_customer_is_reached(
-    url: str, provider: Provider
+    here: World, provider: Provider
 ) -> None:
-    async with pushing(url, provider) as here:
-        anonymous = "$RCAnonymousID:" + "a" * 32
-        await register(here, await provider.device(), anonymous)
-        await here.deliver(event(aliases=[anonymous], sequence=1))
-        await here.deliver(failed(aliases=[anonymous], sequence=2))
-        await here.jobs_done()
-        assert len(await provider.sent()) == 1
+    anonymous = "$RCAnonymousID:" + "a" * 32
+    await register(here, await provider.device(), anonymous)
+    await here.deliver(event(aliases=[anonymous], sequence=1))
+    await here.deliver(failed(aliases=[anonymous], sequence=2))
+    await here.jobs_done()
+    assert len(await provider.sent()) == 1
 
 
-async def test_an_operator_can_send_a_push_to_one_user(url: str, provider: Provider) -> None:
-    async with pushing(url, provider) as here:
-        await register(here, await provider.device())
-        await register(here, "unknown-phone")
-        assert here.consumer._pushes is not None
-        sent = await here.consumer._pushes.send("ada", PushNotification({"en": "Hello"}, {"en": "Demo"}))
-        assert sent.invalid_player_ids == ("unknown-phone",)
-        assert not (await here.consumer._pushes.send("nobody", PushNotification({"en": "Hello"}, {}))).anybody
-        assert len(await phones(here)) == 1
+async def test_an_operator_can_send_a_push_to_one_user(here: World, provider: Provider) -> None:
+    await register(here, await provider.device())
+    await register(here, "unknown-phone")
+    assert here.consumer._pushes is not None
+    sent = await here.consumer._pushes.send("ada", PushNotification({"en": "Hello"}, {"en": "Demo"}))
+    assert sent.invalid_player_ids == ("unknown-phone",)
+    assert not (await here.consumer._pushes.send("nobody", PushNotification({"en": "Hello"}, {}))).anybody
+    assert len(await phones(here)) == 1
 
 
 async def test_the_key_is_in_no_log_and_no_job(sqlite_url: str, provider: Provider) -> None:

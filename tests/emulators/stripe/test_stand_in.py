@@ -12,9 +12,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from latchkey.emulators.stripe.stripe_emulator import StripeKeys
+from tests.emulators.stripe.conftest import Desk
 from tests.emulators.stripe.test_checkout import embedded
-from tests.emulators.stripe.test_protocol import Desk, asking
 from tests.http.serving import serving
 
 PAGE = '<!doctype html><title>Shop</title><div id="place"></div><script src="https://js.stripe.com/dahlia/stripe.js"></script>'
@@ -44,8 +43,8 @@ async def shop(browser: Browser, desk: Desk) -> AsyncIterator[Page]:
             await context.close()
 
 
-async def test_the_embedded_page_is_paid(browser: Browser, stripe_keys: StripeKeys) -> None:
-    async with asking(stripe_keys) as desk, shop(browser, desk) as page:
+async def test_the_embedded_page_is_paid(browser: Browser, desk: Desk) -> None:
+    async with shop(browser, desk) as page:
         made = await desk.ask(lambda v1: v1.checkout.sessions.create(embedded()))
         start = """async ([key, secret]) => {
             const stripe = Stripe(key, {stripeAccount: "acct_1"});
@@ -55,7 +54,7 @@ async def test_the_embedded_page_is_paid(browser: Browser, stripe_keys: StripeKe
             checkout.mount(document.getElementById("place"));
             return Stripe.version;
         }"""
-        assert await page.evaluate(start, [stripe_keys.publishable_key, made.client_secret]) == "dahlia"
+        assert await page.evaluate(start, [desk.store.keys.publishable_key, made.client_secret]) == "dahlia"
         await expect(page.get_by_role("heading", name="pro_monthly")).to_be_visible()
         await expect(page.get_by_text("$9.99")).to_be_visible()
         await page.get_by_label("Email").fill("ada@example.com")
@@ -87,11 +86,11 @@ ELEMENTS = """async ([key, secret]) => {
 }"""
 
 
-async def test_elements_confirm_a_payment(browser: Browser, stripe_keys: StripeKeys) -> None:
-    async with asking(stripe_keys) as desk, shop(browser, desk) as page:
+async def test_elements_confirm_a_payment(browser: Browser, desk: Desk) -> None:
+    async with shop(browser, desk) as page:
         body: Any = {"amount": 999, "currency": "usd"}
         made = await desk.ask(lambda v1: v1.payment_intents.create(body))
-        await page.evaluate(ELEMENTS, [stripe_keys.publishable_key, made.client_secret])
+        await page.evaluate(ELEMENTS, [desk.store.keys.publishable_key, made.client_secret])
         assert await page.evaluate("pay()") == "incomplete_number"
         await page.get_by_label("Email").fill("ada@example.com")
         await page.get_by_label("Card number").fill("4000 0000 0000 0002")
