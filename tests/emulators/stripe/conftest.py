@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,9 +24,15 @@ class Desk:
         return await asyncio.to_thread(call, self.client.v1)
 
 
+@asynccontextmanager
+async def asking(keys: StripeKeys) -> AsyncIterator[Desk]:
+    async with stripe_account(keys) as store, running(store) as served:
+        addresses: Any = {"api": served.base_url}
+        client = stripe.StripeClient(keys.secret_key, base_addresses=addresses, max_network_retries=0)
+        yield Desk(store, client, served.base_url)
+
+
 @pytest.fixture
 async def desk(stripe_keys: StripeKeys) -> AsyncIterator[Desk]:
-    async with stripe_account(stripe_keys) as store, running(store) as served:
-        addresses: Any = {"api": served.base_url}
-        client = stripe.StripeClient(stripe_keys.secret_key, base_addresses=addresses, max_network_retries=0)
-        yield Desk(store, client, served.base_url)
+    async with asking(stripe_keys) as desk:
+        yield desk

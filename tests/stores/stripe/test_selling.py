@@ -21,7 +21,7 @@ from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidRec
 from latchkey.stores.selling import CheckoutOrder, CheckoutState, HostedPage, NotPayable, PaymentForm, Sale, Sells
 from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.selling import SoldPrice, SoldProduct, locale_of, session_of
-from tests.emulators.stripe.test_protocol import Desk, asking
+from tests.emulators.stripe.conftest import Desk, asking
 
 KEYS = make_stripe_keys()
 DECLINED = "pm_card_chargeDeclined"
