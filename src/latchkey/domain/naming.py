@@ -23,7 +23,7 @@ LONGEST = 200
 LONGEST_NAME = 1500
 ID_PATTERN = r"^[A-Za-z0-9_.:-]+$"
 # At least one visible character and no control characters; surrounding spaces are removed.
-NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$"
+NAME_PATTERN = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x20\x7f\x85][^\x00-\x1f\x7f]*$"
 # Up to 99 years: for unlimited access sell a one-time product without a duration.
 DURATION_PATTERN = (
     r"^P(?!$)([0-9]{1,2}Y)?([0-9]{1,3}M)?([0-9]{1,3}W)?([0-9]{1,4}D)?"
