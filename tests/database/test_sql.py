@@ -72,8 +72,7 @@ NUMBERS = [0, -1, 2**63 - 1, -(2**63), None]
     ("type", "values"), [("text", TEXTS), ("bigint", NUMBERS), ("boolean", [True, False, None]), ("text", [])]
 )
 async def test_the_database_reads_what_was_written(database: Database, type: str, values: list[str | int]) -> None:
-    async with database.acquire() as connection:
-        assert await connection.fetchval(f"select $1::text::{type}[]", notation(values)) == values
+    assert await database.pool.fetchval(f"select $1::text::{type}[]", notation(values)) == values
     assert values_of(notation(values)) == values
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
-from latchkey.domain.customers.customer import Customer, newcomer
+from latchkey.domain.customers.customer import Customer, newcomer, with_purchase, with_subscription
 from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
@@ -81,3 +81,13 @@ def bought(product: Product = PRO_LIFETIME, now: Ms = NOON, *, id: str = "one") 
     made = actions.buy(someone(), product, now, id=id, environment=Environment.SANDBOX)
     assert isinstance(made, Purchase)
     return made
+
+
+def owner_of(*things: Subscription | Purchase) -> Customer:
+    customer = someone()
+    for thing in things:
+        if isinstance(thing, Subscription):
+            customer = with_subscription(customer, thing)
+        else:
+            customer = with_purchase(customer, thing)
+    return customer

@@ -6,12 +6,11 @@ import pytest
 
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.catalog import Catalog
-from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.promotion import DURATIONS, end_of, grant, revoke
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment, Reason
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
@@ -26,6 +25,7 @@ from tests.domain.shop import (
     TEAM_MONTHLY,
     at,
     bought,
+    owner_of,
     someone,
     subscribed,
 )
@@ -112,13 +112,6 @@ def test_on_a_test_clock_a_grant_is_sandbox() -> None:
 
 MONTH_END = at("2026-02-15T12:00")
 YEAR_END = at("2027-01-15T12:00")
-
-
-def owner_of(*things: Subscription | Purchase) -> Customer:
-    customer = someone()
-    for one in things:
-        customer = with_subscription(customer, one) if isinstance(one, Subscription) else with_purchase(customer, one)
-    return customer
 
 
 def ends(customer: Customer, catalog: Catalog = CATALOG) -> dict[str, tuple[str, Ms | None]]:

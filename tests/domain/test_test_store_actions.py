@@ -26,6 +26,7 @@ from tests.domain.shop import (
     TEAM_MONTHLY,
     at,
     bought,
+    owner_of,
     someone,
     subscribed,
 )
@@ -313,21 +314,14 @@ def buying(customer: Customer, product_id: str, now: Ms = NOON, *, trial: bool =
     return actions.buy(customer, CATALOG.products[product_id], now, id="new", environment=SANDBOX, trial=trial)
 
 
-def owning(*things: Subscription | Purchase) -> Customer:
-    customer = someone()
-    for one in things:
-        customer = with_subscription(customer, one) if isinstance(one, Subscription) else with_purchase(customer, one)
-    return customer
-
-
 REFUSED: list[tuple[str, Customer, str, bool, Ms, str]] = [
-    ("subscribed", owning(SUB), "pro_monthly", False, NOON + DAY, "is subscribed to 'pro_monthly' already"),
-    ("cancelled", owning(CANCELLED), "pro_monthly", False, END - 1, "is subscribed to 'pro_monthly' already"),
-    ("trial twice", owning(subscribed(trial=True)), "pro_monthly", True, END, "has used the trial"),
+    ("subscribed", owner_of(SUB), "pro_monthly", False, NOON + DAY, "is subscribed to 'pro_monthly' already"),
+    ("cancelled", owner_of(CANCELLED), "pro_monthly", False, END - 1, "is subscribed to 'pro_monthly' already"),
+    ("trial twice", owner_of(subscribed(trial=True)), "pro_monthly", True, END, "has used the trial"),
     ("no trial", someone(), "pro_yearly", True, NOON, "has no trial on offer"),
     ("no trial of a one-time product", someone(), "pro_lifetime", True, NOON, "has no trial on offer"),
-    ("owned", owning(bought(PRO_LIFETIME)), "pro_lifetime", False, END, "owns 'pro_lifetime' already"),
-    ("pass runs", owning(bought(PRO_PASS)), "pro_pass", False, NOON + 10 * DAY - 1, "owns 'pro_pass' already"),
+    ("owned", owner_of(bought(PRO_LIFETIME)), "pro_lifetime", False, END, "owns 'pro_lifetime' already"),
+    ("pass runs", owner_of(bought(PRO_PASS)), "pro_pass", False, NOON + 10 * DAY - 1, "owns 'pro_pass' already"),
 ]
 
 
@@ -342,13 +336,13 @@ def test_what_one_has_cannot_be_bought_again(
 
 
 AGAIN: list[tuple[str, Customer, str, Ms]] = [
-    ("after it ran out", owning(CANCELLED), "pro_monthly", END),
-    ("after a refund", owning(REFUNDED), "pro_monthly", NOON + DAY),
-    ("another product beside it", owning(SUB), "pro_yearly", NOON + DAY),
-    ("the product changed away from", owning(CHANGED), "pro_monthly", NOON + DAY),
-    ("a pass after it ran out", owning(bought(PRO_PASS)), "pro_pass", NOON + 10 * DAY),
-    ("a refunded lifetime", owning(actions.refund(bought(PRO_LIFETIME), NOON)), "pro_lifetime", NOON),
-    ("coins as often as one likes", owning(bought(COINS)), "coins_100", NOON),
+    ("after it ran out", owner_of(CANCELLED), "pro_monthly", END),
+    ("after a refund", owner_of(REFUNDED), "pro_monthly", NOON + DAY),
+    ("another product beside it", owner_of(SUB), "pro_yearly", NOON + DAY),
+    ("the product changed away from", owner_of(CHANGED), "pro_monthly", NOON + DAY),
+    ("a pass after it ran out", owner_of(bought(PRO_PASS)), "pro_pass", NOON + 10 * DAY),
+    ("a refunded lifetime", owner_of(actions.refund(bought(PRO_LIFETIME), NOON)), "pro_lifetime", NOON),
+    ("coins as often as one likes", owner_of(bought(COINS)), "coins_100", NOON),
     ("a lifetime beside a gift", grant(someone(), "pro", None, NOON), "pro_lifetime", NOON),
 ]
 
@@ -404,7 +398,7 @@ def test_an_outage_of_what_grants_nothing_or_of_what_runs_already_is_refused() -
 def test_the_newest_purchase_of_a_product_is_found() -> None:
     older = actions.expire(subscribed(id="older"), NOON + DAY)
     newer = subscribed(now=NOON + 2 * DAY, id="newer")
-    customer = owning(older, newer, bought(PRO_LIFETIME, id="life"))
+    customer = owner_of(older, newer, bought(PRO_LIFETIME, id="life"))
     assert actions.find(customer, "pro_monthly").id == "newer"
     assert actions.find(customer, "pro_lifetime").id == "life"
     assert actions.find(customer, None).id == "newer"
@@ -414,8 +408,8 @@ def test_the_newest_purchase_of_a_product_is_found() -> None:
     ("customer", "product_id", "says"),
     [
         (someone(), None, "has bought nothing"),
-        (owning(SUB), "pro_yearly", "has not bought 'pro_yearly'"),
-        (owning(replace(SUB, store="app_store")), "pro_monthly", "has not bought 'pro_monthly'"),
+        (owner_of(SUB), "pro_yearly", "has not bought 'pro_yearly'"),
+        (owner_of(replace(SUB, store="app_store")), "pro_monthly", "has not bought 'pro_monthly'"),
         (grant(someone(), "pro", None, NOON), None, "has bought nothing"),
         (with_purchase(someone(), outage(someone(), "pro_monthly")), "pro_monthly", "has not bought 'pro_monthly'"),
     ],

@@ -25,6 +25,18 @@ def keys() -> AppleKeys:
     return make_apple_keys()
 
 
+def app_store_credentials(base_url: str = "http://127.0.0.1:1") -> dict[str, Any]:
+    return {
+        "bundle_id": "com.example.notes",
+        "app_apple_id": 1_234_567_890,
+        "issuer_id": keys().issuer_id,
+        "key_id": keys().key_id,
+        "private_key": keys().private_key,
+        "root_certificates": [keys().chain.root_pem],
+        "api_base_url": base_url,
+    }
+
+
 @dataclass
 class AppStore:
     emulator: AppleEmulator

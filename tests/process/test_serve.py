@@ -6,6 +6,7 @@ import os
 import signal
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import closing
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -152,13 +153,10 @@ def test_a_stopping_process_says_so_and_goes_on_answering_until_its_delay_is_ove
 
 def asked(address: str, certificates: LocalCertificates, path: str) -> tuple[int, str | None]:
     context = ssl.create_default_context(cafile=str(certificates.authority))
-    connection = HTTPSConnection(urlsplit(address).netloc, timeout=60, context=context)
-    try:
+    with closing(HTTPSConnection(urlsplit(address).netloc, timeout=60, context=context)) as connection:
         connection.request("GET", path)
         reply = connection.getresponse()
         return reply.status, reply.getheader("connection")
-    finally:
-        connection.close()
 
 
 def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_url: str, tmp_path: Path) -> None:

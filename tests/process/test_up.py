@@ -22,6 +22,7 @@ from playwright.async_api import Browser
 from latchkey.database.embedded.postgres import processes_on
 from latchkey.process.supervision.listeners import bind
 from tests.cli.running import Running, Up, get, latchkey, typed
+from tests.connections import connected
 from tests.patience import wait_until
 
 WRITTEN = "demo history written"
@@ -331,12 +332,9 @@ def _consumer_begins_after(folder: Path) -> str:
 
 async def _last_event(database_url: str) -> str:
     """The last event of the demo's history."""
-    connection = await asyncpg.connect(database_url)
-    try:
+    async with connected(asyncpg.connect(database_url)) as connection:
         newest = "select e.id from events e join imports i on e.committed_at = i.finished_at order by e.position desc"
         return str(await connection.fetchval(newest))
-    finally:
-        await connection.close()
 
 
 def test_ctrl_c_while_still_starting_is_a_clean_stop(folder: Path) -> None:

@@ -1,24 +1,13 @@
 """Every event that snapshots of a store without an adapter can cause, over HTTP, with both reads."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.databases import DemoShelf
 from tests.http.client import DAY, NOW, Shop
-from tests.http.doings import unhurried
-from tests.http.fixtures import opened
 from tests.http.management import holds, post, walk
 from tests.stores.external.bodies import MONTH, payments, period, purchase, status, subscription
-
-
-@pytest.fixture(scope="module")
-async def busy_shop(demo_shelf: DemoShelf) -> AsyncIterator[Shop]:
-    async with demo_shelf.shelf.lend() as database, opened(database, demo_shelf.demo) as shop:
-        await unhurried(shop)
-        yield shop
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +195,8 @@ ROWS = (
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_a_snapshot_tells(busy_shop: Shop, row: Row) -> None:
-    shop, who = busy_shop, row.name.replace(" ", "_")
+async def test_a_snapshot_tells(steady_shop: Shop, row: Row) -> None:
+    shop, who = steady_shop, row.name.replace(" ", "_")
     told: list[str] = []
     for body in row.sent:
         shop.clock.now = body["as_of"]

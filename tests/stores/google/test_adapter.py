@@ -90,7 +90,7 @@ class TestReceipts:
         reading = await google.read_receipt(app, RECEIPT)
         assert (reading.seen, reading.note) == ((), "The purchase is waiting for its payment.")
 
-    @pytest.mark.parametrize("token", [None, "", "with space", "é", "a" * 3000, "add#on", "\x00"])
+    @pytest.mark.parametrize("token", [None, "", "with space", "é", "a" * 3000, "add#on", "\x00", ".", "..", "..."])
     async def test_what_cannot_be_a_token_is_invalid_without_asking(
         self, google: GoogleAdapter, app: ConnectedApp, play: Play, token: str | None
     ) -> None:
@@ -108,14 +108,6 @@ class TestReceipts:
             "GET /purchases/subscriptionsv2/tokens",
             "GET /purchases/productsv2/tokens",
         ]
-
-    @pytest.mark.parametrize("token", [".", "..", "..."])
-    async def test_a_token_cannot_lead_upwards(
-        self, google: GoogleAdapter, app: ConnectedApp, play: Play, token: str
-    ) -> None:
-        with pytest.raises(InvalidReceipt):
-            await google.read_receipt(app, AppReceipt(token=token))
-        assert play.calls == []
 
     ANSWERS: tuple[tuple[StoreResponse, type[StoreError] | None], ...] = (
         (error(404, "purchaseTokenNotFound"), InvalidReceipt),

@@ -20,7 +20,7 @@ from latchkey.subjects.purchase_intake.storage import journal_rows as storage
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from tests.cli.running import typed
 from tests.cli.test_commands import up_folder
-from tests.http.apple import app_store, keys
+from tests.http.apple import app_store, app_store_credentials, keys
 
 KEY = base64.b64encode(b"k" * 32).decode()
 CLOSED = "http://127.0.0.1:1"
@@ -36,18 +36,6 @@ async def environment(database: Database) -> dict[str, str]:
         "LATCHKEY_DATABASE_URL": database.url,
         "LATCHKEY_SECRET_KEY": KEY,
         "LATCHKEY_STORE_ALLOW_HOSTS": "127.0.0.1",
-    }
-
-
-def credentials(base_url: str) -> dict[str, Any]:
-    return {
-        "bundle_id": "com.example.notes",
-        "app_apple_id": 1_234_567_890,
-        "issuer_id": keys().issuer_id,
-        "key_id": keys().key_id,
-        "private_key": keys().private_key,
-        "root_certificates": [keys().chain.root_pem],
-        "api_base_url": base_url,
     }
 
 
@@ -99,7 +87,7 @@ async def test_credentials_from_a_file_are_checked_shown_and_deleted(
 async def test_credentials_from_standard_input_that_cannot_be_checked_are_saved(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.encode(credentials(CLOSED)).decode()))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.encode(app_store_credentials(CLOSED)).decode()))
     told = await asyncio.to_thread(typed, "app", "credentials", "set", "app_notes", **environment)
     assert told.returncode == 0, told.stderr
     assert "not checked" in told.stdout
@@ -114,7 +102,7 @@ async def test_refused_credentials_are_saved_and_the_command_fails(environment: 
 
 
 async def test_what_is_wrong_is_said_without_repeating_a_secret(environment: dict[str, str], tmp_path: Path) -> None:
-    bad = written(tmp_path, {**credentials(CLOSED), "private_key": "very s3cret"})
+    bad = written(tmp_path, {**app_store_credentials(CLOSED), "private_key": "very s3cret"})
     broken = tmp_path / "broken.json"
     broken.write_text('{"private_key": "very s3cret"')
     for words, complaint in (

@@ -12,7 +12,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.purchase_intake.storage import connection_rows as storage
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
-from tests.http.apple import AppStore, app_store, connected_app, keys, new_app, processor, put
+from tests.http.apple import AppStore, app_store, app_store_credentials, connected_app, new_app, processor, put
 from tests.http.client import NOW, Shop
 from tests.http.doings import count_rows
 from tests.http.management import delete, get, post, refused
@@ -153,18 +153,6 @@ async def test_rotations_at_the_same_time_lose_no_url(shop: Shop, store: AppStor
 SECRET = "-----BEGIN PRIVATE KEY-----\nvery s3cret\n-----END PRIVATE KEY-----"
 
 
-def good() -> dict[str, Any]:
-    return {
-        "bundle_id": "com.example.notes",
-        "app_apple_id": 1_234_567_890,
-        "issuer_id": keys().issuer_id,
-        "key_id": keys().key_id,
-        "private_key": keys().private_key,
-        "root_certificates": [keys().chain.root_pem],
-        "api_base_url": "http://127.0.0.1:1",
-    }
-
-
 WRONG: list[tuple[dict[str, Any], str | None]] = [
     *(({name: None}, name) for name in ("bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key")),
     ({"root_certificates": ["not PEM"]}, "root_certificates"),
@@ -186,7 +174,7 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
 async def test_400_names_the_field_and_nothing_is_saved(shop: Shop) -> None:
     app = await new_app(shop)
     for change, param in WRONG:
-        reply = await put(shop, app["id"], {**good(), **change})
+        reply = await put(shop, app["id"], {**app_store_credentials(), **change})
         refused(reply, 400, "parameter_error", param)
         assert "s3cret" not in reply.body.decode()
     assert (await get(shop, f"apps/{app['id']}/credentials")).json()["credentials"] is None
@@ -203,7 +191,7 @@ async def test_an_app_of_the_test_store_or_of_nobody_has_no_credentials(
 ) -> None:
     path = f"apps/{app_id}/credentials"
     refused(await get(shop, path), 404, "resource_missing", "app_id")
-    refused(await put(shop, app_id, good()), status, kind, "app_id")
+    refused(await put(shop, app_id, app_store_credentials()), status, kind, "app_id")
     refused(await delete(shop, path), status, kind, "app_id")
     for act in ("rotate_notification_url", "check"):
         refused(await post(shop, f"{path}/{act}", None), status, kind, "app_id")

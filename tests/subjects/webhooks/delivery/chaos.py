@@ -23,14 +23,13 @@ from pathlib import Path
 from msgspec import json
 
 from latchkey.database.embedded.postgres import EmbeddedServer
-from latchkey.database.migrate import migrate
-from latchkey.database.pool import Database, connect
+from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
+from tests.connections import migrated
 from tests.databases import drained
+from tests.engine.fixtures import new_project
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
 
@@ -79,13 +78,10 @@ async def _run(
 ) -> Report:
     certs = certificates.make(folder / "certificates")
     url = server.url()
-    connection = await connect(url)
-    await migrate(connection)
-    await connection.close()
+    await migrated(url)
     receiver = processes.enter_context(Receiver(folder, certs.good))
     async with Database(url) as database:
-        await create_project(database, "Shop", 0, project_id="proj_shop")
-        await add_catalog(database, "proj_shop", 0)
+        await new_project(database, "proj_shop", 0)
         for path in PATHS:
             setup = Setup(name=path, url=receiver.url(path), retry_seconds=(1,) * 30)
             await Registry(database, Sealer(SECRET_KEY)).add("proj_shop", setup, 0)

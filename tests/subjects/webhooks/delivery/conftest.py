@@ -13,12 +13,11 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine.changes import Changes
-from latchkey.subjects.demo.usecases.project import add_catalog
-from latchkey.subjects.projects.usecases import create_project
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.rules import Setup, Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.wire.event import Event
+from tests.engine.fixtures import new_project
 from tests.subjects.webhooks.delivery import certificates
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker
 
@@ -38,8 +37,7 @@ class Yard:
         self._processes = contextlib.ExitStack()
 
     async def open(self) -> None:
-        await create_project(self.database, "Shop", now_ms(), project_id=PROJECT)
-        await add_catalog(self.database, PROJECT, now_ms())
+        await new_project(self.database, PROJECT, now_ms())
 
     def close(self) -> None:
         self._processes.close()

@@ -244,18 +244,16 @@ async def test_a_user_who_may_not_create_tables_goes_on_with_the_part_there_is(
     database = line.yard.database
     await line.yard.buy("ann")
     await deliver_all(line)
-    async with database.acquire() as owner:
-        await owner.execute("create role plain_user")
-        await owner.execute("grant select, insert, update, delete on all tables in schema public to plain_user")
+    await database.pool.execute("create role plain_user")
+    await database.pool.execute("grant select, insert, update, delete on all tables in schema public to plain_user")
     try:
         async with Database(database.url, max_size=1) as plain:
             await plain.pool.execute("set role plain_user")
             await turn_over(plain, line.now + 10 * MONTH, MONTH)
             assert await prune(plain, line.now + 10 * MONTH, MONTH) == 2
     finally:
-        async with database.acquire() as owner:
-            await owner.execute("drop owned by plain_user")
-            await owner.execute("drop role plain_user")
+        await database.pool.execute("drop owned by plain_user")
+        await database.pool.execute("drop role plain_user")
     assert await tables(database, "deliveries") == {"deliveries_0"}
 
 
