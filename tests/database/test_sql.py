@@ -42,8 +42,8 @@ def test_what_several_queries_share_stands_once() -> None:
     parts: dict[str, str] = {}
     (only,) = parse("-- part: both\na, b\n\n-- name: c\n-- for tests\nselect {both} from c;\n", "c.sql", parts)
     assert (only.text, parts) == ("select {both} from c", {"both": "a, b"})
-    assert "{" not in query("load_products")
-    assert "p.display_name" in query("load_products")
+    assert "{" not in query("products_of_packages")
+    assert "p.display_name" in query("products_of_packages")
 
 
 def test_a_misspelt_name_is_refused() -> None:

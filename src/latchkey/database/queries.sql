@@ -98,12 +98,6 @@ from pg_dist_placement p
 join pg_dist_node n on n.groupid = p.groupid and n.groupid <> 0 and n.noderole = 'primary' and n.isactive
 where p.shardid = get_shard_id_for_distribution_column('feeds', $1::text) and p.shardstate = 1;
 
--- name: size_of_spread_partition
--- for a distributed database: as size_of_partition, over all nodes
-select citus_total_relation_size(to_regclass('deliveries_' || $1::integer))
-        + citus_total_relation_size(to_regclass('attempts_' || $1)) as deliveries,
-    citus_total_relation_size(to_regclass('events_' || $1 / 1000)) as events;
-
 -- name: insert_customer_counter
 -- for a distributed database: the counter of the keys of a new project's customers
 insert into customer_keys (project_id, last) values ($1, 0) on conflict do nothing;

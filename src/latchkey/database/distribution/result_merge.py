@@ -224,6 +224,12 @@ async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
     return []
 
 
+async def size_of_partition(connection: Any, args: Sequence[Any]) -> list[Any]:
+    """Over all nodes."""
+    rows: list[Any] = await connection.fetch(query("size_of_partition").replace("pg_total", "citus_total"), *args)
+    return rows
+
+
 async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
     """With the keys of new customers come those of the webhooks that have something to send; see `wake_deliveries`."""
     rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
@@ -242,6 +248,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "insert_feed": insert_feed,
     "look_out": look_out,
     "lock_partitions": lock_parts,
-    "size_of_partition": lambda connection, args: connection.fetch(query("size_of_spread_partition"), *args),
+    "size_of_partition": size_of_partition,
     "write_changes": write_changes,
 }

@@ -116,7 +116,6 @@ create table product_prices (
     country text not null,
     currency text not null,
     price_micros bigint not null check (price_micros >= 0),
-    updated_at bigint not null,
     primary key (project_id, product_id, store, country, currency),
     foreign key (project_id, product_id) references products (project_id, id) on delete cascade
 );
@@ -317,7 +316,6 @@ create table offering_overrides (
     project_id text not null,
     customer_id bigint not null,
     offering_id text not null,
-    set_at bigint not null,
     primary key (project_id, customer_id),
     foreign key (project_id, offering_id) references offerings (project_id, id) on delete cascade
 );
@@ -980,7 +978,6 @@ create table imports (
     id text not null,
     -- SHA-256 of the files, with the format and the options that change the result.
     fingerprint text not null,
-    format text not null,
     status text not null check (status in ('staging', 'applying', 'done')),
     -- Rows that wait in import_rows. After a crash of the database they are gone, and the files are read again.
     staged bigint not null default 0,
@@ -988,7 +985,6 @@ create table imports (
     cursor text collate "C" not null default '',
     counts json not null,
     started_at bigint not null,
-    updated_at bigint not null,
     finished_at bigint,
     primary key (project_id, id)
 );

@@ -212,17 +212,6 @@ c.last_seen_at as at, c.last_seen_platform as platform,
     c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
     c.last_seen_country as country
 
--- part: counted
-cross join lateral (
-    select t.granted, t.retry_after_us, t.used, t.open_us
-    from take_requests(asked.id, asked.amount, asked.rate_limit) as t
-    where asked.kind = 'secret'
-    union all
-    -- All phones of an app share its public key: it is not counted here.
-    select asked.amount, null, null, null
-    where asked.kind <> 'secret'
-) as taken
-
 -- part: counted_with_leases
 cross join lateral (
     select t.*
@@ -250,7 +239,8 @@ select
     case when q.place = 1 then k.said end as of_key
 from admitted k
 
--- part: admitted_customers
+-- part: customer_of_read
+-- Lateral with a limit: one index lookup for each row, even with a plan that was made while the table was empty.
 left join lateral (
     select a.project_id, a.customer_id from aliases a
     where a.project_id = k.project_id and a.app_user_id = q.app_user_id
@@ -262,19 +252,11 @@ left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_i
 -- name: read_customers
 -- everything that the reads of one batch need, each in its project: customer, clock, catalog version
 select
-    p.id as project_id, p.catalog_version, c.id as key, c.state, t.now_ms, c.next_due_at,
-    c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
-from unnest($1::text[], $2::text[]) with ordinality as asked (project_id, app_user_id, place)
-left join projects p on p.id = asked.project_id
--- Lateral with a limit: one index lookup for each row, even with a plan that was made while the table was empty.
-left join lateral (
-    select a.project_id, a.customer_id from aliases a
-    where a.project_id = p.id and a.app_user_id = asked.app_user_id
-    limit 1
-) as a on true
-left join customers c on c.project_id = a.project_id and c.id = a.customer_id
-left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_id
-order by asked.place;
+    k.project_id, k.catalog_version, c.id as key, c.state, t.now_ms, c.next_due_at, {last_seen}
+from unnest($1::text[], $2::text[]) with ordinality as q (project_id, app_user_id, place)
+left join (select id as project_id, catalog_version from projects) as k on k.project_id = q.project_id
+{customer_of_read}
+order by q.place;
 
 -- name: admit_reads
 -- the same for reads with keys. Each key ($1) applies to a range of the ids ($4): from position $2, $3 ids long. Returns
@@ -296,12 +278,20 @@ with admitted as materialized (
         left join apps s on s.project_id = k.project_id and s.id = k.app_id
         order by k.id
     ) as asked
-    {counted}
+    cross join lateral (
+        select t.granted, t.retry_after_us, t.used, t.open_us
+        from take_requests(asked.id, asked.amount, asked.rate_limit) as t
+        where asked.kind = 'secret'
+        union all
+        -- All phones of an app share its public key: it is not counted here.
+        select asked.amount, null, null, null
+        where asked.kind <> 'secret'
+    ) as taken
     join projects p on p.id = asked.project_id
 )
 {admitted_columns}
 cross join lateral unnest(($4::text[])[k.first + 1 : k.first + k.amount]) with ordinality as q (app_user_id, place)
-{admitted_customers};
+{customer_of_read};
 
 -- name: admit_reads_with_leases
 -- the same where leases are concerned, which costs more. $4 is how many requests to count; 0 if a lease covers them. $5 to
@@ -329,7 +319,7 @@ with admitted as materialized (
 )
 {admitted_columns}
 cross join lateral unnest(($9::text[])[k.first + 1 : k.first + k.amount]) with ordinality as q (app_user_id, place)
-{admitted_customers};
+{customer_of_read};
 
 -- name: read_leased
 -- the same for reads with one key ($1) that a lease covers, so nothing is counted or written. No rows at all if the key or

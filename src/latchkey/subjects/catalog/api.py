@@ -237,7 +237,6 @@ async def set_price(services: Provided, caller: WriteKey, product_id: str, new: 
         new.currency,
         new.store,
         new.country,
-        services.now(),
     )
     return reply(render.listed_price(product_id, one))
 

@@ -345,7 +345,6 @@ async def set_price(visit: Visit) -> Response:
         form.needed("currency").upper(),
         form.text("store") or None,
         form.text("country").upper() or None,
-        visit.now,
     )
     visit.audit(price=one.id)
     return await visit.to(

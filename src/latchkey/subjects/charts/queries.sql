@@ -74,14 +74,10 @@ sold as (
 pseudonyms as materialized (
     select s.purchase, gen_random_uuid() as copy from (select distinct purchase from sold) as s
 )
-insert into chart_periods (
-    project_id, purchase, period, customer_id, place, type, sandbox, purchased_at, starts_at, ends_at, access_ends_at,
-    refunded_at, told_at, micros, usd, monthly_micros, monthly_usd, tax, commission, standing, side, cause, store, product,
-    duration, currency, country, offering, back, failed_at, grace_ends_at, platform, app_version, seen_country
-)
-select s.project_id, p.copy, s.period, s.customer_id, s.place, s.type, s.sandbox, s.purchased_at, s.starts_at, s.ends_at,
-    s.access_ends_at, s.refunded_at, s.told_at, s.micros, s.usd, s.monthly_micros, s.monthly_usd, s.tax, s.commission,
-    s.standing, 2, s.cause, s.store, s.product, s.duration, s.currency, s.country, s.offering, s.back, s.failed_at,
-    s.grace_ends_at, s.platform, s.app_version, s.seen_country
+insert into chart_periods
+select copied.*
 from sold s
-join pseudonyms p using (purchase);
+join pseudonyms p using (purchase)
+cross join lateral jsonb_populate_record(
+    null::chart_periods, to_jsonb(s) || jsonb_build_object('purchase', p.copy, 'side', 2)
+) as copied;

@@ -12,13 +12,13 @@ limit 1;
 
 -- name: begin_import
 -- a new import
-insert into imports (project_id, id, fingerprint, format, status, counts, started_at, updated_at)
-values ($1, $2, $3, $4, 'staging', '{}', $5, $5);
+insert into imports (project_id, id, fingerprint, status, counts, started_at)
+values ($1, $2, $3, 'staging', '{}', $4);
 
 -- name: restart_import
 -- read the files of an import again: what was staged is gone, or was left by another attempt
-with gone as (delete from import_skips where project_id = $1 and import_id = $2 and $4)
-update imports set status = 'staging', staged = 0, updated_at = $3 where project_id = $1 and id = $2;
+with gone as (delete from import_skips where project_id = $1 and import_id = $2 and $3)
+update imports set status = 'staging', staged = 0 where project_id = $1 and id = $2;
 
 -- name: clear_staging
 -- forget the rows of every import of a project: only one runs at a time
@@ -31,7 +31,7 @@ select count(*) from import_rows where project_id = $1 and import_id = $2;
 
 -- name: staged_import
 -- the files are read: from now on customers are written
-update imports set status = 'applying', staged = $3, counts = $4, updated_at = $5 where project_id = $1 and id = $2;
+update imports set status = 'applying', staged = $3, counts = $4 where project_id = $1 and id = $2;
 
 -- name: group_staged_by_alias
 -- rows under another id of a customer go to that customer; of several that claim an id, the newest word counts
@@ -75,14 +75,13 @@ select customer, n, body from import_rows where project_id = $1 and import_id = 
 
 -- name: advance_import
 -- customers up to this one are written; no row if another process was faster
-update imports
-set cursor = $4, counts = $5, updated_at = $6
+update imports set cursor = $4, counts = $5
 where project_id = $1 and id = $2 and cursor = $3
 returning id;
 
 -- name: finish_import
 -- everything is written
-update imports set status = 'done', counts = $3, updated_at = $4, finished_at = $4 where project_id = $1 and id = $2;
+update imports set status = 'done', counts = $3, finished_at = $4 where project_id = $1 and id = $2;
 
 -- name: list_import_skips
 -- what was not imported and why, in the order of the files

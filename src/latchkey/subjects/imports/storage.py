@@ -59,19 +59,19 @@ async def find(connection: Connection, project_id: str, fingerprint: str) -> Imp
     return ImportRun(**{**row, "counts": json.decode(row["counts"], type=dict[str, int])})
 
 
-async def begin(connection: Connection, project_id: str, run_id: str, fingerprint: str, format: str, now: Ms) -> None:
-    await connection.execute(_BEGIN, project_id, run_id, fingerprint, format, now)
+async def begin(connection: Connection, project_id: str, run_id: str, fingerprint: str, now: Ms) -> None:
+    await connection.execute(_BEGIN, project_id, run_id, fingerprint, now)
 
 
-async def restart(connection: Connection, project_id: str, run_id: str, now: Ms, *, forget_skips: bool) -> None:
-    await connection.execute(_RESTART, project_id, run_id, now, forget_skips)
+async def restart(connection: Connection, project_id: str, run_id: str, *, forget_skips: bool) -> None:
+    await connection.execute(_RESTART, project_id, run_id, forget_skips)
 
 
 async def advance(
-    connection: Connection, project_id: str, run: ImportRun, cursor: str, counts: Mapping[str, int], now: Ms
+    connection: Connection, project_id: str, run: ImportRun, cursor: str, counts: Mapping[str, int]
 ) -> bool:
     """With the batch that it tells of. False: another process has written this batch."""
-    found = await connection.fetchval(_ADVANCE, project_id, run.id, run.cursor, cursor, json.encode(counts), now)
+    found = await connection.fetchval(_ADVANCE, project_id, run.id, run.cursor, cursor, json.encode(counts))
     return found is not None
 
 
@@ -155,11 +155,11 @@ async def add(
             )
 
 
-async def complete(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> int:
+async def complete(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int]) -> int:
     """All rows are there: put them together by customer. Returns how many there are. In a transaction."""
     await group(connection, project_id, run_id)
     staged = await count(connection, project_id, run_id)
-    await connection.execute(_STAGED, project_id, run_id, staged, json.encode(counts), now)
+    await connection.execute(_STAGED, project_id, run_id, staged, json.encode(counts))
     return staged
 
 

@@ -147,7 +147,7 @@ async def assign_offering(
         await changes.make(unchanged)
     try:
         async with transient_errors.hot_transaction(changes.database) as connection:
-            if not await offering_rows.override(connection, project_id, app_user_id, offering.id, changes.now()):
+            if not await offering_rows.override(connection, project_id, app_user_id, offering.id):
                 raise _missing(app_user_id)
     except CollisionError:
         # Somebody deleted the offering meanwhile.

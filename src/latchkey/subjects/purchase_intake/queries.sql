@@ -77,10 +77,7 @@ with filed as (
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
         $10::bigint[], $11::json[], $12::text[], $13::bigint[], $14::text[]
     )
-    as n (
-        project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-        payload, next_at, app_user_id
-    )
+    as n (project_id, app_id, store, source, external_id)
     on conflict (external_id, app_id, project_id) do nothing
     returning id, external_id, app_id, project_id
 )

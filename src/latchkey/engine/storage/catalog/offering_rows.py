@@ -88,9 +88,9 @@ async def uses(connection: Connection, project_id: str, offering_id: str) -> Use
     return found
 
 
-async def override(connection: Connection, project_id: str, app_user_id: str, offering_id: str, now: Ms) -> bool:
+async def override(connection: Connection, project_id: str, app_user_id: str, offering_id: str) -> bool:
     """False: there is no such customer."""
-    return await connection.fetchval(_OVERRIDE, project_id, app_user_id, offering_id, now) is not None
+    return await connection.fetchval(_OVERRIDE, project_id, app_user_id, offering_id) is not None
 
 
 async def clear_override(connection: Connection, project_id: str, app_user_id: str) -> None:

@@ -130,12 +130,12 @@ delete from placements where project_id = $1 and id = $2;
 
 -- name: override_offering
 -- assign an offering to a customer; the lock keeps the customer from being erased meanwhile. Nothing without a customer
-insert into offering_overrides (project_id, customer_id, offering_id, set_at)
-select c.project_id, c.id, $3, $4
+insert into offering_overrides (project_id, customer_id, offering_id)
+select c.project_id, c.id, $3
 from (select project_id, customer_id from aliases where project_id = $1 and app_user_id = $2 limit 1) as a
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
 for no key update of c
-on conflict (project_id, customer_id) do update set offering_id = excluded.offering_id, set_at = excluded.set_at
+on conflict (project_id, customer_id) do update set offering_id = excluded.offering_id
 returning customer_id;
 
 -- name: clear_offering_override

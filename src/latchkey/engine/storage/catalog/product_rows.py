@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from latchkey.database.pool import Connection, Record
-from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
+from latchkey.database.rows import Listing, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.access.remapping import Grant
 from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
@@ -20,7 +20,6 @@ class Entitlement:
     created_at: Ms
 
 
-_LOAD_PRODUCT = query("load_products")
 _PAGE_PRODUCTS = query("list_products")
 _SAVE_PRODUCT = query("save_product")
 _DELETE_PRODUCT = query("delete_product")
@@ -33,8 +32,8 @@ async def load_product(connection: Connection, project_id: str, product_id: str)
 
 async def load_some_products(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Product]:
     """Those that exist, by id, including deleted ones."""
-    rows = await connection.fetch(_LOAD_PRODUCT, project_id, list(ids))
-    return {row["id"]: product_of(row) for row in rows}
+    found = await page_products(connection, project_id, with_deleted=True, ids=list(ids))
+    return {product.id: product for product in found}
 
 
 async def page_products(
@@ -46,10 +45,11 @@ async def page_products(
     app_id: str | None = None,
     entitlement_id: str | None = None,
     with_deleted: bool = False,
+    ids: list[str] | None = None,
 ) -> list[Product]:
     """By id: products on sale, in one app if it is given, or those that grant an entitlement. `after` is the last id of
     the page before."""
-    rows = await connection.fetch(_PAGE_PRODUCTS, project_id, after, limit, with_deleted, app_id, entitlement_id)
+    rows = await connection.fetch(_PAGE_PRODUCTS, project_id, after, limit, with_deleted, app_id, entitlement_id, ids)
     return [product_of(row) for row in rows]
 
 
@@ -115,7 +115,7 @@ async def load_price(
     return found
 
 
-async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice, now: Ms) -> None:
+async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice) -> None:
     """A new one, or another amount for one that is listed."""
     await connection.execute(
         _SAVE_PRICE,
@@ -125,7 +125,6 @@ async def save_price(connection: Connection, project_id: str, product_id: str, o
         one.country or "",
         one.price.currency,
         one.price.micros,
-        now,
     )
 
 
@@ -143,7 +142,6 @@ async def country_of(connection: Connection, project_id: str, app_user_id: str) 
 
 
 _CREATE = query("create_entitlement")
-_LOAD_SOME = query("load_entitlements")
 _RENAME = query("rename_entitlement")
 _DELETE_ENTITLEMENT = query("delete_entitlement")
 _ATTACH = query("insert_grants")
@@ -159,12 +157,6 @@ async def create_entitlement(connection: Connection, project_id: str, entitlemen
     """False: the id is taken."""
     values = entitlement.id, entitlement.display_name, entitlement.created_at
     return await connection.execute(_CREATE, project_id, *values) != "INSERT 0 0"
-
-
-async def load_some_entitlements(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Entitlement]:
-    """Those that exist, by id."""
-    found = await fetch_all(connection, Entitlement, _LOAD_SOME, project_id, list(ids))
-    return {entitlement.id: entitlement for entitlement in found}
 
 
 async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:

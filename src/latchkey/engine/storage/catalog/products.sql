@@ -16,14 +16,9 @@ p.id, p.display_name, p.kind, p.duration, p.trial_duration, p.price_micros, p.cu
         order by g.entitlement_id
     ) as entitlement_ids
 
--- name: load_products
--- these products with what they grant, even if deleted
-select {product_columns}
-from products p
-where p.project_id = $1 and p.id = any($2::text[]);
-
 -- name: list_products
--- a page of products, by id; with deleted ones ($4), only those sold in an app ($5) or granting an entitlement ($6)
+-- a page of products, by id; with deleted ones ($4), only those sold in an app ($5) or granting an entitlement ($6), or
+-- those with these ids ($7)
 select {product_columns}
 from products p
 where p.project_id = $1 and ($2::text is null or p.id > $2) and ($4 or p.deleted_at is null)
@@ -31,6 +26,7 @@ where p.project_id = $1 and ($2::text is null or p.id > $2) and ($4 or p.deleted
     and ($6::text is null or exists (
         select from product_entitlements g where g.project_id = $1 and g.product_id = p.id and g.entitlement_id = $6
     ))
+    and ($7::text[] is null or p.id = any($7))
 order by p.id
 limit $3;
 
@@ -60,10 +56,9 @@ order by product_id, store, country, currency;
 
 -- name: save_product_price
 -- list a price of a product, or change its amount
-insert into product_prices (project_id, product_id, store, country, currency, price_micros, updated_at)
-values ($1, $2, $3, $4, $5, $6, $7)
-on conflict (project_id, product_id, store, country, currency) do update set
-    price_micros = excluded.price_micros, updated_at = excluded.updated_at;
+insert into product_prices (project_id, product_id, store, country, currency, price_micros)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (project_id, product_id, store, country, currency) do update set price_micros = excluded.price_micros;
 
 -- name: delete_product_price
 -- take a listed price of a product away, or all of them
@@ -79,14 +74,9 @@ on conflict (project_id, id) do nothing;
 -- a page of a project's entitlements, by id; or the one with an id
 select id, display_name, created_at
 from entitlements
-where project_id = $1 and ($2::text is null or id > $2)
-    and ($4::text is null or id = $4)
+where project_id = $1 and ($2::text is null or id > $2) and ($4::text is null or id = $4)
 order by id
 limit $3;
-
--- name: load_entitlements
--- these entitlements
-select id, display_name, created_at from entitlements where project_id = $1 and id = any($2::text[]);
 
 -- name: rename_entitlement
 -- an entitlement's new name

@@ -236,7 +236,6 @@ async def set_price(
     currency: str,
     store: str | None,
     country: str | None,
-    now: Ms,
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
     if currency == NO_CURRENCY:
@@ -244,7 +243,7 @@ async def set_price(
     one = ListedPrice(_price(amount, currency), store and checked_store(store), country and checked_country(country))
     async with changing_catalog(database, project_id) as connection:
         await _on_sale(connection, project_id, product_id)
-        await storage.save_price(connection, project_id, product_id, one, now)
+        await storage.save_price(connection, project_id, product_id, one)
         if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
             raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
     return one

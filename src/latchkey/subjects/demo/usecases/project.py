@@ -67,7 +67,7 @@ async def want_history(database: Database, project_id: str, now: Ms) -> None:
     """Notes that the project is to have a made-up history. It has at most one, however often this is called."""
     async with database.transaction() as connection:
         if await runs.find_run(connection, project_id, HISTORY) is None:
-            await runs.begin_run(connection, project_id, HISTORY_RUN, HISTORY, "demo", now)
+            await runs.begin_run(connection, project_id, HISTORY_RUN, HISTORY, now)
 
 
 async def has_history(database: Database, project_id: str) -> bool:

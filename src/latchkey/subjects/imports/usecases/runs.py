@@ -203,7 +203,7 @@ class _Import:
     async def _begin(self, connection: Connection, digest: str) -> ImportRun:
         order, now = self.order, self.now()
         run = ImportRun(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, now, None)
-        await storage.begin(connection, order.project_id, run.id, digest, order.format, now)
+        await storage.begin(connection, order.project_id, run.id, digest, now)
         return run
 
     async def _stage(self, known: ImportRun | None, digest: str, reader: RecordReader) -> ImportRun:
@@ -213,7 +213,7 @@ class _Import:
         async with self._transaction() as connection:
             run = known or await self._begin(connection, digest)
             await storage.clear(connection, project_id)
-            await storage.restart(connection, project_id, run.id, self.now(), forget_skips=not run.cursor)
+            await storage.restart(connection, project_id, run.id, forget_skips=not run.cursor)
             total = sum(file.size for file in self.sources)
             counts = await stage(
                 connection,
@@ -227,7 +227,7 @@ class _Import:
             counts.update({_UNKNOWN_PRODUCT + unknown_product: 1 for unknown_product in reader.unknown_products})
             counts.update({_STORE_WITHOUT_APP + one: 1 for one in reader.stores_without_app})
             merged = run.counts if run.cursor else {**run.counts, **counts}
-            staged = await storage.complete(connection, project_id, run.id, merged, self.now())
+            staged = await storage.complete(connection, project_id, run.id, merged)
         return replace(run, status="applying", staged=staged, counts=dict(merged))
 
     async def _apply(self, run: ImportRun, applier: Applier) -> ImportRun:
@@ -272,7 +272,7 @@ class _Import:
             counts[_ASKED + app] = asked
         counts.update({_WITHOUT_RATE + one: 1 for one in outcome.without_rate if not counts[_WITHOUT_RATE + one]})
         cursor = max(groups)
-        if not await storage.advance(connection, project_id, run, cursor, counts, now):
+        if not await storage.advance(connection, project_id, run, cursor, counts):
             raise Conflict("Another process continues this import.")
         return replace(run, cursor=cursor, counts=dict(counts))
 

@@ -107,12 +107,11 @@ async def _with_catalog(
     granted = [granted_by(bought, view.catalog, view.now) for view, bought in found]
     following = [_next_product(view, bought) for view, bought in found]
     async with database.acquire() as connection:
-        known = await catalog_storage.load_some_entitlements(
-            connection, project_id, {id for ids in granted for id in ids}
-        )
+        entitlements = await catalog_storage.ENTITLEMENTS.page(connection, project_id)
         sold = await catalog_storage.load_some_products(
             connection, project_id, {id for id in following if id is not None}
         )
+    known = {entitlement.id: entitlement for entitlement in entitlements}
     return [
         FoundPurchase(view, bought, tuple(known[id] for id in ids if id in known), sold.get(following_id or ""))
         for (view, bought), ids, following_id in zip(found, granted, following, strict=True)
