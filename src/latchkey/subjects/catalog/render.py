@@ -6,7 +6,7 @@ from latchkey.domain.catalog import ListedPrice, Product, ProductKind
 from latchkey.engine.storage.catalog.product_rows import Entitlement
 from latchkey.subjects.catalog import wire
 from latchkey.subjects.projects import wire as projects_wire
-from latchkey.wire.shape import shaped
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
 
@@ -17,7 +17,7 @@ def product(
     lasts, trial = (str(length) if length is not None else None for length in (one.duration, one.trial))
     terms = wire.SubscriptionTerms(duration=lasts, trial_duration=trial)
     subscribes = one.kind is ProductKind.SUBSCRIPTION
-    return shaped(
+    return from_attributes(
         wire.Product,
         one,
         project_id=project_id,
@@ -39,8 +39,10 @@ def product(
 def entitlement(
     project_id: str, one: Entitlement, products: Page[wire.Product] | UnsetType = UNSET
 ) -> wire.Entitlement:
-    return shaped(wire.Entitlement, one, project_id=project_id, lookup_key=one.id, products=products)
+    return from_attributes(wire.Entitlement, one, project_id=project_id, lookup_key=one.id, products=products)
 
 
 def listed_price(product_id: str, one: ListedPrice) -> wire.ListedPrice:
-    return shaped(wire.ListedPrice, one, product_id=product_id, currency=one.price.currency, price=one.price.amount)
+    return from_attributes(
+        wire.ListedPrice, one, product_id=product_id, currency=one.price.currency, price=one.price.amount
+    )

@@ -17,13 +17,14 @@ from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId, Quantity, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
+from latchkey.subjects.catalog import wire as catalog_wire
 from latchkey.subjects.currencies import usecases, wire
 from latchkey.subjects.currencies.usecases import ProductGrant, adjust, balances, load_grants
 from latchkey.subjects.currencies.wire import CurrencyBalance
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
-from latchkey.wire.shape import shaped
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 virtual currencies"])
@@ -127,12 +128,12 @@ def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
 async def _rendered(services: Services, project_id: str, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
     grants = await load_grants(services.database, project_id, [currency.code for currency in found])
     return [
-        shaped(
+        from_attributes(
             wire.VirtualCurrency,
             currency,
             project_id=project_id,
             description=currency.description or None,
-            product_grants=grants[currency.code],
+            product_grants=[from_attributes(catalog_wire.ProductGrant, grant) for grant in grants[currency.code]],
         )
         for currency in found
     ]
@@ -194,7 +195,7 @@ async def _balances(
     services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
 ) -> v2.Page[CurrencyBalance]:
     items = [
-        shaped(CurrencyBalance, balance, currency_code=balance.code)
+        from_attributes(CurrencyBalance, balance, currency_code=balance.code)
         for balance in await balances(services.changes, project_id, customer_id)
         if with_empty or balance.balance
     ]

@@ -13,7 +13,7 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
 from latchkey.subjects.experiments import usecases, wire
 from latchkey.subjects.experiments.usecases import enroll_customer
-from latchkey.wire.shape import shaped
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import ExperimentEnrollment, Page
 
 router = Router(prefix="/v2/projects/{project_id}/experiments", tags=["V2 experiments"])
@@ -47,21 +47,23 @@ async def create_experiment(services: Provided, caller: WriteKey, new: NewExperi
     the variant's offering as the current one, if it has one."""
     variants = [enrollment.Variant(variant.id, variant.weight, variant.offering_id) for variant in new.variants]
     made = await usecases.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
-    return reply(shaped(wire.Experiment, made, project_id=caller.project_id), 201)
+    return reply(from_attributes(wire.Experiment, made, project_id=caller.project_id), 201)
 
 
 @router.get("", responses=shows(Page[wire.Experiment]))
 async def list_experiments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's experiments, oldest first."""
     found = await usecases.list_experiments(services.database, caller.project_id, *paging.window)
-    return reply(paging.of([shaped(wire.Experiment, experiment, project_id=caller.project_id) for experiment in found]))
+    return reply(
+        paging.of([from_attributes(wire.Experiment, experiment, project_id=caller.project_id) for experiment in found])
+    )
 
 
 @router.get("/{experiment_id}", responses=shows(wire.Experiment))
 async def read_experiment(services: Provided, caller: ReadKey, experiment_id: str) -> Response:
     """One experiment."""
     found = await usecases.load_experiment(services.database, caller.project_id, experiment_id)
-    return reply(shaped(wire.Experiment, found, project_id=caller.project_id))
+    return reply(from_attributes(wire.Experiment, found, project_id=caller.project_id))
 
 
 @router.patch("/{experiment_id}", responses=shows(wire.Experiment))
@@ -73,7 +75,7 @@ async def update_experiment(
     """Change which offering the customers of a variant see. Who is in which variant stays."""
     chosen = {variant.id: variant.offering_id for variant in changes.variants}
     changed = await usecases.set_offerings(services.database, caller.project_id, experiment_id, chosen)
-    return reply(shaped(wire.Experiment, changed, project_id=caller.project_id))
+    return reply(from_attributes(wire.Experiment, changed, project_id=caller.project_id))
 
 
 class NewEnrollment(Body):

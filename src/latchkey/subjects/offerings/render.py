@@ -11,17 +11,17 @@ from latchkey.subjects.catalog.render import product
 from latchkey.subjects.offerings import wire
 from latchkey.subjects.offerings.rules import ShownPackage, Storefront
 from latchkey.subjects.purchase_intake.wire import MappedProduct, ProductEntitlementMapping
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import project_path
-from latchkey.wire.shape import shaped
 from latchkey.wire.v2 import Page
 
 
 def offering(project_id: str, one: Offering, packages: Page[wire.Package] | UnsetType = UNSET) -> wire.Offering:
-    return shaped(wire.Offering, one, project_id=project_id, packages=packages)
+    return from_attributes(wire.Offering, one, project_id=project_id, packages=packages)
 
 
 def package(one: Package, products: Page[wire.PackageProduct] | UnsetType = UNSET) -> wire.Package:
-    return shaped(wire.Package, one, products=products)
+    return from_attributes(wire.Package, one, products=products)
 
 
 def attached(project_id: str, one: Attached) -> wire.PackageProduct:
@@ -40,7 +40,7 @@ def whole_packages(project_id: str, offering_id: str, found: Sequence[wire.Packa
 
 
 def placement(project_id: str, one: Placement) -> wire.Placement:
-    return shaped(wire.Placement, one, project_id=project_id)
+    return from_attributes(wire.Placement, one, project_id=project_id)
 
 
 def storefront(one: Storefront) -> wire.Offerings:

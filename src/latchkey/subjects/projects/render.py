@@ -10,7 +10,7 @@ from latchkey.engine.storage.catalog.app_rows import App, Project
 from latchkey.subjects.accounts.rules import Member
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import wire
-from latchkey.wire.shape import shaped
+from latchkey.wire.attributes import from_attributes
 
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def project(one: Project, first_key: api_keys_wire.ApiKey | UnsetType = UNSET) -> wire.Project:
-    return shaped(wire.Project, one, api_key=first_key)
+    return from_attributes(wire.Project, one, api_key=first_key)
 
 
 def app(
@@ -50,7 +50,7 @@ def app(
     connected: Mapping[str, Any] | None = None,
 ) -> wire.App:
     """`connected` is what may be shown of its credentials: they too say what the store calls the app."""
-    return shaped(
+    return from_attributes(
         wire.App,
         one,
         **app_details(one.store, {**one.details, **(connected or {})}),
