@@ -57,6 +57,12 @@ def test_every_query_in_the_package_can_be_read() -> None:
         assert query(named.name) == named.text
 
 
+def test_every_query_that_is_named_is_defined() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(latchkey.__file__).parent.rglob("*.py")]
+    named = {name for source in sources for name in re.findall(r'\bquery\(\s*"(\w+)"', source)}
+    assert named - all_queries().keys() == set()
+
+
 def test_every_query_is_used() -> None:
     folder = Path(latchkey.__file__).parent
     lines = (line for path in folder.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines())

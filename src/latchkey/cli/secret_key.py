@@ -12,11 +12,9 @@ from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.database.sql import query
 from latchkey.settings import Problem, SettingsRefusedError
 
-SEALED = query("load_a_sealed_secret")
-
 
 async def problem_with(connection: Any, key: bytes) -> Problem | None:
-    found = await connection.fetchrow(SEALED)
+    found = await connection.fetchrow(query("load_a_sealed_secret"))
     if found is None:
         return None
     try:

@@ -28,26 +28,6 @@ if TYPE_CHECKING:
     from latchkey.database.pool import Connection, Executor
 
 
-_RUNNING = query("running_services")
-_BEGIN = query("begin_restore")
-_MOVED = query("note_moved")
-_FINISH = query("finish_restore")
-_PROJECTS = query("list_projects")
-_UNFINISHED = query("lossy_failovers")
-_HEADS = query("feed_heads")
-_RAISE_FLOORS = query("raise_sequence_floors")
-_MOVE_FEEDS = query("move_feeds_on")
-_MOVE_KEYS = query("move_customer_keys_on")
-_MOVE_KEYS_OF_PROJECTS = query("move_customer_keys_of_projects_on")
-_HOLD = query("hold_lanes")
-_FREE = query("free_lanes")
-_STOP_REPLAYS = query("stop_replays")
-_HOLD_ANNOUNCEMENTS = query("hold_announcements")
-_RESET_HEALTH = query("reset_webhook_health")
-_FREE_EXPORTS = query("free_exports")
-_READ_HISTORIES = query("read_histories_again")
-_READ_PURCHASES = query("read_purchases_again")
-
 HandleKey = tuple[str, bytes]
 FIRST: HandleKey = ("", b"")
 
@@ -61,54 +41,54 @@ class Restore:
 
 async def running_services(connection: Connection) -> dict[str, int]:
     """The service's processes that are connected, as their connections are named, with the number of connections."""
-    return {row["name"]: row["connections"] for row in await connection.fetch(_RUNNING)}
+    return {row["name"]: row["connections"] for row in await connection.fetch(query("running_services"))}
 
 
 async def begin(connection: Connection, server: DatabaseIdentity, now: Ms) -> Restore:
-    row = await connection.fetchrow(_BEGIN, *server, now)
+    row = await connection.fetchrow(query("begin_restore"), *server, now)
     assert row is not None, "an insert or update returns its row"
     return Restore(row["started_at"], row["moved_at"], row["finished_at"])
 
 
 async def finish(connection: Connection, server: DatabaseIdentity, now: Ms) -> None:
-    await connection.execute(_FINISH, now, *server)
+    await connection.execute(query("finish_restore"), now, *server)
 
 
 async def lossy_failovers(connection: Connection) -> int:
     """How many may have lost commits, and `after-restore` has not run since."""
-    found: int = await connection.fetchval(_UNFINISHED)
+    found: int = await connection.fetchval(query("lossy_failovers"))
     return found
 
 
 async def projects(connection: Executor) -> list[str]:
-    return [row["id"] for row in await connection.fetch(_PROJECTS)]
+    return [row["id"] for row in await connection.fetch(query("list_projects"))]
 
 
 async def feed_heads(connection: Executor) -> dict[str, int]:
     """The newest position of each project. Not in the transaction of `skip_ahead`: Citus changes no reference table
     after it has read from several nodes."""
-    return {row["project_id"]: row["position"] for row in await connection.fetch(_HEADS)}
+    return {row["project_id"]: row["position"] for row in await connection.fetch(query("feed_heads"))}
 
 
 async def skip_ahead(connection: Connection, server: DatabaseIdentity, heads: Mapping[str, int], now: Ms) -> None:
     """In a transaction: new events and customers get numbers above all that can have been given."""
-    await connection.execute(_RAISE_FLOORS, list(heads), list(heads.values()), SEQUENCES, POSITIONS)
-    await connection.execute(_MOVE_FEEDS, POSITIONS)
-    await connection.execute(_MOVE_KEYS_OF_PROJECTS, CUSTOMERS)
-    await connection.execute(_MOVE_KEYS, CUSTOMERS)
-    await connection.execute(_MOVED, *server, now)
+    await connection.execute(query("raise_sequence_floors"), list(heads), list(heads.values()), SEQUENCES, POSITIONS)
+    await connection.execute(query("move_feeds_on"), POSITIONS)
+    await connection.execute(query("move_customer_keys_of_projects_on"), CUSTOMERS)
+    await connection.execute(query("move_customer_keys_on"), CUSTOMERS)
+    await connection.execute(query("note_moved"), *server, now)
 
 
 async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:
     """Take what waits in the next lanes out of the queue, as failed. Returns how many lanes and deliveries."""
-    row = await connection.fetchrow(_HOLD, limit, now, reason)
+    row = await connection.fetchrow(query("hold_lanes"), limit, now, reason)
     assert row is not None
     return row["lanes"], row["deliveries"]
 
 
 async def free(connection: Connection, now: Ms, limit: int) -> int:
     """End the leases of dead workers on the next lanes. Returns how many."""
-    found: int = await connection.fetchval(_FREE, limit, now)
+    found: int = await connection.fetchval(query("free_lanes"), limit, now)
     return found
 
 
@@ -116,16 +96,16 @@ async def reset_queues(connection: Connection, now: Ms, reason: str | None) -> d
     """Of everything but lanes. With a reason, what waits is stopped or held; returns how much of what."""
     stopped = {}
     if reason is not None:
-        stopped["replays stopped"] = affected(await connection.execute(_STOP_REPLAYS, now))
-        stopped["operational events held"] = affected(await connection.execute(_HOLD_ANNOUNCEMENTS, reason))
-    await connection.execute(_RESET_HEALTH)
-    await connection.execute(_FREE_EXPORTS)
+        stopped["replays stopped"] = affected(await connection.execute(query("stop_replays"), now))
+        stopped["operational events held"] = affected(await connection.execute(query("hold_announcements"), reason))
+    await connection.execute(query("reset_webhook_health"))
+    await connection.execute(query("free_exports"))
     return stopped
 
 
 async def read_histories_again(connection: Connection, read_to: Ms) -> int:
     """The stores' own histories of notifications are read at once, from where they were last read."""
-    return affected(await connection.execute(_READ_HISTORIES, read_to))
+    return affected(await connection.execute(query("read_histories_again"), read_to))
 
 
 async def read_purchases_again(
@@ -134,7 +114,7 @@ async def read_purchases_again(
     """Read a project's next purchases from their stores: one `apart` milliseconds after the other, from `first` on.
     Those that a store was expected to report on, and those it has reported on `since` a moment. Returns how many
     there were, and the last key."""
-    row = await connection.fetchrow(_READ_PURCHASES, project_id, *after, since, first, apart, limit)
+    row = await connection.fetchrow(query("read_purchases_again"), project_id, *after, since, first, apart, limit)
     if row is None:
         return 0, None
     return row["purchases"], (row["store"], row["handle_hash"])
@@ -144,11 +124,6 @@ async def read_purchases_again(
 
 
 log = structlog.get_logger()
-
-_FOUND = query("server_found")
-_HISTORY = query("timeline_history")
-_LOCK = query("lock_server")
-_NOTE = query("note_server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +158,7 @@ async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool
         return seen.origin
     heads = await feed_heads(connection) if lossy else {}
     async with connection.transaction():
-        await connection.execute(_LOCK)
+        await connection.execute(query("lock_server"))
         skips = lossy and (await begin(connection, seen.found, seen.now)).moved_at is None
         if skips:
             await skip_ahead(connection, seen.found, heads, seen.now)
@@ -223,11 +198,11 @@ async def look(connection: Connection) -> tuple[Origin, DatabaseIdentity | None]
 
 
 async def note(connection: Executor, server: DatabaseIdentity) -> None:
-    await connection.execute(_NOTE, *server)
+    await connection.execute(query("note_server"), *server)
 
 
 async def _look(connection: Connection) -> Sighting | None:
-    row = await connection.fetchrow(_FOUND)
+    row = await connection.fetchrow(query("server_found"))
     if row is None or row["timeline"] is None:
         return None
     found = DatabaseIdentity(row["system_identifier"], row["database_oid"], row["timeline"])
@@ -243,7 +218,7 @@ async def _look(connection: Connection) -> Sighting | None:
 
 async def _reason(connection: Connection, timeline: int) -> str | None:
     try:
-        history: str | None = await connection.fetchval(_HISTORY, timeline)
+        history: str | None = await connection.fetchval(query("timeline_history"), timeline)
     except asyncpg.PostgresError:
         # Only a superuser may read files of the server; some providers have none to read.
         return None

@@ -17,9 +17,6 @@ from latchkey.database.sql import query
 from latchkey.database_address import Host
 from latchkey.domain.instants import Ms
 
-_IDENTITY = query("server_identity")
-_ROLE = query("server_role")
-
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -72,9 +69,9 @@ class SeenCluster(NamedTuple):
 
 async def identify(connection: Any, host: Host) -> Server:
     try:
-        row = await connection.fetchrow(_IDENTITY)
+        row = await connection.fetchrow(query("server_identity"))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
-        row = await connection.fetchrow(_ROLE)
+        row = await connection.fetchrow(query("server_role"))
     takes_changes = not (row["standby"] or row["read_only"])
     return Server(host, row["system"], row["timeline"], row["standby"], takes_changes, row["waits"], row["now"])
 

@@ -7,8 +7,8 @@
 What several queries share is a part, which stands once: `-- part: product_columns`, and `{product_columns}` where it is
 used, in any file.
 
-A module loads its queries at import (`LOAD = query("load_customers")`), so a misspelt name stops the program at start.
-A file without names, such as a migration, is none of this module's.
+Code names a query where it runs it, `connection.fetch(query(name), …)`; a test checks that every name is
+defined. A file without names, such as a migration, is none of this module's.
 """
 
 import re
@@ -41,6 +41,7 @@ def affected(tag: str) -> int:
     return int(tag.rsplit(" ", 1)[-1])
 
 
+@cache
 def query(name: str) -> str:
     """The text of the query with this name."""
     try:

@@ -8,7 +8,6 @@ import asyncpg
 from latchkey.database.pool import Database
 from latchkey.database.sql import query
 
-_PROBE = query("write_probe")
 # Readiness may be polled often. A probe costs about 3 ms and one commit, so its result is reused for a second.
 _LASTS_SECONDS = 1.0
 
@@ -37,5 +36,5 @@ class WriteProbe:
         async with self._database.transaction() as connection:
             # Little memory, so that the query has to write a temporary file.
             await connection.execute("set local work_mem = '64kB'")
-            if await connection.fetchval(_PROBE):
+            if await connection.fetchval(query("write_probe")):
                 raise asyncpg.ReadOnlySQLTransactionError("the database is read-only")

@@ -9,13 +9,6 @@ from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage import scans
 
-_WEBHOOKS = query("watch_webhooks")
-_FAILING = query("watch_failing_webhooks")
-_QUEUE = query("watch_queue")
-_ESTIMATE = query("watch_queue_estimate")
-_JOURNAL = query("watch_journal")
-_LISTS = query("watch_lists")
-
 # Webhooks that are shown one by one.
 MOST_WEBHOOKS = 500
 # Notifications that are counted.
@@ -70,12 +63,12 @@ class QueueDepths(Struct, frozen=True):
 async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
     """`lanes_each`: how many customers of each webhook are counted."""
     async with database.acquire() as connection:
-        webhooks = await connection.fetch(_WEBHOOKS, now)
-        failing = await connection.fetch(_FAILING, MOST_WEBHOOKS)
-        queues = await connection.fetch(_QUEUE, now, lanes_each, MOST_WEBHOOKS)
-        estimate = await connection.fetchval(_ESTIMATE)
+        webhooks = await connection.fetch(query("watch_webhooks"), now)
+        failing = await connection.fetch(query("watch_failing_webhooks"), MOST_WEBHOOKS)
+        queues = await connection.fetch(query("watch_queue"), now, lanes_each, MOST_WEBHOOKS)
+        estimate = await connection.fetchval(query("watch_queue_estimate"))
         due = await scans.look_out(connection)
-        journal = await connection.fetchrow(_JOURNAL, MOST_NOTIFICATIONS)
+        journal = await connection.fetchrow(query("watch_journal"), MOST_NOTIFICATIONS)
         lists = await watch_lists(connection)
         nodes = await database.nodes(connection)
         lossy = await database_identity.lossy_failovers(connection)
@@ -95,6 +88,6 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
 
 async def watch_lists(connection: Connection, customers_each: int = 0) -> ListsLag:
     """`customers_each`: how many new customers of a project are counted."""
-    row = await connection.fetchrow(_LISTS, customers_each)
+    row = await connection.fetchrow(query("watch_lists"), customers_each)
     # A cluster without a project: no shard was asked.
     return ListsLag(0, None, 0) if row is None else ListsLag(row["behind"], row["oldest_at"], row["customers"])

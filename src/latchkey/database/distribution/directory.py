@@ -15,10 +15,6 @@ from latchkey.database.distribution.statements import ROUTES, Home, Route
 from latchkey.database.errors import SchemaNotMigratedError
 from latchkey.database.sql import query
 
-_PROJECTS = query("projects_of_webhooks")
-_SHARDS = query("a_project_of_each_shard")
-_NODE = query("node_of_project")
-_NODES = query("nodes_with_shards")
 # Seconds for which the list of shards is taken as current, and the node of a project. A shard is split only by hand; a
 # node that a project has left refuses its reads.
 _CURRENT = 5.0
@@ -66,7 +62,12 @@ class Directory:
         """The projects of webhooks. A webhook never changes its project."""
         unknown = [key for key in keys if key not in self._projects]
         if unknown:
-            self._projects.update({row["key"]: row["project_id"] for row in await connection.plain(_PROJECTS, unknown)})
+            self._projects.update(
+                {
+                    row["key"]: row["project_id"]
+                    for row in await connection.plain(query("projects_of_webhooks"), unknown)
+                }
+            )
         return self._projects
 
     def remember_key(self, key_hash: bytes, project_id: str) -> None:
@@ -86,7 +87,7 @@ class Directory:
             return known[0]
         if len(self._node_of) >= _REMEMBERED:
             self._node_of.clear()
-        rows = await connection.plain(_NODE, project_id)
+        rows = await connection.plain(query("node_of_project"), project_id)
         found = (NodeAddress(rows[0]["host"], rows[0]["port"]), rows[0]["shard"]) if len(rows) == 1 else None
         self._node_of[project_id] = (found, monotonic())
         return found
@@ -101,7 +102,7 @@ class Directory:
     async def one_of_each_shard(self, connection: Any) -> list[str]:
         """A project of each shard that has any, in a new order each time, so that no shard is always the last."""
         if monotonic() - self._looked_at > _CURRENT:
-            self._shards = [row["id"] for row in await connection.plain(_SHARDS)]
+            self._shards = [row["id"] for row in await connection.plain(query("a_project_of_each_shard"))]
             self._looked_at = monotonic()
         return random.sample(self._shards, len(self._shards))
 
@@ -110,7 +111,7 @@ class Directory:
         if monotonic() - self._asked_at > _CURRENT:
             self._with_shards = [
                 None if row["is_coordinator"] else NodeAddress(row["host"], row["port"])
-                for row in await connection.plain(_NODES)
+                for row in await connection.plain(query("nodes_with_shards"))
             ]
             self._asked_at = monotonic()
         return self._with_shards

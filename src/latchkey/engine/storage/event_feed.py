@@ -12,15 +12,7 @@ from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.domain.partitions import PARTS_OF_EVENTS
 
-_OF_PROJECT = query("events_of_project")
 _AFTER_EVENT = query("events_after_event")
-_OF_CUSTOMER = query("events_of_customer")
-_BY_ID = query("event_by_id")
-_KNOWN = query("known_events")
-_KEEP = query("keep_event_traces")
-_LOAD = query("load_event_traces")
-_PRUNE = query("prune_event_traces")
-_DELIVERIES = query("deliveries_of_events")
 
 # The part of each event that a reader may name next, for those that are not in the first partition. Only a hint: an
 # event that is not found there is looked for everywhere.
@@ -31,13 +23,13 @@ _END = 2**63 - 1
 
 
 async def position_of(connection: Connection, project_id: str, event_id: str) -> int | None:
-    row = await connection.fetchrow(_BY_ID, project_id, event_id)
+    row = await connection.fetchrow(query("event_by_id"), project_id, event_id)
     return None if row is None else row["position"]
 
 
 async def bodies(connection: Connection, project_id: str, after: int, limit: int) -> list[bytes]:
     """Event bodies exactly as delivered, after a position."""
-    return [row["body"] for row in await connection.fetch(_OF_PROJECT, project_id, after, _END, limit)]
+    return [row["body"] for row in await connection.fetch(query("events_of_project"), project_id, after, _END, limit)]
 
 
 async def bodies_after(connection: Connection, project_id: str, event_id: str, limit: int) -> list[bytes] | None:
@@ -65,34 +57,39 @@ async def bodies_of_customer(
     connection: Connection, project_id: str, customer_key: int, after: int, limit: int
 ) -> list[bytes]:
     """The same for one customer, with the events of customers that were merged into this one."""
-    return [row["body"] for row in await connection.fetch(_OF_CUSTOMER, project_id, customer_key, after, limit)]
+    return [
+        row["body"]
+        for row in await connection.fetch(query("events_of_customer"), project_id, customer_key, after, limit)
+    ]
 
 
 async def known(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
     """Which of these (project, event id) exist already."""
     if not asked:
         return set()
-    rows = await connection.fetch(_KNOWN, [project for project, _ in asked], [id for _, id in asked])
+    rows = await connection.fetch(query("known_events"), [project for project, _ in asked], [id for _, id in asked])
     return {(row["project_id"], row["id"]) for row in rows}
 
 
 async def keep(connection: Connection, project_id: str, traces: Mapping[str, str], at: Ms) -> None:
     """`traces`: a `traceparent` by the id of the event."""
-    await connection.execute(_KEEP, project_id, list(traces), list(traces.values()), at)
+    await connection.execute(query("keep_event_traces"), project_id, list(traces), list(traces.values()), at)
 
 
 @translates_errors
 async def load(database: Database, events: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """By project and id of the event; those without a trace are left out."""
     async with database.at_hand() as connection:
-        rows = await connection.fetch(_LOAD, [project for project, _ in events], [id for _, id in events])
+        rows = await connection.fetch(
+            query("load_event_traces"), [project for project, _ in events], [id for _, id in events]
+        )
     return {(row[0], row[1]): row[2] for row in rows}
 
 
 @translates_errors
 async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None:
     async with database.acquire() as connection:
-        while affected(await connection.execute(_PRUNE, before, at_once)):
+        while affected(await connection.execute(query("prune_event_traces"), before, at_once)):
             pass
 
 
@@ -100,7 +97,9 @@ async def deliveries(
     connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
 ) -> dict[str, list[EventDelivery]]:
     """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
-    rows = await connection.fetch(_DELIVERIES, project_id, [key for key, _ in events], [number for _, number in events])
+    rows = await connection.fetch(
+        query("deliveries_of_events"), project_id, [key for key, _ in events], [number for _, number in events]
+    )
     by_event: dict[str, list[EventDelivery]] = defaultdict(list)
     for row in rows:
         by_event[row["event_id"]].append(item_of(EventDelivery, row))

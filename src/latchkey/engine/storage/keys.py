@@ -11,17 +11,7 @@ from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
 from latchkey.domain.leases import Lease
 
-_USES = query("load_key_uses")
-_CREATE = query("create_key")
 _PAGE = query("list_keys")
-_FIND = query("find_key")
-_REVOKE = query("revoke_key")
-_LOCK = query("lock_key")
-_SET_RULES = query("set_key_rules")
-_ABOUT_TO_EXPIRE = query("keys_about_to_expire")
-_RULES = query("rules_of_keys")
-_HAND_BACK = query("hand_back")
-_FORMER = query("former_key_store")
 
 Kind = Literal["secret", "public"]
 Scope = Literal["read", "write", "charts"]
@@ -58,12 +48,12 @@ class ApiKey:
 async def uses_of(connection: Connection, key_ids: Sequence[str]) -> dict[str, Ms]:
     if not key_ids:
         return {}
-    return {row["key_id"]: row["used_at"] for row in await connection.fetch(_USES, list(key_ids))}
+    return {row["key_id"]: row["used_at"] for row in await connection.fetch(query("load_key_uses"), list(key_ids))}
 
 
 async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
     await connection.execute(
-        _CREATE,
+        query("create_key"),
         key.id,
         key.project_id,
         key.app_id,
@@ -96,30 +86,32 @@ async def load(connection: Executor, project_id: str, key_id: str) -> ApiKey | N
 
 async def find(connection: Executor, hash: bytes) -> ApiKey | None:
     """The key with this hash, unless it was revoked."""
-    return await fetch_one(connection, ApiKey, _FIND, hash)
+    return await fetch_one(connection, ApiKey, query("find_key"), hash)
 
 
 async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
     """Revoking twice keeps the first time. None: there is no such key."""
-    return await _with_use(connection, await fetch_one(connection, ApiKey, _REVOKE, project_id, key_id, now))
+    return await _with_use(
+        connection, await fetch_one(connection, ApiKey, query("revoke_key"), project_id, key_id, now)
+    )
 
 
 async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
     """The key, which nobody else can change until the transaction ends."""
-    return await fetch_one(connection, ApiKey, _LOCK, project_id, key_id)
+    return await fetch_one(connection, ApiKey, query("lock_key"), project_id, key_id)
 
 
 async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
     """Writes the key's name, rate limit, expiry and networks."""
     networks = list(key.allowed_networks) or None
     rules = key.name, key.rate_limit, key.expires_at, networks
-    changed = await fetch_one(connection, ApiKey, _SET_RULES, key.project_id, key.id, *rules)
+    changed = await fetch_one(connection, ApiKey, query("set_key_rules"), key.project_id, key.id, *rules)
     return await _with_use(connection, changed)
 
 
 async def about_to_expire(connection: Executor, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
     """Keys of all projects, the first to expire first."""
-    return await fetch_all(connection, ApiKey, _ABOUT_TO_EXPIRE, now, until, limit)
+    return await fetch_all(connection, ApiKey, query("keys_about_to_expire"), now, until, limit)
 
 
 class RuledKey(NamedTuple):
@@ -129,18 +121,18 @@ class RuledKey(NamedTuple):
 
 async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:
     """By hash. Unknown and revoked keys are left out."""
-    rows = await connection.fetch(_RULES, list(hashes))
+    rows = await connection.fetch(query("rules_of_keys"), list(hashes))
     return {hash: RuledKey(id, rules_of(expires_at, networks)) for hash, id, expires_at, networks in rows}
 
 
 async def hand_back(connection: Connection, key_hash: bytes, lease: Lease) -> None:
     """A lease that is over."""
-    await connection.execute(_HAND_BACK, key_hash, lease.left, lease.size, lease.run)
+    await connection.execute(query("hand_back"), key_hash, lease.left, lease.size, lease.run)
 
 
 async def former_store(connection: Connection, key_hash: bytes) -> str | None:
     """The store of a public key that was revoked or whose app was deleted."""
-    store: str | None = await connection.fetchval(_FORMER, key_hash)
+    store: str | None = await connection.fetchval(query("former_key_store"), key_hash)
     return store
 
 

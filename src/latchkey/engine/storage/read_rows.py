@@ -21,14 +21,6 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.state import decode
 
-_LOOK = query("look_at_customers")
-_LOAD = query("project_settings")
-_READ = query("read_customers")
-_ADMIT = query("admit_reads")
-_ADMIT_WITH_LEASES = query("admit_reads_with_leases")
-_LEASED = query("read_leased")
-_TOUCH = query("touch_customers")
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -48,7 +40,7 @@ async def look(
     """For each app user id, and for each purchase that is claimed for it. None: there is no such project."""
     wanted = list(asked)
     rows = await connection.fetch(
-        _LOOK,
+        query("look_at_customers"),
         project_id,
         [app_user_id for app_user_id, _ in wanted],
         [claim[0] if claim is not None else None for _, claim in wanted],
@@ -82,7 +74,7 @@ class ProjectCatalog:
 
 async def load_projects(connection: Connection, catalogs: Catalogs, ids: Iterable[str]) -> dict[str, ProjectCatalog]:
     """By id; a project that does not exist is left out."""
-    rows = await connection.fetch(_LOAD, sorted(ids))
+    rows = await connection.fetch(query("project_settings"), sorted(ids))
     return {
         row["id"]: ProjectCatalog(
             await catalogs.priced(connection, row["id"], row["catalog_version"], row["rates_version"]),
@@ -152,7 +144,9 @@ _NO_CATALOG = Catalog()
 async def read(connection: Connection, catalogs: Catalogs, asked: Sequence[tuple[str, str]]) -> list[StoredRow | None]:
     """The customers with these (project, app user id), in the requested order; None where there is none."""
     try:
-        rows = await connection.fetch(_READ, [project_id for project_id, _ in asked], [id for _, id in asked])
+        rows = await connection.fetch(
+            query("read_customers"), [project_id for project_id, _ in asked], [id for _, id in asked]
+        )
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     known = {
@@ -184,11 +178,13 @@ async def admit(
     firsts = [0, *accumulate(amounts[:-1])]
     try:
         if all(count.without_leases for count in counts.values()):
-            rows = await connection.fetch(_ADMIT, list(counts), firsts, amounts, app_user_ids)
+            rows = await connection.fetch(query("admit_reads"), list(counts), firsts, amounts, app_user_ids)
         else:
             # One list for each field of LeaseCount.
             counted = map(list, zip(*counts.values(), strict=True))
-            rows = await connection.fetch(_ADMIT_WITH_LEASES, list(counts), firsts, amounts, *counted, app_user_ids)
+            rows = await connection.fetch(
+                query("admit_reads_with_leases"), list(counts), firsts, amounts, *counted, app_user_ids
+            )
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
     # Only the first row of each key contains the key's data. Places begin with 1.
@@ -218,7 +214,7 @@ async def read_leased(
     """Reads with one key that a lease covers, in the requested order. None: the key or the catalog has changed."""
     try:
         rows = await connection.fetch(
-            _LEASED, known.hash, known.revision, known.project_id, known.catalog_version, app_user_ids
+            query("read_leased"), known.hash, known.revision, known.project_id, known.catalog_version, app_user_ids
         )
     except asyncpg.DataError as error:
         raise InvalidValueError(str(error)) from error
@@ -236,7 +232,7 @@ async def read_leased(
 async def write(connection: Executor, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
     """Each note: project and key of the customer, and the last visit. Must be sorted in the order of row locks."""
     await connection.execute(
-        _TOUCH,
+        query("touch_customers"),
         [project_id for (project_id, _), _ in notes],
         [key for (_, key), _ in notes],
         [seen.at for _, seen in notes],

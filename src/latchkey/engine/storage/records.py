@@ -16,28 +16,7 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.engine.storage.state import decode, encode
 
-_SHARE_CLOCKS = query("share_clocks")
-_LOCK = query("lock_customers")
-_CREATE = query("create_customers")
-_KNOWN_IDS = query("known_app_user_ids")
-_BY_DIGEST = query("app_user_ids_by_digest")
-_OWNERS = query("owners_of_purchases")
-_ADD_ALIASES = query("add_aliases")
-_KEEP_EMAILS = query("keep_emails")
-_MOVE_ALIASES = query("move_aliases")
-_MOVE_PURCHASES = query("move_purchases")
-_MOVE_CURRENCY = query("move_currency_transactions")
-_REFER_CURRENCY = query("refer_currency_transactions")
-_CURRENCY_BY_KEY = query("currency_transactions_by_key")
-_LOCK_CREDITED = query("lock_credited_customers")
 _DELETE = query("delete_customer")
-_ABSORB = query("absorb_customer")
-_KEEP_ENDINGS = query("keep_endings")
-_LOCK_ERASED = query("lock_erased_purchases")
-_DUE = query("customers_due")
-_POSTPONE = query("postpone_customer")
-_NEW_KEYS = query("new_customer_keys")
-_IMPORT = query("import_customers")
 
 PurchaseKey = tuple[str, str]
 """A purchase's store and its id there."""
@@ -55,13 +34,13 @@ class Stored(Struct, frozen=True):
 
 
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
-    rows = await connection.fetch(_SHARE_CLOCKS, *_columns(asked, 2))
+    rows = await connection.fetch(query("share_clocks"), *_columns(asked, 2))
     return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
 
 
 async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
     """The customers with these (project, app user id); two ids of one customer return the same object."""
-    rows = await connection.fetch(_LOCK, *_columns(sorted(set(asked)), 2))
+    rows = await connection.fetch(query("lock_customers"), *_columns(sorted(set(asked)), 2))
     by_key: dict[tuple[str, int], Stored] = {}
     found = {}
     for row in rows:
@@ -88,7 +67,7 @@ class Owner:
 
 async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], Owner]:
     """As `owner_of`, for several purchases, and also those whose owner was erased."""
-    rows = await connection.fetch(_OWNERS, *_columns(asked, 3)) if asked else ()
+    rows = await connection.fetch(query("owners_of_purchases"), *_columns(asked, 3)) if asked else ()
     return {
         (row["project_id"], row["store"], row["store_id"]): Owner(row["customer_id"], row["app_user_id"])
         for row in rows
@@ -97,13 +76,13 @@ async def owners(connection: Any, asked: Sequence[tuple[str, str, str]]) -> dict
 
 async def known_ids(connection: Any, asked: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
     """Those of the (project, app user id) that a customer has."""
-    rows = await connection.fetch(_KNOWN_IDS, *_columns(asked, 2))
+    rows = await connection.fetch(query("known_app_user_ids"), *_columns(asked, 2))
     return {(row["project_id"], row["app_user_id"]) for row in rows}
 
 
 async def ids_of_digests(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """By (project, SHA-256 in hex): the app user id that a customer has."""
-    rows = await connection.fetch(_BY_DIGEST, *_columns(asked, 2))
+    rows = await connection.fetch(query("app_user_ids_by_digest"), *_columns(asked, 2))
     return {(row["project_id"], row["digest"]): row["app_user_id"] for row in rows}
 
 
@@ -111,7 +90,7 @@ async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[s
     """The customers that were created; an id that another transaction has just taken is left out."""
     made = {(newcomer.project_id, newcomer.app_user_id): newcomer for newcomer in newcomers}
     rows = [(*ref, one.test_clock_id, encode(one), one.first_seen_at) for ref, one in made.items()]
-    found = await connection.fetch(_CREATE, *_columns(rows, 5))
+    found = await connection.fetch(query("create_customers"), *_columns(rows, 5))
     keys = {(row["project_id"], row["app_user_id"]): row["id"] for row in found}
     return {ref: Stored(key, made[ref], LastSeen(made[ref].first_seen_at)) for ref, key in keys.items()}
 
@@ -119,13 +98,13 @@ async def create(connection: Any, newcomers: Sequence[Customer]) -> dict[tuple[s
 async def add_ids(connection: Any, added: Sequence[tuple[str, str, int, Ms]]) -> None:
     """Each entry: the project's id, an app user id that is new to the customer, the customer's key, since when."""
     if added:
-        await connection.execute(_ADD_ALIASES, *_columns(sorted(added), 4))
+        await connection.execute(query("add_aliases"), *_columns(sorted(added), 4))
 
 
 async def keep_emails(connection: Any, addresses: Sequence[tuple[str, int, str | None]]) -> None:
     """Each entry: the project's id, the customer's key, and the address as `email_of` gives it; None is none."""
     if addresses:
-        await connection.execute(_KEEP_EMAILS, *_columns(addresses, 3))
+        await connection.execute(query("keep_emails"), *_columns(addresses, 3))
 
 
 def email_of(customer: Customer) -> str | None:
@@ -140,14 +119,14 @@ def folded(text: str) -> str:
 
 async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, int]]) -> None:
     if claims:
-        await connection.execute(_MOVE_PURCHASES, *_columns(sorted(claims), 4))
+        await connection.execute(query("move_purchases"), *_columns(sorted(claims), 4))
 
 
 async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
     """Repoints everything of the merged customer to the one it was merged into."""
-    await connection.execute(_MOVE_ALIASES, project_id, source, target)
-    await connection.execute(_MOVE_CURRENCY, project_id, source, target)
-    await connection.execute(_ABSORB, project_id, source, target)
+    await connection.execute(query("move_aliases"), project_id, source, target)
+    await connection.execute(query("move_currency_transactions"), project_id, source, target)
+    await connection.execute(query("absorb_customer"), project_id, source, target)
     await connection.execute(_DELETE, project_id, source)
 
 
@@ -165,7 +144,7 @@ async def keep_endings(connection: Any, project_id: str, bought: Subscription | 
     if not (ended := endings(bought)):
         return True
     rows = [(bought.store, bought.id, one.transaction_id, one.ended_by, one.at, one.told_at) for one in ended]
-    kept: int = await connection.fetchval(_KEEP_ENDINGS, project_id, *_columns(rows, 6))
+    kept: int = await connection.fetchval(query("keep_endings"), project_id, *_columns(rows, 6))
     return kept > 0
 
 
@@ -174,7 +153,7 @@ async def lock_erased(
 ) -> dict[PurchaseKey, tuple[Ending, ...]]:
     """Those of the purchases that belong to nobody any more, with what has ended their transactions."""
     found: dict[PurchaseKey, tuple[Ending, ...]] = {}
-    for row in await connection.fetch(_LOCK_ERASED, project_id, *_columns(asked, 2)):
+    for row in await connection.fetch(query("lock_erased_purchases"), project_id, *_columns(asked, 2)):
         key = row["store"], row["store_id"]
         found.setdefault(key, ())
         if (id := row["transaction_id"]) is not None:
@@ -184,12 +163,12 @@ async def lock_erased(
 
 async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:
     """Adds a reference to the transactions of a request."""
-    await connection.execute(_REFER_CURRENCY, project_id, key, idempotency_key, reference)
+    await connection.execute(query("refer_currency_transactions"), project_id, key, idempotency_key, reference)
 
 
 async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:
     """Amounts by currency of the request with this idempotency key; empty if there was none."""
-    rows = await connection.fetch(_CURRENCY_BY_KEY, project_id, key, idempotency_key)
+    rows = await connection.fetch(query("currency_transactions_by_key"), project_id, key, idempotency_key)
     return {row["code"]: row["amount"] for row in rows}
 
 
@@ -199,7 +178,7 @@ async def lock_credited(
     """The customer who was credited with the virtual currency of each purchase, by the ids of its credits and debits;
     None if erased."""
     wanted = [(place[0], movement, place) for place, ids in purchases.items() for movement in ids]
-    rows = await connection.fetch(_LOCK_CREDITED, *_columns(wanted, 2))
+    rows = await connection.fetch(query("lock_credited_customers"), *_columns(wanted, 2))
     by_key = {(row["project_id"], row["id"]): Stored(row["id"], decode(row["state"])) for row in rows}
     by_movement = {(row["project_id"], row["idempotency_key"]): by_key[row["project_id"], row["id"]] for row in rows}
     found: dict[tuple[str, str, str], Stored | None] = dict.fromkeys(purchases)
@@ -209,11 +188,13 @@ async def lock_credited(
 
 
 async def due(connection: Any, now: Ms, limit: int) -> list[Stored]:
-    return [Stored(row["id"], decode(row["state"])) for row in await connection.fetch(_DUE, now, limit)]
+    return [
+        Stored(row["id"], decode(row["state"])) for row in await connection.fetch(query("customers_due"), now, limit)
+    ]
 
 
 async def postpone(connection: Any, late: Stored, until: Ms) -> None:
-    await connection.execute(_POSTPONE, late.customer.project_id, late.key, until)
+    await connection.execute(query("postpone_customer"), late.customer.project_id, late.key, until)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
@@ -241,9 +222,11 @@ async def create_all(connection: Connection, project_id: str, newcomers: Sequenc
     just taken breaks the transaction as a collision."""
     if not newcomers:
         return []
-    keys = [row["id"] for row in await connection.fetch(_NEW_KEYS, project_id, len(newcomers))]
+    keys = [row["id"] for row in await connection.fetch(query("new_customer_keys"), project_id, len(newcomers))]
     stored = [Stored(key, one.customer, one.last_seen) for key, one in zip(keys, newcomers, strict=True)]
-    await connection.execute(_IMPORT, project_id, keys, *_columns([_row(newcomer) for newcomer in newcomers], 9))
+    await connection.execute(
+        query("import_customers"), project_id, keys, *_columns([_row(newcomer) for newcomer in newcomers], 9)
+    )
     named = [(project_id, id, one.key, one.customer.first_seen_at) for one in stored for id in one.customer.aliases]
     await add_ids(connection, named)
     await keep_emails(connection, [(project_id, one.key, email_of(one.customer)) for one in stored])

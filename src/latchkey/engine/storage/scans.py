@@ -12,13 +12,6 @@ from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import decode
 
-_STRETCH = query("next_stretch_of_customers")
-_MENTIONING = query("customers_mentioning")
-_LOOK_OUT = query("look_out")
-_STILL_TO_ASK = query("still_to_ask")
-_BY_KEY = query("customers_by_key")
-_BY_ID = query("customers_by_whole_id")
-
 
 @dataclass(frozen=True, slots=True)
 class ScannedRange:
@@ -38,7 +31,7 @@ class Mentioning:
 
 async def next_stretch(connection: Connection, project_id: str, after: int, limit: int) -> ScannedRange | None:
     """The next `limit` customers after this key; None at the end."""
-    row = await connection.fetchrow(_STRETCH, project_id, after, limit)
+    row = await connection.fetchrow(query("next_stretch_of_customers"), project_id, after, limit)
     assert row is not None, "an aggregate always has a row"
     return None if row["ends_at"] is None else ScannedRange(row["ends_at"], row["customers"], row["last"])
 
@@ -47,7 +40,7 @@ async def mentioning(
     connection: Connection, project_id: str, after: int, stretch: ScannedRange, words: Sequence[str]
 ) -> list[Mentioning]:
     """The customers of a range whose stored state contains one of the words; see `mention`."""
-    rows = await connection.fetch(_MENTIONING, project_id, after, stretch.ends_at, list(words))
+    rows = await connection.fetch(query("customers_mentioning"), project_id, after, stretch.ends_at, list(words))
     return [Mentioning(decode(row["state"]), row["now_ms"]) for row in rows]
 
 
@@ -80,7 +73,7 @@ class Outlook(Struct, frozen=True):
 
 
 async def look_out(connection: Executor) -> Outlook:
-    row = await connection.fetchrow(_LOOK_OUT)
+    row = await connection.fetchrow(query("look_out"))
     assert row is not None, "sums always have a row"
     return Outlook(**dict(row.items()))
 
@@ -91,7 +84,7 @@ async def still_to_ask(
     """Of these subscriptions (store, id, end) those of connected apps of which the store has not told since the end.
     One whose end is before `patience` only until the store was asked in vain."""
     stores, ids, ends = ([one[column] for one in ended] for column in range(3))
-    rows = await connection.fetch(_STILL_TO_ASK, project_id, stores, ids, ends, patience)
+    rows = await connection.fetch(query("still_to_ask"), project_id, stores, ids, ends, patience)
     return {(row["store"], row["store_id"]) for row in rows}
 
 
@@ -112,11 +105,11 @@ class Hit:
 
 
 async def by_keys(connection: Connection, project_id: str, keys: Iterable[int]) -> list[FoundCustomer]:
-    return [_found(row) for row in await connection.fetch(_BY_KEY, project_id, list(keys))]
+    return [_found(row) for row in await connection.fetch(query("customers_by_key"), project_id, list(keys))]
 
 
 async def by_ids(connection: Connection, project_id: str, ids: Iterable[str]) -> list[Hit]:
-    return [_hit(row) for row in await connection.fetch(_BY_ID, project_id, list(ids))]
+    return [_hit(row) for row in await connection.fetch(query("customers_by_whole_id"), project_id, list(ids))]
 
 
 def _hit(row: Record) -> Hit:

@@ -63,9 +63,6 @@ def _is_ours(name: str, value: Any) -> bool:
     return isinstance(value, property | FunctionType) and not name.startswith("__")
 
 
-_STATE = query("customer_state")
-_KEY = query("customers_by_whole_id")
-
 State: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[State], State]
 T = TypeVar("T")
@@ -194,11 +191,11 @@ decode_for_v2 = StateFormat(Customer, VERSION, STEPS, UNSEEN_BY_V2).decode_for_r
 
 async def load(connection: Executor, project_id: str, app_user_id: str) -> Customer | None:
     """A customer by any of its ids, read without a lock."""
-    state = await connection.fetchval(_STATE, project_id, app_user_id)
+    state = await connection.fetchval(query("customer_state"), project_id, app_user_id)
     return None if state is None else decode(state)
 
 
 async def key_of(connection: Executor, project_id: str, app_user_id: str) -> int | None:
     """The key of the customer's row, under which its events and currency transactions are stored."""
-    key: int | None = await connection.fetchval(_KEY, project_id, [app_user_id])
+    key: int | None = await connection.fetchval(query("customers_by_whole_id"), project_id, [app_user_id])
     return key

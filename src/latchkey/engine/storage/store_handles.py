@@ -37,27 +37,14 @@ class Healings:
     healed: int
 
 
-_LOAD = query("load_handles")
-_OF_PURCHASE = query("handles_of_purchase")
-_SAVE = query("save_handles")
-_CLAIM_CHECKS = query("claim_checks")
-_SET_CHECK = query("set_check_at")
-_CLAIM_ACKNOWLEDGEMENTS = query("claim_acknowledgements")
-_SET_ACKNOWLEDGE = query("set_acknowledge_at")
-_FORGET = query("forget_handles")
-_FORGET_NOTIFICATIONS = query("forget_notifications")
-_NOTE_HEALING = query("note_healing")
-_HEALINGS = query("list_healings")
-
-
 async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
-    rows = await connection.fetch(_LOAD, project_id, store, [_hash(handle) for handle in handles])
+    rows = await connection.fetch(query("load_handles"), project_id, store, [_hash(handle) for handle in handles])
     return {row["handle"]: _handle(row) for row in rows}
 
 
 async def of_purchase(connection: Executor, project_id: str, store: str, store_id: str) -> Handle | None:
     """The latest handle of a purchase. None: the store has never told of it."""
-    row = await connection.fetchrow(_OF_PURCHASE, project_id, store, store_id)
+    row = await connection.fetchrow(query("handles_of_purchase"), project_id, store, store_id)
     return None if row is None else _handle(row)
 
 
@@ -75,39 +62,39 @@ async def save(
         rows[key] = (*key, one.handle, one.app_id, one.environment, one.store_id, one.kind, one.product_id, *times)
     # Always in this order: two transactions that write in different orders could wait for each other.
     ordered = [rows[key] for key in sorted(rows)]
-    await connection.execute(_SAVE, *map(list, zip(*ordered, strict=True)), replace)
+    await connection.execute(query("save_handles"), *map(list, zip(*ordered, strict=True)), replace)
 
 
 async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
-    return [_handle(row) for row in await connection.fetch(_CLAIM_CHECKS, now, lease_until, limit)]
+    return [_handle(row) for row in await connection.fetch(query("claim_checks"), now, lease_until, limit)]
 
 
 async def set_check(connection: Executor, handle: Handle, at: Ms | None) -> None:
-    await connection.execute(_SET_CHECK, handle.project_id, handle.store, _hash(handle.handle), at)
+    await connection.execute(query("set_check_at"), handle.project_id, handle.store, _hash(handle.handle), at)
 
 
 async def claim_acknowledgements(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
-    return [_handle(row) for row in await connection.fetch(_CLAIM_ACKNOWLEDGEMENTS, now, lease_until, limit)]
+    return [_handle(row) for row in await connection.fetch(query("claim_acknowledgements"), now, lease_until, limit)]
 
 
 async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None) -> None:
-    await connection.execute(_SET_ACKNOWLEDGE, handle.project_id, handle.store, _hash(handle.handle), at)
+    await connection.execute(query("set_acknowledge_at"), handle.project_id, handle.store, _hash(handle.handle), at)
 
 
 async def forget(connection: Connection, project_id: str, customer_key: int, app_user_ids: Iterable[str]) -> None:
     """Remove what the stores told of a customer who is erased, while it still owns its purchases."""
-    await connection.execute(_FORGET_NOTIFICATIONS, project_id, list(app_user_ids))
-    await connection.execute(_FORGET, project_id, customer_key)
+    await connection.execute(query("forget_notifications"), project_id, list(app_user_ids))
+    await connection.execute(query("forget_handles"), project_id, customer_key)
 
 
 async def note_healing(connection: Connection, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:
     """The safety net looked once more, and found something or not."""
-    await connection.execute(_NOTE_HEALING, project_id, app_id, now // DAY, 1, int(healed))
+    await connection.execute(query("note_healing"), project_id, app_id, now // DAY, 1, int(healed))
 
 
 async def healings(connection: Executor, project_id: str, since: Ms) -> dict[str, Healings]:
     """By app."""
-    rows = await connection.fetch(_HEALINGS, project_id, since // DAY)
+    rows = await connection.fetch(query("list_healings"), project_id, since // DAY)
     return {row["app_id"]: Healings(row["checks"], row["healed"]) for row in rows}
 
 

@@ -21,7 +21,6 @@ from latchkey.engine.storage.records import Stored, add_ids, email_of, keep_emai
 from latchkey.engine.storage.state import encode
 from latchkey.wire.event import Event, continues
 
-_WRITE = query("write_changes")
 _ENCODER = json.Encoder()
 
 # A customer has changed since it was read; another transaction created the same customer, purchase or event first; or
@@ -156,7 +155,9 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
     rows = {table: rows for table, rows in tables.items() if rows}
     if not rows:
         return ()
-    made: Sequence[int] = await connection.fetchval(_WRITE, writes.project_id, now, _ENCODER.encode(rows), documents)
+    made: Sequence[int] = await connection.fetchval(
+        query("write_changes"), writes.project_id, now, _ENCODER.encode(rows), documents
+    )
     return made
 
 

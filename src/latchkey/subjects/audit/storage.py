@@ -11,11 +11,6 @@ from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.audit.rules import AuditEntry, Outcome
 
-_BEGIN = query("begin_audit_entry")
-_FINISH = query("finish_audit_entry")
-_FORGET = query("forget_in_audit_entries")
-_LIST = query("list_audit_entries")
-
 LONGEST_SUBJECT = 500
 # A position after every entry. With a nullable condition the query could not seek within the index.
 END = 2**63 - 1
@@ -35,7 +30,7 @@ async def begin(
     """Written before anything is changed, so that there is no change without an entry. Returns its position."""
     subject = subject[:LONGEST_SUBJECT]
     entry = project_id, now, account_id, actor, action, subject, b"{}", address
-    position: int = await database.pool.fetchval(_BEGIN, *entry)
+    position: int = await database.pool.fetchval(query("begin_audit_entry"), *entry)
     return position
 
 
@@ -52,12 +47,12 @@ async def finish(
     """`account_id` is the account that was changed, and `actor` who did it, if they were not known at the beginning."""
     encoded = msgspec.json.encode(dict(detail or {}))
     ended = outcome, subject[:LONGEST_SUBJECT], encoded, account_id, actor
-    await database.pool.execute(_FINISH, position, *ended)
+    await database.pool.execute(query("finish_audit_entry"), position, *ended)
 
 
 async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
     """For an erased customer: replaces these ids in all entries."""
-    await connection.execute(_FORGET, project_id, list(ids), instead)
+    await connection.execute(query("forget_in_audit_entries"), project_id, list(ids), instead)
 
 
 async def page(
@@ -75,7 +70,9 @@ async def page(
     """Newest first: what was done in the project, and what its members did to their accounts. `actor` is one without an
     account, such as the command line. From `since` until before `until`: only what was done in the project."""
     chosen = action, limit, account_id, actor, since, until
-    rows = await database.pool.fetch(_LIST, project_id, END if before is None else before, *chosen)
+    rows = await database.pool.fetch(
+        query("list_audit_entries"), project_id, END if before is None else before, *chosen
+    )
     return [item_of(AuditEntry, row, detail=msgspec.json.decode(row["detail"])) for row in rows]
 
 

@@ -11,17 +11,6 @@ from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms, State
 
-_CREATE = query("create_bulk_grant")
-_ADD = query("add_bulk_grant_customers")
-_LOAD = query("load_bulk_grant")
-_LIST = query("list_bulk_grants")
-_SET_STATE = query("set_bulk_grant_state")
-_CLAIM = query("claim_bulk_grant")
-_RENEW = query("renew_bulk_grant")
-_NEXT = query("next_bulk_grant_customers")
-_RECORD = query("record_bulk_grant_customers")
-_FAILURES = query("failures_of_bulk_grant")
-_FORGET = query("forget_in_bulk_grants")
 Outcome = Literal["granted", "skipped", "failed"]
 
 
@@ -51,7 +40,7 @@ async def create(
 ) -> None:
     """`customers`: their keys and ids."""
     await connection.execute(
-        _CREATE,
+        query("create_bulk_grant"),
         project_id,
         id,
         *astuple(terms),
@@ -62,11 +51,17 @@ async def create(
         now,
         list(unknown_ids),
     )
-    await connection.execute(_ADD, project_id, id, [key for key, _ in customers], [name for _, name in customers])
+    await connection.execute(
+        query("add_bulk_grant_customers"),
+        project_id,
+        id,
+        [key for key, _ in customers],
+        [name for _, name in customers],
+    )
 
 
 async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | None:
-    row = await connection.fetchrow(_LOAD, project_id, id)
+    row = await connection.fetchrow(query("load_bulk_grant"), project_id, id)
     return None if row is None else BulkGrant(**row)
 
 
@@ -74,34 +69,40 @@ async def page(
     connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool
 ) -> list[BulkGrant]:
     """By id; those that were started, newest first."""
-    return [BulkGrant(**row) for row in await connection.fetch(_LIST, project_id, after, limit, started)]
+    return [
+        BulkGrant(**row) for row in await connection.fetch(query("list_bulk_grants"), project_id, after, limit, started)
+    ]
 
 
 async def set_state(
     connection: Executor, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
 ) -> bool:
     """False: it is in another state, or another process has it."""
-    return await connection.fetchval(_SET_STATE, project_id, id, before, after, now, token) is not None
+    return (
+        await connection.fetchval(query("set_bulk_grant_state"), project_id, id, before, after, now, token) is not None
+    )
 
 
 async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
-    row = await connection.fetchrow(_CLAIM, now, until)
+    row = await connection.fetchrow(query("claim_bulk_grant"), now, until)
     return None if row is None else BulkGrant(**row)
 
 
 async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
     """False: another process has it, or it was stopped."""
-    return await connection.fetchval(_RENEW, grant.project_id, grant.id, grant.token, until) is not None
+    return (
+        await connection.fetchval(query("renew_bulk_grant"), grant.project_id, grant.id, grant.token, until) is not None
+    )
 
 
 async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit: int) -> list[Turn]:
-    rows = await connection.fetch(_NEXT, grant.project_id, grant.id, after, limit)
+    rows = await connection.fetch(query("next_bulk_grant_customers"), grant.project_id, grant.id, after, limit)
     return [Turn(**row) for row in rows]
 
 
 async def record(connection: Connection, grant: BulkGrant, results: Sequence[GrantResult]) -> None:
     await connection.execute(
-        _RECORD,
+        query("record_bulk_grant_customers"),
         grant.project_id,
         grant.id,
         [result.number for result in results],
@@ -111,9 +112,9 @@ async def record(connection: Connection, grant: BulkGrant, results: Sequence[Gra
 
 
 async def failures(connection: Executor, project_id: str, id: str, limit: int) -> list[tuple[str, str]]:
-    rows = await connection.fetch(_FAILURES, project_id, id, limit)
+    rows = await connection.fetch(query("failures_of_bulk_grant"), project_id, id, limit)
     return [(row["app_user_id"], row["error"] or "") for row in rows]
 
 
 async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
-    await connection.execute(_FORGET, project_id, list(ids), instead)
+    await connection.execute(query("forget_in_bulk_grants"), project_id, list(ids), instead)

@@ -10,14 +10,6 @@ from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
 
-_SAVE = query("save_checkout")
-_LOAD = query("load_checkout")
-_SET_HANDLE = query("set_checkout_handle")
-_CLAIM = query("claim_checkouts")
-_SET_CHECK = query("set_checkout_check")
-_FINISH = query("finish_checkout")
-_FORGET = query("forget_checkouts")
-_PRUNE = query("prune_checkouts")
 _PRUNED_AT_ONCE = 1000
 
 Status = Literal["open", "succeeded", "failed"]
@@ -51,7 +43,7 @@ def hash_of(id: str) -> bytes:
 
 async def save(connection: Connection, new: Checkout) -> None:
     await connection.execute(
-        _SAVE,
+        query("save_checkout"),
         new.id_hash,
         new.project_id,
         new.app_id,
@@ -69,16 +61,16 @@ async def save(connection: Connection, new: Checkout) -> None:
 
 async def load(connection: Executor, project_id: str, app_id: str, id: str) -> Checkout | None:
     """None: this app has no checkout with this id."""
-    row = await connection.fetchrow(_LOAD, hash_of(id), project_id, app_id)
+    row = await connection.fetchrow(query("load_checkout"), hash_of(id), project_id, app_id)
     return None if row is None else _checkout(row)
 
 
 async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int) -> list[Checkout]:
-    return [_checkout(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+    return [_checkout(row) for row in await connection.fetch(query("claim_checkouts"), now, lease_until, limit)]
 
 
 async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> None:
-    await connection.execute(_SET_CHECK, id_hash, at)
+    await connection.execute(query("set_checkout_check"), id_hash, at)
 
 
 def _checkout(row: Record) -> Checkout:
@@ -88,7 +80,7 @@ def _checkout(row: Record) -> Checkout:
 
 async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:
     """The handle that counts: the first one. None: the checkout is gone."""
-    kept: str | None = await connection.fetchval(_SET_HANDLE, id_hash, handle, check_at)
+    kept: str | None = await connection.fetchval(query("set_checkout_handle"), id_hash, handle, check_at)
     return kept
 
 
@@ -99,13 +91,13 @@ async def finish(
     transaction_id: str | None = None,
     purchased_at: Ms | None = None,
 ) -> None:
-    await connection.execute(_FINISH, id_hash, status, transaction_id, purchased_at)
+    await connection.execute(query("finish_checkout"), id_hash, status, transaction_id, purchased_at)
 
 
 async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:
-    await connection.execute(_FORGET, project_id, list(app_user_ids))
+    await connection.execute(query("forget_checkouts"), project_id, list(app_user_ids))
 
 
 async def prune(connection: Connection, before: Ms) -> bool:
     """Remove a batch of old checkouts. True: there may be more."""
-    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
+    return affected(await connection.execute(query("prune_checkouts"), before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE

@@ -13,10 +13,6 @@ from latchkey.engine.storage.records import folded
 from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.wire.event import Event
 
-_PAGE = query("list_customers")
-_BY_EMAIL = query("list_customers_by_email")
-_ALIASES = query("aliases_of_customer")
-
 
 class Alias(Struct, frozen=True):
     app_user_id: str
@@ -28,20 +24,17 @@ async def page(
 ) -> list[ListedCustomer]:
     """By app user id; `after` is the last id of the page before. With `email`, only those with this address."""
     if email is None:
-        rows = await connection.fetch(_PAGE, project_id, after, limit)
+        rows = await connection.fetch(query("list_customers"), project_id, after, limit)
     else:
-        rows = await connection.fetch(_BY_EMAIL, project_id, after, limit, folded(email))
+        rows = await connection.fetch(query("list_customers_by_email"), project_id, after, limit, folded(email))
     return [ListedCustomer(**row) for row in rows]
 
 
 async def aliases(connection: Executor, project_id: str, key: int) -> list[Alias]:
     """All ids of a customer."""
-    return [Alias(**row) for row in await connection.fetch(_ALIASES, project_id, key)]
+    return [Alias(**row) for row in await connection.fetch(query("aliases_of_customer"), project_id, key)]
 
 
-_PLACE = query("event_by_id")
-_NEWEST = query("newest_events_of_customer")
-_MOVEMENTS = query("movements_of_customer")
 _MAX = 2**63 - 1
 
 
@@ -93,27 +86,23 @@ class Movement(Struct, frozen=True):
 
 
 async def place_of(connection: Connection, project_id: str, event_id: str) -> TimelineCursor | None:
-    row = await connection.fetchrow(_PLACE, project_id, event_id)
+    row = await connection.fetchrow(query("event_by_id"), project_id, event_id)
     return None if row is None else TimelineCursor(*row)
 
 
 async def newest(
     connection: Connection, project_id: str, customer_key: int, before: TimelineCursor, limit: int
 ) -> list[TimelineEvent]:
-    rows = await connection.fetch(_NEWEST, project_id, customer_key, *before, limit)
+    rows = await connection.fetch(query("newest_events_of_customer"), project_id, customer_key, *before, limit)
     return [TimelineEvent(**row) for row in rows]
 
 
 async def movements(
     connection: Executor, project_id: str, customer_key: int, before: MovementCursor, limit: int
 ) -> list[Movement]:
-    rows = await connection.fetch(_MOVEMENTS, project_id, customer_key, *before, limit)
+    rows = await connection.fetch(query("movements_of_customer"), project_id, customer_key, *before, limit)
     return [Movement(**row) for row in rows]
 
-
-_OF_CUSTOMER_ERASURE = query("events_of_customer")
-_TRANSFERS = query("transfers_from")
-_REPLACE = query("replace_bodies")
 
 _DECODER = json.Decoder(Event)
 _ENCODER = json.Encoder()
@@ -127,26 +116,20 @@ class TransferEvent(Struct, frozen=True):
 
 async def events_of(connection: Connection, project_id: str, customer_key: int) -> list[Event]:
     """Every event of the customer, including those of customers merged into it."""
-    rows = await connection.fetch(_OF_CUSTOMER_ERASURE, project_id, customer_key, -1, None)
+    rows = await connection.fetch(query("events_of_customer"), project_id, customer_key, -1, None)
     return [_DECODER.decode(row["body"]) for row in rows]
 
 
 async def transfers_from(connection: Connection, project_id: str, ids: Collection[str]) -> list[TransferEvent]:
     """TRANSFER events of purchases that came from one of these ids."""
-    rows = await connection.fetch(_TRANSFERS, project_id, ids)
+    rows = await connection.fetch(query("transfers_from"), project_id, ids)
     return [TransferEvent(_DECODER.decode(row["body"]), row["app_user_id"]) for row in rows]
 
 
 async def replace_events(connection: Connection, project_id: str, events: Mapping[str, Event]) -> None:
     """New bodies, by event id."""
     bodies = [_ENCODER.encode(event) for event in events.values()]
-    await connection.execute(_REPLACE, project_id, list(events), bodies)
-
-
-_ADD = query("add_note")
-_CHANGE = query("change_note")
-_DELETE = query("delete_note")
-_OF_CUSTOMER_NOTES = query("notes_of_customer")
+    await connection.execute(query("replace_bodies"), project_id, list(events), bodies)
 
 
 class Note(Struct, frozen=True):
@@ -163,24 +146,21 @@ async def add(
     connection: Connection, project_id: str, key: int, id: str, account_id: str, author: str, body: str, now: Ms
 ) -> bool:
     """False: there is no such customer any more."""
-    return await connection.fetchval(_ADD, project_id, key, id, account_id, author, body, now) is not None
+    return await connection.fetchval(query("add_note"), project_id, key, id, account_id, author, body, now) is not None
 
 
 async def change(connection: Executor, project_id: str, key: int, id: str, account_id: str, body: str, now: Ms) -> bool:
     """False: there is no such note of this account."""
-    return await connection.fetchval(_CHANGE, project_id, key, id, account_id, body, now) is not None
+    return await connection.fetchval(query("change_note"), project_id, key, id, account_id, body, now) is not None
 
 
 async def delete(connection: Executor, project_id: str, key: int, id: str, account_id: str) -> bool:
     """False: there is no such note of this account."""
-    return await connection.fetchval(_DELETE, project_id, key, id, account_id) is not None
+    return await connection.fetchval(query("delete_note"), project_id, key, id, account_id) is not None
 
 
 async def of_customer(connection: Executor, project_id: str, key: int, limit: int) -> list[Note]:
-    return [Note(**row) for row in await connection.fetch(_OF_CUSTOMER_NOTES, project_id, key, limit)]
-
-
-_PAST = query("past_troubles_of_customer")
+    return [Note(**row) for row in await connection.fetch(query("notes_of_customer"), project_id, key, limit)]
 
 
 class CustomerProblem(Struct, frozen=True):
@@ -191,5 +171,5 @@ class CustomerProblem(Struct, frozen=True):
 
 async def past(connection: Executor, project_id: str, key: int, limit: int) -> list[CustomerProblem]:
     """The latest ones, newest first; also those of customers that were merged into this one."""
-    rows = await connection.fetch(_PAST, project_id, key, limit)
+    rows = await connection.fetch(query("past_troubles_of_customer"), project_id, key, limit)
     return [CustomerProblem(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]

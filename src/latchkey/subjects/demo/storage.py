@@ -127,7 +127,6 @@ async def add_base_plans(connection: Connection, project_id: str, app_id: str, n
                 await offerings_storage.attach(connection, project_id, package_id, {id: Eligibility.ALL})
 
 
-_ADD = query("add_past_events")
 _ENCODER = json.Encoder()
 
 
@@ -137,7 +136,7 @@ async def add_events(connection: Connection, project_id: str, events: Sequence[t
     if not events:
         return
     await connection.execute(
-        _ADD,
+        query("add_past_events"),
         project_id,
         now,
         [key for key, _ in events],

@@ -15,9 +15,6 @@ from latchkey.domain.instants import Ms
 from latchkey.subjects.deployment.rules import HotProject, Node, PartitionReport, ServerReport, Standby, Table
 
 SERVER = query("look_at_server")
-_TABLES = query("look_at_tables")
-_STANDBYS = query("look_at_standbys")
-_SYNCHRONOUS = query("synchronous_standbys")
 
 
 async def server(connection: Connection) -> ServerReport:
@@ -29,12 +26,14 @@ async def server(connection: Connection) -> ServerReport:
 
 async def standbys(connection: Connection) -> tuple[list[Standby], str]:
     """And the setting synchronous_standby_names."""
-    return await fetch_all(connection, Standby, _STANDBYS), str(await connection.fetchval(_SYNCHRONOUS))
+    return await fetch_all(connection, Standby, query("look_at_standbys")), str(
+        await connection.fetchval(query("synchronous_standbys"))
+    )
 
 
 async def tables(connection: Connection) -> tuple[list[Table], list[PartitionReport]]:
     """Largest first. Partitions are added up in their table, and listed for themselves."""
-    rows = await connection.fetch(_TABLES)
+    rows = await connection.fetch(query("look_at_tables"))
     return summed((Table(row["name"], row["rows"], row["bytes"], row["dead"]), _partition(row)) for row in rows)
 
 
@@ -68,29 +67,19 @@ def added(first: int | None, second: int | None) -> int | None:
     return second if first is None else first if second is None else first + second
 
 
-_FEEDS = query("look_at_feeds")
-_SINCE = query("count_events_since")
-_CUSTOMERS = query("export_size")
-
-
 async def largest_feeds(connection: Connection, limit: int) -> list[HotProject]:
-    return await fetch_all(connection, HotProject, _FEEDS, limit)
+    return await fetch_all(connection, HotProject, query("look_at_feeds"), limit)
 
 
 async def events_since(connection: Connection, project_id: str, since: Ms) -> int:
-    return int(await connection.fetchval(_SINCE, project_id, since) or 0)
+    return int(await connection.fetchval(query("count_events_since"), project_id, since) or 0)
 
 
 async def customers(connection: Connection, project_id: str) -> int:
-    return int(await connection.fetchval(_CUSTOMERS, project_id, 1_000_000))
+    return int(await connection.fetchval(query("export_size"), project_id, 1_000_000))
 
 
-_FIND = query("find_citus")
-_NODES = query("look_at_nodes")
 _ASK = query("ask_nodes")
-_SHARDS = query("look_at_shards")
-_SHARD_ROWS = query("look_at_shard_rows")
-_PLACE = query("place_projects")
 # By what Citus calls a table.
 _PLACES: Final[Mapping[str, Literal["on every node", "by project", "coordinator"]]] = {
     "distributed": "by project",
@@ -126,7 +115,7 @@ class Shard:
 
 async def version(connection: Connection) -> str:
     """Of Citus; empty on a plain PostgreSQL."""
-    return str(await connection.fetchval(_FIND) or "")
+    return str(await connection.fetchval(query("find_citus")) or "")
 
 
 async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
@@ -135,7 +124,7 @@ async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
     answers = {row["id"]: row for row in await connection.fetch(_ASK, _one_column(SERVER))}
     spread = [shard for shard in shards if shard.is_spread]
     found = []
-    for row in await connection.fetch(_NODES):
+    for row in await connection.fetch(query("look_at_nodes")):
         answer = answers.get(row["id"])
         is_up = answer is not None and answer["success"]
         own = [shard for shard in spread if (shard.host, shard.port) == (row["host"], row["port"])]
@@ -159,12 +148,12 @@ async def shards(connection: Connection) -> list[Shard]:
     """Needs a transaction."""
     await connection.execute(_PATIENCE)
     rows_of: dict[int, tuple[int, int]] = {}
-    for answer in await connection.fetch(_ASK, _SHARD_ROWS):
+    for answer in await connection.fetch(_ASK, query("look_at_shard_rows")):
         if answer["success"]:
             told = msgspec.json.decode(answer["result"], type=list[tuple[int, int, int]])
             rows_of |= {shard: (rows, dead) for shard, rows, dead in told}
     found = []
-    for row in await connection.fetch(_SHARDS):
+    for row in await connection.fetch(query("look_at_shards")):
         rows, dead = rows_of.get(row["id"], (-1, 0))
         known = rows if rows >= 0 else None
         part = row["partition"]
@@ -213,7 +202,7 @@ async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str,
     sizes: dict[str, int] = defaultdict(int)
     for shard in by_id.values():
         sizes[shard.place] += shard.table.bytes
-    placed = {row["id"]: by_id.get(row["shard"]) for row in await connection.fetch(_PLACE)}
+    placed = {row["id"]: by_id.get(row["shard"]) for row in await connection.fetch(query("place_projects"))}
     together: dict[str, int] = defaultdict(int)
     for one in placed.values():
         if one is not None:

@@ -10,17 +10,10 @@ from latchkey.database.sql import query
 from latchkey.engine.storage import event_feed as customers_storage
 from latchkey.subjects.events.rules import DeliveryTally, EventDetails, EventFilter, ListedEvent
 
-_HEAD = query("feed_head")
-_NEWEST = query("listed_events")
-_OF_CUSTOMER = query("listed_events_of_customer")
-_OF_CLOCK = query("listed_events_of_clock")
-_AFTER = query("events_after")
-_LOAD = query("shown_event")
-
 
 async def head(connection: Executor, project_id: str) -> int:
     """The position of the project's newest event; 0 if there is none."""
-    position: int | None = await connection.fetchval(_HEAD, project_id)
+    position: int | None = await connection.fetchval(query("feed_head"), project_id)
     return position or 0
 
 
@@ -29,7 +22,7 @@ async def newest(
 ) -> list[ListedEvent]:
     """Newest first, with `floor` <= position < `before`."""
     asked = project_id, before, floor, chosen.type, chosen.environment, limit
-    return await fetch_all(connection, ListedEvent, _NEWEST, *asked)
+    return await fetch_all(connection, ListedEvent, query("listed_events"), *asked)
 
 
 async def newest_of_customer(
@@ -37,23 +30,25 @@ async def newest_of_customer(
 ) -> list[ListedEvent]:
     """Newest first, with the events of customers that were merged into this one."""
     asked = project_id, customer_key, before, chosen.type, chosen.environment, limit
-    return await fetch_all(connection, ListedEvent, _OF_CUSTOMER, *asked)
+    return await fetch_all(connection, ListedEvent, query("listed_events_of_customer"), *asked)
 
 
 async def newest_of_clock(
     connection: Connection, project_id: str, test_clock_id: str, *, customers: int, until: int, limit: int
 ) -> list[ListedEvent]:
     """Newest first, up to position `until`, of the `customers` on this clock who fall due first."""
-    return await fetch_all(connection, ListedEvent, _OF_CLOCK, project_id, test_clock_id, customers, until, limit)
+    return await fetch_all(
+        connection, ListedEvent, query("listed_events_of_clock"), project_id, test_clock_id, customers, until, limit
+    )
 
 
 async def after(connection: Connection, project_id: str, position: int, limit: int) -> list[ListedEvent]:
     """Oldest first."""
-    return await fetch_all(connection, ListedEvent, _AFTER, project_id, position, limit)
+    return await fetch_all(connection, ListedEvent, query("events_after"), project_id, position, limit)
 
 
 async def load(connection: Connection, project_id: str, event_id: str) -> EventDetails | None:
-    row = await connection.fetchrow(_LOAD, project_id, event_id)
+    row = await connection.fetchrow(query("shown_event"), project_id, event_id)
     if row is None:
         return None
     sent = await customers_storage.deliveries(connection, project_id, [(row["key"], row["sequence"])])

@@ -13,15 +13,6 @@ from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.exports.rules import Export, ExportRun, ExportSettings
 
-_SNAPSHOT = query("export_snapshot")
-_CUSTOMERS = query("export_customers")
-_STRETCH = query("next_stretch_of_customers")
-_GONE = query("export_gone_customers")
-_EVENTS = query("events_of_project")
-_REWRITTEN = query("export_rewritten_events")
-_TOKENS = query("export_tokens")
-_SIZE = query("export_size")
-
 
 class ExportSnapshot(Struct, frozen=True):
     """The moment that an export is about."""
@@ -58,7 +49,7 @@ class ExportedEvent(Struct, frozen=True):
 
 
 async def take_snapshot(connection: Connection, project_id: str) -> ExportSnapshot:
-    row = await connection.fetchrow(_SNAPSHOT, project_id)
+    row = await connection.fetchrow(query("export_snapshot"), project_id)
     assert row is not None, "a query without a table always has a row"
     return ExportSnapshot(**row)
 
@@ -79,30 +70,33 @@ async def customers(
 ) -> list[ExportedCustomer]:
     """Those after one key, up to another; with `since_xid`, those that a transaction since has written. Rows that
     nobody touched for two billion transactions may be among them, too."""
-    rows = await connection.fetch(_CUSTOMERS, project_id, after, until, since_xid, limit)
+    rows = await connection.fetch(query("export_customers"), project_id, after, until, since_xid, limit)
     return [ExportedCustomer(id, state, LastSeen(*seen)) for id, state, *seen in rows]
 
 
 async def end_of_stretch(connection: Connection, project_id: str, after: int, limit: int) -> int | None:
     """The key of the last of the next customers; None at the end."""
-    end: int | None = await connection.fetchval(_STRETCH, project_id, after, limit)
+    end: int | None = await connection.fetchval(query("next_stretch_of_customers"), project_id, after, limit)
     return end
 
 
 async def gone_customers(connection: Connection, project_id: str, since_xid: int, after: int, limit: int) -> list[int]:
     """The keys of customers that were erased or merged since."""
-    rows = await connection.fetch(_GONE, project_id, since_xid, after, limit)
+    rows = await connection.fetch(query("export_gone_customers"), project_id, since_xid, after, limit)
     return [row["customer_id"] for row in rows]
 
 
 async def events(connection: Connection, project_id: str, after: int, until: int, limit: int) -> list[ExportedEvent]:
-    return [ExportedEvent(*row) for row in await connection.fetch(_EVENTS, project_id, after, until, limit)]
+    return [
+        ExportedEvent(*row)
+        for row in await connection.fetch(query("events_of_project"), project_id, after, until, limit)
+    ]
 
 
 async def rewritten_events(
     connection: Connection, project_id: str, since_xid: int, after: int, until: int, limit: int
 ) -> list[ExportedEvent]:
-    rows = await connection.fetch(_REWRITTEN, project_id, since_xid, after, until, limit)
+    rows = await connection.fetch(query("export_rewritten_events"), project_id, since_xid, after, until, limit)
     return [ExportedEvent(*row) for row in rows]
 
 
@@ -113,27 +107,19 @@ async def tokens(
     wanted: Sequence[str] = sorted({id for _, id in purchases})
     found: dict[tuple[str, str], str] = {}
     if wanted:
-        for row in await connection.fetch(_TOKENS, project_id, wanted):
+        for row in await connection.fetch(query("export_tokens"), project_id, wanted):
             found.setdefault((row["store"], row["store_id"]), row["handle"])
     return found
 
 
 async def size(connection: Executor, project_id: str, most: int) -> tuple[int, int]:
     """How many customers (counted up to `most`) and events a project has."""
-    row = await connection.fetchrow(_SIZE, project_id, most)
+    row = await connection.fetchrow(query("export_size"), project_id, most)
     assert row is not None, "a query without a table always has a row"
     return row["customers"], row["events"]
 
 
-_SAVE = query("save_export")
 _LIST = query("list_exports")
-_DELETE = query("delete_export")
-_RUN_NOW = query("run_export_now")
-_CLAIM = query("claim_export")
-_RENEW = query("renew_export")
-_FINISH = query("finish_export")
-_BEGIN_RUN = query("begin_export_run")
-_FINISH_RUN = query("finish_export_run")
 _RUNS = query("list_export_runs")
 
 # Runs that are kept of each export.
@@ -151,7 +137,7 @@ async def save(
     cursor: str | None = None,
 ) -> Export:
     """A new one, or a changed one."""
-    row = await connection.fetchrow(_SAVE, project_id, id, *astuple(settings), now, next_at, cursor)
+    row = await connection.fetchrow(query("save_export"), project_id, id, *astuple(settings), now, next_at, cursor)
     assert row is not None
     return Export(**row)
 
@@ -166,22 +152,22 @@ async def page(connection: Connection, project_id: str, after: str | None, limit
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:
-    await connection.execute(_DELETE, project_id, id)
+    await connection.execute(query("delete_export"), project_id, id)
 
 
 async def run_now(connection: Executor, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
-    row = await connection.fetchrow(_RUN_NOW, project_id, id, now, whole)
+    row = await connection.fetchrow(query("run_export_now"), project_id, id, now, whole)
     return None if row is None else Export(**row)
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:
-    row = await connection.fetchrow(_CLAIM, now, lease_until)
+    row = await connection.fetchrow(query("claim_export"), now, lease_until)
     return None if row is None else Export(**row)
 
 
 async def renew(connection: Executor, export: Export, lease_until: Ms) -> bool:
     """False: another process has it now."""
-    found = await connection.fetchval(_RENEW, export.project_id, export.id, export.token, lease_until)
+    found = await connection.fetchval(query("renew_export"), export.project_id, export.id, export.token, lease_until)
     return found is not None
 
 
@@ -189,18 +175,22 @@ async def finish(
     connection: Connection, export: Export, *, next_at: Ms | None, failures: int, cursor: str | None
 ) -> bool:
     """False: another process has it now, and nothing was recorded."""
-    found = await connection.fetchval(_FINISH, export.project_id, export.id, export.token, next_at, failures, cursor)
+    found = await connection.fetchval(
+        query("finish_export"), export.project_id, export.id, export.token, next_at, failures, cursor
+    )
     return found is not None
 
 
 async def begin_run(connection: Connection, export: Export, now: Ms) -> ExportRun:
-    id = await connection.fetchval(_BEGIN_RUN, export.project_id, export.id, now, INTERRUPTED, RUNS_KEPT - 1)
+    id = await connection.fetchval(
+        query("begin_export_run"), export.project_id, export.id, now, INTERRUPTED, RUNS_KEPT - 1
+    )
     return ExportRun(project_id=export.project_id, export_id=export.id, id=id, started_at=now)
 
 
 async def finish_run(connection: Connection, run: ExportRun) -> None:
     await connection.execute(
-        _FINISH_RUN,
+        query("finish_export_run"),
         run.project_id,
         run.export_id,
         run.id,

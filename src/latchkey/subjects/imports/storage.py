@@ -11,16 +11,6 @@ from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.imports.rules.row import Skip
 
-_LOCK = query("lock_import")
-_FIND = query("find_import")
-_BEGIN = query("begin_import")
-_RESTART = query("restart_import")
-_ADVANCE = query("advance_import")
-_FINISH = query("finish_import")
-_SKIPS = query("list_import_skips")
-_REASONS = query("reasons_of_skips")
-_ADD_SKIPS = query("add_import_skips")
-
 Status = Literal["staging", "applying", "done"]
 _SKIPS_AT_ONCE = 5_000
 
@@ -48,41 +38,43 @@ async def undone(connection: Connection) -> AsyncIterator[None]:
 
 async def take_turn(connection: Connection, project_id: str) -> bool:
     """Until the connection ends, no other process imports into this project. False: one does already."""
-    taken: bool = await connection.fetchval(_LOCK, project_id)
+    taken: bool = await connection.fetchval(query("lock_import"), project_id)
     return taken
 
 
 async def find(connection: Connection, project_id: str, fingerprint: str) -> ImportRun | None:
-    row = await connection.fetchrow(_FIND, project_id, fingerprint)
+    row = await connection.fetchrow(query("find_import"), project_id, fingerprint)
     if row is None:
         return None
     return ImportRun(**{**row, "counts": json.decode(row["counts"], type=dict[str, int])})
 
 
 async def begin(connection: Connection, project_id: str, run_id: str, fingerprint: str, now: Ms) -> None:
-    await connection.execute(_BEGIN, project_id, run_id, fingerprint, now)
+    await connection.execute(query("begin_import"), project_id, run_id, fingerprint, now)
 
 
 async def restart(connection: Connection, project_id: str, run_id: str, *, forget_skips: bool) -> None:
-    await connection.execute(_RESTART, project_id, run_id, forget_skips)
+    await connection.execute(query("restart_import"), project_id, run_id, forget_skips)
 
 
 async def advance(
     connection: Connection, project_id: str, run: ImportRun, cursor: str, counts: Mapping[str, int]
 ) -> bool:
     """With the batch that it tells of. False: another process has written this batch."""
-    found = await connection.fetchval(_ADVANCE, project_id, run.id, run.cursor, cursor, json.encode(counts))
+    found = await connection.fetchval(
+        query("advance_import"), project_id, run.id, run.cursor, cursor, json.encode(counts)
+    )
     return found is not None
 
 
 async def finish(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> None:
-    await connection.execute(_FINISH, project_id, run_id, json.encode(counts), now)
+    await connection.execute(query("finish_import"), project_id, run_id, json.encode(counts), now)
 
 
 async def add_skips(connection: Connection, project_id: str, run_id: str, skips: Sequence[Skip]) -> None:
     if skips:
         await connection.execute(
-            _ADD_SKIPS,
+            query("add_import_skips"),
             project_id,
             run_id,
             [skip.file for skip in skips],
@@ -93,25 +85,17 @@ async def add_skips(connection: Connection, project_id: str, run_id: str, skips:
 
 async def reasons(connection: Connection, project_id: str, run_id: str) -> dict[str, int]:
     """How many rows were skipped for each reason, the most frequent first."""
-    rows = await connection.fetch(_REASONS, project_id, run_id)
+    rows = await connection.fetch(query("reasons_of_skips"), project_id, run_id)
     return {row["reason"]: row["rows"] for row in rows}
 
 
 async def skips(connection: Connection, project_id: str, run_id: str) -> AsyncIterator[Skip]:
     last = 0
-    while rows := await connection.fetch(_SKIPS, project_id, run_id, last, _SKIPS_AT_ONCE):
+    while rows := await connection.fetch(query("list_import_skips"), project_id, run_id, last, _SKIPS_AT_ONCE):
         for row in rows:
             yield Skip(row["file"], row["line"], row["reason"])
         last = rows[-1]["n"]
 
-
-_CLEAR = query("clear_staging")
-_COUNT = query("count_staged")
-_STAGED = query("staged_import")
-_BY_ALIAS = query("group_staged_by_alias")
-_BY_CHAIN = query("group_staged_by_chain")
-_NEXT = query("next_staged")
-_OF_CUSTOMER = query("staged_of_customer")
 
 # Both tables were filled a moment ago. A nested loop over a table that was never analysed takes minutes for ten
 # thousand rows.
@@ -137,7 +121,7 @@ class StagedId(NamedTuple):
 
 
 async def clear(connection: Connection, project_id: str) -> None:
-    await connection.execute(_CLEAR, project_id)
+    await connection.execute(query("clear_staging"), project_id)
 
 
 async def add(
@@ -159,18 +143,18 @@ async def complete(connection: Connection, project_id: str, run_id: str, counts:
     """All rows are there: put them together by customer. Returns how many there are. In a transaction."""
     await group(connection, project_id, run_id)
     staged = await count(connection, project_id, run_id)
-    await connection.execute(_STAGED, project_id, run_id, staged, json.encode(counts))
+    await connection.execute(query("staged_import"), project_id, run_id, staged, json.encode(counts))
     return staged
 
 
 async def group(connection: Connection, project_id: str, run_id: str) -> None:
     await connection.execute(_ANALYZE)
-    await connection.execute(_BY_ALIAS, project_id, run_id)
-    await connection.execute(_BY_CHAIN, project_id, run_id)
+    await connection.execute(query("group_staged_by_alias"), project_id, run_id)
+    await connection.execute(query("group_staged_by_chain"), project_id, run_id)
 
 
 async def count(connection: Connection, project_id: str, run_id: str) -> int:
-    rows: int = await connection.fetchval(_COUNT, project_id, run_id)
+    rows: int = await connection.fetchval(query("count_staged"), project_id, run_id)
     return rows
 
 
@@ -178,7 +162,7 @@ async def next_customers(
     connection: Connection, project_id: str, run_id: str, after: str, limit: int
 ) -> dict[str, list[bytes]]:
     """The rows of the next customers, about `limit` of them, and always whole customers. Empty at the end."""
-    rows = await connection.fetch(_NEXT, project_id, run_id, after, limit)
+    rows = await connection.fetch(query("next_staged"), project_id, run_id, after, limit)
     found: dict[str, list[bytes]] = {}
     for row in rows:
         found.setdefault(row["customer"], []).append(row["body"])
@@ -187,7 +171,7 @@ async def next_customers(
         # It may have more rows than were read.
         rest = found.pop(last)
         if not found:
-            whole = await connection.fetch(_OF_CUSTOMER, project_id, run_id, last)
+            whole = await connection.fetch(query("staged_of_customer"), project_id, run_id, last)
             rest = [row["body"] for row in whole]
             found[last] = rest
     return found

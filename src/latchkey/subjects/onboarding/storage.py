@@ -7,8 +7,6 @@ from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
-_LOAD = query("load_onboarding")
-_FOUND = query("found_of_onboarding")
 _KEEP = query("keep_onboarding")
 
 
@@ -19,13 +17,13 @@ class Kept:
 
 
 async def load(connection: Connection, project_id: str) -> Kept:
-    row = await connection.fetchrow(_LOAD, project_id)
+    row = await connection.fetchrow(query("load_onboarding"), project_id)
     return Kept() if row is None else Kept(frozenset(row[0]), row[1] is not None)
 
 
 async def found(connection: Connection, project_id: str) -> frozenset[str]:
     """Of a store, a product and a test event, those that the project has or had lately."""
-    row = await connection.fetchrow(_FOUND, project_id)
+    row = await connection.fetchrow(query("found_of_onboarding"), project_id)
     assert row is not None, "a select without a table has a row"
     return frozenset(name for name in ("store", "product", "test_event") if row[name])
 

@@ -14,15 +14,6 @@ from latchkey.domain.instants import Ms
 EXAMINED = 20_000
 _LAST_ID = 2**63 - 1
 
-_LOG = query("log_requests")
-_NOTE = query("note_key_uses")
-_LIST = query("list_requests")
-_ROUTES = query("logged_routes")
-_PRUNE_REQUEST_LOG = query("prune_request_log")
-_KEYS = query("logged_keys")
-_PRUNE_KEY = query("prune_requests_of_key")
-_PRUNE_USES = query("prune_key_uses")
-
 
 class Logged(Struct, frozen=True, gc=False):
     """One request; or, with `left_out`, how many more were not kept."""
@@ -49,13 +40,13 @@ class LoggedRequest(Logged, frozen=True):
 
 async def write(connection: Connection, rows: Sequence[Logged]) -> None:
     columns = [[getattr(row, name) for row in rows] for name in Logged.__struct_fields__]
-    await connection.execute(_LOG, *columns)
+    await connection.execute(query("log_requests"), *columns)
 
 
 async def note_uses(connection: Connection, uses: Mapping[str, tuple[str, Ms]]) -> None:
     """By key: its project, and when it was used."""
     await connection.execute(
-        _NOTE, list(uses), [project for project, _ in uses.values()], [at for _, at in uses.values()]
+        query("note_key_uses"), list(uses), [project for project, _ in uses.values()], [at for _, at in uses.values()]
     )
 
 
@@ -73,11 +64,13 @@ async def page(
     filtered."""
     before = _LAST_ID if before is None else before
     chosen = before, EXAMINED, status_class, route, limit, key_id
-    return [item_of(LoggedRequest, row) for row in await database.pool.fetch(_LIST, project_id, *chosen)]
+    return [
+        item_of(LoggedRequest, row) for row in await database.pool.fetch(query("list_requests"), project_id, *chosen)
+    ]
 
 
 async def routes(database: Database, project_id: str) -> list[str]:
-    return [row["route"] for row in await database.pool.fetch(_ROUTES, project_id, EXAMINED)]
+    return [row["route"] for row in await database.pool.fetch(query("logged_routes"), project_id, EXAMINED)]
 
 
 async def prune_request_log(
@@ -86,22 +79,18 @@ async def prune_request_log(
     """Deletes what is from before a moment, and of each key all but the newest. Returns how many rows."""
     gone = 0
     async with database.acquire() as connection:
-        while deleted := affected(await connection.execute(_PRUNE_REQUEST_LOG, before, at_once)):
+        while deleted := affected(await connection.execute(query("prune_request_log"), before, at_once)):
             gone += deleted
         after = ""
-        while keys := [row["key_id"] for row in await connection.fetch(_KEYS, after, keys_at_once)]:
+        while keys := [row["key_id"] for row in await connection.fetch(query("logged_keys"), after, keys_at_once)]:
             for key_id in keys:
-                while deleted := affected(await connection.execute(_PRUNE_KEY, key_id, newest, at_once)):
+                while deleted := affected(
+                    await connection.execute(query("prune_requests_of_key"), key_id, newest, at_once)
+                ):
                     gone += deleted
             after = keys[-1]
-        await connection.execute(_PRUNE_USES)
+        await connection.execute(query("prune_key_uses"))
     return gone
-
-
-_BEGIN = query("begin_idempotent_request")
-_LOAD = query("load_idempotent_request")
-_FINISH = query("finish_idempotent_request")
-_PRUNE_IDEMPOTENT_REQUESTS = query("prune_idempotent_requests")
 
 
 class KnownRequest(NamedTuple):
@@ -117,20 +106,22 @@ async def begin(
     connection: Connection, id_hash: bytes, project_id: str, fingerprint: bytes, now: Ms, forgotten: Ms
 ) -> Ms | None:
     """When the request was first sent, if it is to be carried out now. None: `load` says why not."""
-    created_at: Ms | None = await connection.fetchval(_BEGIN, id_hash, project_id, fingerprint, now, forgotten)
+    created_at: Ms | None = await connection.fetchval(
+        query("begin_idempotent_request"), id_hash, project_id, fingerprint, now, forgotten
+    )
     return created_at
 
 
 async def load(connection: Connection, id_hash: bytes) -> KnownRequest | None:
-    row = await connection.fetchrow(_LOAD, id_hash)
+    row = await connection.fetchrow(query("load_idempotent_request"), id_hash)
     return KnownRequest(*row) if row is not None else None
 
 
 async def finish(connection: Executor, id_hash: bytes, started_at: Ms, status: int, reply: bytes | None) -> None:
-    await connection.execute(_FINISH, id_hash, started_at, status, reply)
+    await connection.execute(query("finish_idempotent_request"), id_hash, started_at, status, reply)
 
 
 async def prune_idempotent_requests(database: Database, before: Ms, *, at_once: int = 1_000) -> None:
     async with database.acquire() as connection:
-        while affected(await connection.execute(_PRUNE_IDEMPOTENT_REQUESTS, before, at_once)) == at_once:
+        while affected(await connection.execute(query("prune_idempotent_requests"), before, at_once)) == at_once:
             pass

@@ -9,10 +9,7 @@ from latchkey.engine.storage.records import folded
 from latchkey.engine.storage.scans import FoundCustomer, Hit, _found, _hit
 from latchkey.subjects.search.rules import Named
 
-_NEWEST = query("newest_customers")
 _BY_EMAIL = query("customers_by_email")
-_BY_PURCHASE = query("customers_by_transaction")
-_BY_START_OF_ID = query("customers_by_start_of_id")
 
 # Separates project and id in the index of ids. Text that contains it cannot be found.
 SEPARATOR = "\x1f"
@@ -23,7 +20,7 @@ _END = 2**63 - 1
 
 async def newest(connection: Connection, project_id: str, before: int | None, limit: int) -> list[FoundCustomer]:
     """Newest first; `before` is the key of the last customer seen."""
-    return [_found(row) for row in await connection.fetch(_NEWEST, project_id, before or _END, limit)]
+    return [_found(row) for row in await connection.fetch(query("newest_customers"), project_id, before or _END, limit)]
 
 
 async def by_email(connection: Connection, project_id: str, address: str, limit: int) -> list[Hit]:
@@ -33,13 +30,16 @@ async def by_email(connection: Connection, project_id: str, address: str, limit:
 
 async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[int | None]:
     """The keys of those who own the purchases with one of these ids, in any store. None: the owner was erased."""
-    rows = await connection.fetch(_BY_PURCHASE, project_id, store_ids, list(STORES))
+    rows = await connection.fetch(query("customers_by_transaction"), project_id, store_ids, list(STORES))
     return [row["customer_id"] for row in rows]
 
 
 async def by_start_of_id(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
     first = f"{project_id}{SEPARATOR}{folded(start)}"
-    return [_hit(row) for row in await connection.fetch(_BY_START_OF_ID, project_id, first, first + _LAST, limit)]
+    return [
+        _hit(row)
+        for row in await connection.fetch(query("customers_by_start_of_id"), project_id, first, first + _LAST, limit)
+    ]
 
 
 async def by_start_of_email(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
@@ -47,10 +47,7 @@ async def by_start_of_email(connection: Connection, project_id: str, start: str,
     return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
 
 
-_BY_NAME = query("find_by_name")
-
-
 async def by_name(connection: Executor, project_id: str, text: str, limit: int) -> list[Named]:
     """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
-    rows = await connection.fetch(_BY_NAME, project_id, text, limit)
+    rows = await connection.fetch(query("find_by_name"), project_id, text, limit)
     return [Named(**row) for row in rows]

@@ -19,11 +19,6 @@ from latchkey.engine.storage.state import decode
 from latchkey.subjects.segments.rules.facets import Facets, ListCursor, ListEntry
 from latchkey.subjects.segments.rules.filter import NAMES, CustomerFilter, Segment, Sort, When, parse, written
 
-_STANDING = query("customer_list_standing")
-_LIST_READING = query("list_facets")
-_COUNT = query("count_facets")
-_COUNT_SEEN = query("count_seen")
-
 
 class ListsState(Struct, frozen=True):
     # Customers who were not walked to yet: the newest ones, and all of them after an upgrade.
@@ -40,7 +35,7 @@ async def plan_each(connection: Connection) -> None:
 
 async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> ListsState | None:
     """None: there is no such project. Missing customers are counted up to `most`."""
-    row = await connection.fetchrow(_STANDING, project_id, now, most)
+    row = await connection.fetchrow(query("customer_list_standing"), project_id, now, most)
     return None if row is None else ListsState(row["missing"], row["earliest"])
 
 
@@ -59,7 +54,7 @@ async def page(
     """`whole`: with the customers themselves."""
     value, key = (after.value, after.key) if after is not None else (None, None)
     rows = await connection.fetch(
-        _LIST_READING, project_id, now, earliest, *arguments(wanted, now), sort, value, key, limit, whole
+        query("list_facets"), project_id, now, earliest, *arguments(wanted, now), sort, value, key, limit, whole
     )
     return [_entry(row) for row in rows]
 
@@ -74,7 +69,9 @@ async def count_within(
             if found is None:
                 return 0
             await plan_each(connection)
-            row = await connection.fetchrow(_COUNT, project_id, now, found.earliest, *arguments(wanted, now), most)
+            row = await connection.fetchrow(
+                query("count_facets"), project_id, now, found.earliest, *arguments(wanted, now), most
+            )
     except asyncpg.QueryCanceledError:
         return None
     assert row is not None, "an aggregate always has a row"
@@ -85,7 +82,7 @@ async def count_within(
 async def count_seen(connection: Connection, project_id: str, environment: str, since: Ms) -> int:
     """Of an environment, or of the test clock with this id."""
     await plan_each(connection)
-    customers: int = await connection.fetchval(_COUNT_SEEN, project_id, since, environment)
+    customers: int = await connection.fetchval(query("count_seen"), project_id, since, environment)
     return customers
 
 
@@ -120,8 +117,6 @@ def facets_in(row: Record) -> Facets:
 
 
 _LIST_SEGMENTS = query("list_segments")
-_SAVE = query("save_segment")
-_DELETE = query("delete_segment")
 
 
 async def page_segments(connection: Executor, project_id: str, after: str | None, limit: int) -> list[Segment]:
@@ -143,13 +138,15 @@ async def save(
     sort: Sort,
     now: Ms,
 ) -> Segment:
-    row = await connection.fetchrow(_SAVE, project_id, id, name, json.encode(written(filter)), columns, sort, now)
+    row = await connection.fetchrow(
+        query("save_segment"), project_id, id, name, json.encode(written(filter)), columns, sort, now
+    )
     assert row is not None, "an insert or update returns its row"
     return _segment(row)
 
 
 async def delete(connection: Executor, project_id: str, id: str) -> bool:
-    return await connection.fetchval(_DELETE, project_id, id) is not None
+    return await connection.fetchval(query("delete_segment"), project_id, id) is not None
 
 
 def _segment(row: Record) -> Segment:
@@ -201,12 +198,7 @@ class CountRange(NamedTuple):
     until: int
 
 
-_START = query("start_facets")
 _AWAIT = query("await_facets")
-_TAKE_BEHIND = query("take_facets_behind")
-_BATCH = query("facets_batch")
-_STRETCH = query("facets_stretch")
-_FORGET = query("forget_facets")
 
 
 class Roll(Struct, frozen=True):
@@ -244,7 +236,7 @@ class ProjectionBatch(Struct, frozen=True):
 
 async def start(connection: Executor, project_id: str | None = None) -> None:
     """Starts the facets of a project, or of all new ones."""
-    await connection.execute(_START, project_id)
+    await connection.execute(query("start_facets"), project_id)
 
 
 async def hold(connection: Connection, project_id: str) -> Roll | None:
@@ -261,12 +253,16 @@ async def take_behind(
 ) -> list[Roll]:
     """Locks the progress of the next projects after `after` that are behind; those that another transaction holds are
     skipped. With `chores` also projects with customers to count."""
-    return [_roll(row) for row in await connection.fetch(_TAKE_BEHIND, after, limit, chores, now, moment)]
+    return [
+        _roll(row) for row in await connection.fetch(query("take_facets_behind"), after, limit, chores, now, moment)
+    ]
 
 
 async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[ProjectionBatch]:
     """For each up to `limit` events and as many marks, which are deleted."""
-    rows = await connection.fetch(_BATCH, [one.project_id for one in held], [one.position for one in held], limit)
+    rows = await connection.fetch(
+        query("facets_batch"), [one.project_id for one in held], [one.position for one in held], limit
+    )
     return [_batch(row) for row in rows]
 
 
@@ -291,13 +287,13 @@ def _batch(row: Record) -> ProjectionBatch:
 async def stretch(connection: Connection, stretches: Sequence[CountRange], limit: int) -> list[Walked]:
     """Up to `limit` customers of each of these stretches, by key."""
     columns = [list(column) for column in zip(*stretches, strict=True)]
-    rows = await connection.fetch(_STRETCH, *columns, limit)
+    rows = await connection.fetch(query("facets_stretch"), *columns, limit)
     return [Walked(row["project_id"], row["id"], _found(row)) for row in rows]
 
 
 async def forget(connection: Connection, project_id: str) -> None:
     """Deletes a project's facets; the roller makes them anew."""
-    await connection.execute(_FORGET, project_id)
+    await connection.execute(query("forget_facets"), project_id)
 
 
 def _found(row: Record) -> StoredCustomer | None:
@@ -311,13 +307,10 @@ def _roll(row: Record) -> Roll:
     return Roll(project_id, position, CountProgress(*count))
 
 
-_WRITE = query("write_facets")
-
-
 async def write_facets(connection: Connection, gone: Sequence[int], kept: Mapping[int, Facets], roll: Roll) -> None:
     """By the keys of customers. The caller has locked the project's row of `facet_rolls`."""
     await connection.execute(
-        _WRITE,
+        query("write_facets"),
         roll.project_id,
         [key for key in gone if key not in kept],
         json.encode(

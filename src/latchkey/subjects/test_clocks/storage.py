@@ -11,27 +11,21 @@ from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
 
-_CREATE = query("create_clock")
 CLOCKS = Listing(
     "test clock", query("clocks_of_project"), partial(item_of, TestClock), param="test_clock_id", by_age=True
 )
-_SHARE = query("share_clock")
 _SET = query("set_clock")
-_NEXT_DUE = query("next_due_on_clock")
-_DUE = query("customers_due_on_clock")
-_DELETE = query("delete_clock")
-_NEWEST = query("newest_clocks")
 _CUSTOMERS = query("customers_on_clock")
 
 
 async def create(connection: Executor, project_id: str, clock: TestClock) -> None:
-    await connection.execute(_CREATE, project_id, clock.id, clock.name, clock.now, clock.created_at)
+    await connection.execute(query("create_clock"), project_id, clock.id, clock.name, clock.now, clock.created_at)
 
 
 async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
     """The clock's time, with a share lock: it does not move until the transaction ends. None: there is no such
     clock."""
-    now: Ms | None = await connection.fetchval(_SHARE, project_id, id)
+    now: Ms | None = await connection.fetchval(query("share_clock"), project_id, id)
     return now
 
 
@@ -47,13 +41,13 @@ async def move(connection: Connection, project_id: str, id: str, now: Ms) -> Non
 
 async def next_due(connection: Executor, project_id: str, id: str, until: Ms) -> Ms | None:
     """When the next customer of the clock falls due, if that is not later than `until`."""
-    instant: Ms | None = await connection.fetchval(_NEXT_DUE, project_id, id, until)
+    instant: Ms | None = await connection.fetchval(query("next_due_on_clock"), project_id, id, until)
     return instant
 
 
 async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms, limit: int) -> list[Stored]:
     """Customers of the clock who are due at this instant, locked for update."""
-    rows = await connection.fetch(_DUE, project_id, id, instant, limit)
+    rows = await connection.fetch(query("customers_due_on_clock"), project_id, id, instant, limit)
     return [Stored(row["id"], decode(row["state"])) for row in rows]
 
 
@@ -62,7 +56,7 @@ async def is_used(connection: Connection, project_id: str, id: str) -> bool:
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:
-    await connection.execute(_DELETE, project_id, id)
+    await connection.execute(query("delete_clock"), project_id, id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class ListedClock:
 
 
 async def newest(database: Database, project_id: str, after: str | None, limit: int) -> list[ListedClock]:
-    rows = await database.pool.fetch(_NEWEST, project_id, after, limit)
+    rows = await database.pool.fetch(query("newest_clocks"), project_id, after, limit)
     return [item_of(ListedClock, row, clock=dict(row)) for row in rows]
 
 

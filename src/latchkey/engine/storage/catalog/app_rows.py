@@ -36,16 +36,6 @@ class App:
     details: Mapping[str, Any]
 
 
-_CREATE = query("insert_project")
-_BEGIN_FEED = query("insert_feed")
-_LOAD = query("load_project")
-_LIST = query("list_projects")
-_UPDATE = query("update_project")
-_CREATE_APP = query("create_app")
-_UPDATE_APP = query("update_app")
-_DELETE_APP = query("delete_app")
-
-
 def _app(row: Record) -> App:
     return item_of(App, row, details=json.decode(row["details"]))
 
@@ -56,19 +46,19 @@ APPS = Listing("app", query("list_apps"), _app, by_age=True, written=str)
 async def create(connection: Connection, project_id: str, name: str, now: Ms) -> Project | None:
     """A project and the head of its event feed. None: the id is taken."""
     async with connection.transaction():
-        project = await fetch_one(connection, Project, _CREATE, project_id, name, now)
+        project = await fetch_one(connection, Project, query("insert_project"), project_id, name, now)
         if project is not None:
-            await connection.execute(_BEGIN_FEED, project_id)
+            await connection.execute(query("insert_feed"), project_id)
     return project
 
 
 async def load(connection: Executor, project_id: str) -> Project | None:
-    return await fetch_one(connection, Project, _LOAD, project_id)
+    return await fetch_one(connection, Project, query("load_project"), project_id)
 
 
 async def all_of_them(connection: Executor) -> list[Project]:
     """Oldest first."""
-    return await fetch_all(connection, Project, _LIST)
+    return await fetch_all(connection, Project, query("list_projects"))
 
 
 async def update(
@@ -79,21 +69,23 @@ async def update(
     test_store: TestStore | None,
 ) -> Project | None:
     """None as a new value keeps the old one. Returns None if there is no such project."""
-    return await fetch_one(connection, Project, _UPDATE, project_id, name, restore_behavior, test_store)
+    return await fetch_one(connection, Project, query("update_project"), project_id, name, restore_behavior, test_store)
 
 
 async def create_app(connection: Connection, app: App) -> bool:
     """False: the id is taken."""
     details = json.encode(app.details)
-    made = await connection.execute(_CREATE_APP, app.project_id, app.id, app.name, app.store, app.created_at, details)
+    made = await connection.execute(
+        query("create_app"), app.project_id, app.id, app.name, app.store, app.created_at, details
+    )
     return made != "INSERT 0 0"
 
 
 async def update_app(connection: Connection, app: App) -> None:
     """Its name and its details."""
-    await connection.execute(_UPDATE_APP, app.project_id, app.id, app.name, json.encode(app.details))
+    await connection.execute(query("update_app"), app.project_id, app.id, app.name, json.encode(app.details))
 
 
 async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:
     """The app and its keys. False: there is no such app."""
-    return await connection.execute(_DELETE_APP, project_id, app_id) != "DELETE 0"
+    return await connection.execute(query("delete_app"), project_id, app_id) != "DELETE 0"

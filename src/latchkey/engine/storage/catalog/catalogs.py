@@ -43,7 +43,6 @@ async def load_offerings(connection: Any, project_id: str) -> Offerings:
 
 
 _LOAD = query("load_catalog")
-_FORMER = query("former_grants")
 
 
 async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
@@ -51,7 +50,7 @@ async def _load(connection: Any, project_id: str, row: Record) -> Catalog:
     return Catalog(
         {product.id: product for product in known},
         frozenset(row["entitlements"]),
-        former=_former(await connection.fetch(_FORMER, project_id)),
+        former=_former(await connection.fetch(query("former_grants"), project_id)),
         closed_stores=frozenset() if row["test_store"] == "open" else frozenset({TEST_STORE}),
         offerings=await load_offerings(connection, project_id),
         tariff=Tariff(fees_of(row["fees"])),
@@ -110,22 +109,15 @@ class Catalogs:
         return catalog
 
 
-_ANNOUNCE = query("announce_catalog")
-_SETTINGS = query("project_settings")
-
-
 async def announce(connection: Connection, project_id: str) -> bool:
     """Increments the version and locks the project's row until the transaction ends. False: there is no such
     project."""
-    return await connection.execute(_ANNOUNCE, project_id) != "UPDATE 0"
+    return await connection.execute(query("announce_catalog"), project_id) != "UPDATE 0"
 
 
 async def load_version(connection: Connection, project_id: str) -> int | None:
-    row = await connection.fetchrow(_SETTINGS, [project_id])
+    row = await connection.fetchrow(query("project_settings"), [project_id])
     return None if row is None else row["catalog_version"]
-
-
-_CHOICE = query("offering_choice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,7 @@ async def load_offering_choice(
     connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str
 ) -> OfferingChoice:
     """The customer need not exist."""
-    row = await connection.fetchrow(_CHOICE, project_id, app_user_id)
+    row = await connection.fetchrow(query("offering_choice"), project_id, app_user_id)
     if row is None:
         return OfferingChoice(Catalog())
     catalog = await catalogs.at(connection, project_id, row["catalog_version"])

@@ -7,9 +7,6 @@ from latchkey.database.rows import Listing, item_of
 from latchkey.database.sql import query
 from latchkey.domain.customers.enrollment import Experiment
 
-_CREATE = query("create_experiment")
-_UPDATE = query("update_experiment")
-
 
 def _experiment(row: Record) -> Experiment:
     return item_of(Experiment, row, variants=json.decode(row["variants"]))
@@ -20,9 +17,11 @@ EXPERIMENTS = Listing("experiment", query("list_experiments"), _experiment, by_a
 
 async def create(connection: Connection, project_id: str, experiment: Experiment) -> None:
     variants = json.encode(experiment.variants)
-    await connection.execute(_CREATE, project_id, experiment.id, experiment.name, variants, experiment.created_at)
+    await connection.execute(
+        query("create_experiment"), project_id, experiment.id, experiment.name, variants, experiment.created_at
+    )
 
 
 async def update(connection: Connection, project_id: str, experiment: Experiment) -> None:
     """Its variants, in the same order."""
-    await connection.execute(_UPDATE, project_id, experiment.id, json.encode(experiment.variants))
+    await connection.execute(query("update_experiment"), project_id, experiment.id, json.encode(experiment.variants))

@@ -13,25 +13,7 @@ from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, P
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.catalog.product_rows import product_of
 
-_CREATE_OFFERING = query("create_offering")
-_UPDATE_OFFERING = query("update_offering")
-_CLEAR_CURRENT = query("clear_current_offering")
-_DELETE_OFFERING = query("delete_offering")
-_USES = query("uses_of_offering")
-_OVERRIDE = query("override_offering")
-_CLEAR_OVERRIDE = query("clear_offering_override")
-_CREATE_PACKAGE = query("create_package")
 _PACKAGES = query("list_packages")
-_RENAME = query("rename_package")
-_ORDER = query("order_packages")
-_DELETE_PACKAGE = query("delete_package")
-_PRODUCTS = query("products_of_packages")
-_ATTACH = query("attach_to_package")
-_DETACH = query("detach_from_package")
-_CREATE_PLACEMENT = query("create_placement")
-_UPDATE_PLACEMENT = query("update_placement")
-_CLEAR_FALLBACK = query("clear_fallback_placement")
-_DELETE_PLACEMENT = query("delete_placement")
 
 
 def _offering(row: Record) -> Offering:
@@ -62,7 +44,7 @@ async def create_offering(connection: Connection, project_id: str, offering: Off
     """False: the lookup key is taken."""
     values = _values(offering)
     made = await connection.execute(
-        _CREATE_OFFERING, project_id, offering.id, *values, offering.lookup_key, offering.created_at
+        query("create_offering"), project_id, offering.id, *values, offering.lookup_key, offering.created_at
     )
     return made != "INSERT 0 0"
 
@@ -70,8 +52,8 @@ async def create_offering(connection: Connection, project_id: str, offering: Off
 async def update_offering(connection: Connection, project_id: str, offering: Offering) -> None:
     """There is at most one current offering."""
     if offering.is_current:
-        await connection.execute(_CLEAR_CURRENT, project_id)
-    await connection.execute(_UPDATE_OFFERING, project_id, offering.id, *_values(offering))
+        await connection.execute(query("clear_current_offering"), project_id)
+    await connection.execute(query("update_offering"), project_id, offering.id, *_values(offering))
 
 
 def _values(offering: Offering) -> tuple[str, bytes | None, bool]:
@@ -80,28 +62,34 @@ def _values(offering: Offering) -> tuple[str, bytes | None, bool]:
 
 
 async def delete_offering(connection: Connection, project_id: str, offering_id: str) -> None:
-    await connection.execute(_DELETE_OFFERING, project_id, offering_id)
+    await connection.execute(query("delete_offering"), project_id, offering_id)
 
 
 async def uses(connection: Connection, project_id: str, offering_id: str) -> Uses:
-    [found] = await fetch_all(connection, Uses, _USES, project_id, offering_id)
+    [found] = await fetch_all(connection, Uses, query("uses_of_offering"), project_id, offering_id)
     return found
 
 
 async def override(connection: Connection, project_id: str, app_user_id: str, offering_id: str) -> bool:
     """False: there is no such customer."""
-    return await connection.fetchval(_OVERRIDE, project_id, app_user_id, offering_id) is not None
+    return await connection.fetchval(query("override_offering"), project_id, app_user_id, offering_id) is not None
 
 
 async def clear_override(connection: Connection, project_id: str, app_user_id: str) -> None:
-    await connection.execute(_CLEAR_OVERRIDE, project_id, app_user_id)
+    await connection.execute(query("clear_offering_override"), project_id, app_user_id)
 
 
 async def create_package(connection: Connection, project_id: str, package: Package) -> bool:
     """False: the offering has the lookup key already."""
     names = package.lookup_key, package.display_name
     made = await connection.execute(
-        _CREATE_PACKAGE, project_id, package.id, package.offering_id, *names, package.position, package.created_at
+        query("create_package"),
+        project_id,
+        package.id,
+        package.offering_id,
+        *names,
+        package.position,
+        package.created_at,
     )
     return made != "INSERT 0 0"
 
@@ -124,52 +112,56 @@ async def of_offerings(connection: Executor, project_id: str, offering_ids: Sequ
 
 
 async def rename(connection: Connection, project_id: str, package_id: str, display_name: str) -> None:
-    await connection.execute(_RENAME, project_id, package_id, display_name)
+    await connection.execute(query("rename_package"), project_id, package_id, display_name)
 
 
 async def order(connection: Connection, project_id: str, package_ids: Sequence[str]) -> None:
     """Gives these packages of one offering the positions 1, 2, 3…"""
-    await connection.execute(_ORDER, project_id, list(package_ids))
+    await connection.execute(query("order_packages"), project_id, list(package_ids))
 
 
 async def delete_package(connection: Connection, project_id: str, package_id: str) -> None:
-    await connection.execute(_DELETE_PACKAGE, project_id, package_id)
+    await connection.execute(query("delete_package"), project_id, package_id)
 
 
 async def products(connection: Executor, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
     """By package, in the order of attaching. Deleted products too: they are offered again if they come back."""
     found: dict[str, list[Attached]] = {id: [] for id in package_ids}
-    for row in await connection.fetch(_PRODUCTS, project_id, list(package_ids)):
+    for row in await connection.fetch(query("products_of_packages"), project_id, list(package_ids)):
         found[row["package_id"]].append(Attached(product_of(row), Eligibility(row["eligibility_criteria"])))
     return found
 
 
 async def attach(connection: Connection, project_id: str, package_id: str, attached: Mapping[str, Eligibility]) -> None:
     """By product id."""
-    await connection.execute(_ATTACH, project_id, package_id, list(attached), list(attached.values()))
+    await connection.execute(
+        query("attach_to_package"), project_id, package_id, list(attached), list(attached.values())
+    )
 
 
 async def detach(connection: Connection, project_id: str, package_id: str, product_ids: Sequence[str]) -> None:
-    await connection.execute(_DETACH, project_id, package_id, list(product_ids))
+    await connection.execute(query("detach_from_package"), project_id, package_id, list(product_ids))
 
 
 async def create_placement(connection: Connection, project_id: str, placement: Placement) -> bool:
     """False: the id is taken."""
-    return await _save(connection, _CREATE_PLACEMENT, project_id, placement, placement.created_at) != "INSERT 0 0"
+    return (
+        await _save(connection, query("create_placement"), project_id, placement, placement.created_at) != "INSERT 0 0"
+    )
 
 
 async def update_placement(connection: Connection, project_id: str, placement: Placement) -> None:
-    await _save(connection, _UPDATE_PLACEMENT, project_id, placement)
+    await _save(connection, query("update_placement"), project_id, placement)
 
 
 async def _save(connection: Connection, statement: str, project_id: str, placement: Placement, *others: Ms) -> str:
     """There is at most one fallback."""
     if placement.is_fallback:
-        await connection.execute(_CLEAR_FALLBACK, project_id)
+        await connection.execute(query("clear_fallback_placement"), project_id)
     values = placement.display_name, placement.offering_id, placement.is_fallback
     return await connection.execute(statement, project_id, placement.id, *values, *others)
 
 
 async def delete_placement(connection: Connection, project_id: str, placement_id: str) -> bool:
     """False: there is no such placement."""
-    return await connection.execute(_DELETE_PLACEMENT, project_id, placement_id) != "DELETE 0"
+    return await connection.execute(query("delete_placement"), project_id, placement_id) != "DELETE 0"

@@ -20,11 +20,6 @@ class Entitlement:
     created_at: Ms
 
 
-_PAGE_PRODUCTS = query("list_products")
-_SAVE_PRODUCT = query("save_product")
-_DELETE_PRODUCT = query("delete_product")
-
-
 async def load_product(connection: Connection, project_id: str, product_id: str) -> Product | None:
     """Including deleted ones."""
     return (await load_some_products(connection, project_id, [product_id])).get(product_id)
@@ -49,14 +44,16 @@ async def page_products(
 ) -> list[Product]:
     """By id: products on sale, in one app if it is given, or those that grant an entitlement. `after` is the last id of
     the page before."""
-    rows = await connection.fetch(_PAGE_PRODUCTS, project_id, after, limit, with_deleted, app_id, entitlement_id, ids)
+    rows = await connection.fetch(
+        query("list_products"), project_id, after, limit, with_deleted, app_id, entitlement_id, ids
+    )
     return [product_of(row) for row in rows]
 
 
 async def save_product(connection: Connection, project_id: str, product: Product) -> None:
     """Creates a product, or changes an existing one. A deleted product is on sale again."""
     await connection.execute(
-        _SAVE_PRODUCT,
+        query("save_product"),
         project_id,
         product.id,
         product.display_name,
@@ -75,7 +72,7 @@ async def save_product(connection: Connection, project_id: str, product: Product
 
 async def delete_product(connection: Connection, project_id: str, product_id: str, now: Ms) -> None:
     """Takes a product off sale, with its listed prices."""
-    await connection.execute(_DELETE_PRODUCT, project_id, product_id, now)
+    await connection.execute(query("delete_product"), project_id, product_id, now)
     await connection.execute(_DELETE_PRICE, project_id, product_id, None, None, None)
 
 
@@ -97,10 +94,7 @@ def product_of(row: Record) -> Product:
     )
 
 
-_LOAD_PRICE = query("load_product_prices")
-_SAVE_PRICE = query("save_product_price")
 _DELETE_PRICE = query("delete_product_price")
-_CUSTOMER = query("customer_state")
 
 
 async def load_price(
@@ -108,7 +102,7 @@ async def load_price(
 ) -> dict[str, tuple[ListedPrice, ...]]:
     """By product, those without listed prices left out."""
     found: dict[str, tuple[ListedPrice, ...]] = {}
-    for row in await connection.fetch(_LOAD_PRICE, project_id, list(product_ids)):
+    for row in await connection.fetch(query("load_product_prices"), project_id, list(product_ids)):
         price = Price(row["price_micros"], row["currency"])
         one = ListedPrice(price, row["store"] or None, row["country"] or None)
         found[row["product_id"]] = (*found.get(row["product_id"], ()), one)
@@ -118,7 +112,7 @@ async def load_price(
 async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice) -> None:
     """A new one, or another amount for one that is listed."""
     await connection.execute(
-        _SAVE_PRICE,
+        query("save_product_price"),
         project_id,
         product_id,
         one.store or "",
@@ -137,18 +131,9 @@ async def delete_price(
 
 async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:
     """Where the customer was seen last."""
-    row = await connection.fetchrow(_CUSTOMER, project_id, app_user_id)
+    row = await connection.fetchrow(query("customer_state"), project_id, app_user_id)
     return None if row is None else row["last_seen_country"]
 
-
-_CREATE = query("create_entitlement")
-_RENAME = query("rename_entitlement")
-_DELETE_ENTITLEMENT = query("delete_entitlement")
-_ATTACH = query("insert_grants")
-_FORGET_DETACHED = query("forget_former_grants")
-_DETACH = query("remove_grants")
-_NOTE_DETACHED = query("insert_former_grants")
-_SETTINGS = query("project_settings")
 
 ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), partial(item_of, Entitlement))
 
@@ -156,22 +141,24 @@ ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), partial(item_o
 async def create_entitlement(connection: Connection, project_id: str, entitlement: Entitlement) -> bool:
     """False: the id is taken."""
     values = entitlement.id, entitlement.display_name, entitlement.created_at
-    return await connection.execute(_CREATE, project_id, *values) != "INSERT 0 0"
+    return await connection.execute(query("create_entitlement"), project_id, *values) != "INSERT 0 0"
 
 
 async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:
     """None: there is no such entitlement."""
-    return await fetch_one(connection, Entitlement, _RENAME, project_id, entitlement_id, display_name)
+    return await fetch_one(
+        connection, Entitlement, query("rename_entitlement"), project_id, entitlement_id, display_name
+    )
 
 
 async def delete_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> None:
-    await connection.execute(_DELETE_ENTITLEMENT, project_id, entitlement_id)
+    await connection.execute(query("delete_entitlement"), project_id, entitlement_id)
 
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
     """As if they had never been detached."""
     async with connection.transaction():
-        for statement in (_FORGET_DETACHED, _ATTACH):
+        for statement in (query("forget_former_grants"), query("insert_grants")):
             await connection.execute(statement, project_id, entitlement_id, list(product_ids))
 
 
@@ -180,9 +167,9 @@ async def detach(
 ) -> None:
     """Records when customers who own one of these products lost the entitlement."""
     async with connection.transaction():
-        rows = await connection.fetch(_DETACH, project_id, entitlement_id, list(product_ids))
+        rows = await connection.fetch(query("remove_grants"), project_id, entitlement_id, list(product_ids))
         gone = [row["product_id"] for row in rows]
-        await connection.execute(_NOTE_DETACHED, project_id, entitlement_id, gone, now)
+        await connection.execute(query("insert_former_grants"), project_id, entitlement_id, gone, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +187,7 @@ class Grid:
 
 async def load_mapping(connection: Connection, project_id: str) -> Grid | None:
     """None: there is no such project. Whatever changes after the version was read makes the version outdated."""
-    settings = await connection.fetchrow(_SETTINGS, [project_id])
+    settings = await connection.fetchrow(query("project_settings"), [project_id])
     if settings is None:
         return None
     every = await page_products(connection, project_id, with_deleted=True)

@@ -14,16 +14,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, Rates
 from latchkey.domain.money.fees import Fees
 
-_SINCE = query("rates_since")
-_LOCK = query("lock_rates")
-_KNOWN = query("known_rates")
-_PUT = query("put_rates")
-_SAVE_VERSION = query("save_rates_version")
-_SAVE_READING = query("save_rates_reading")
-_READING = query("rates_reading")
-_LIST_RATES = query("list_rates")
-_CURRENCIES = query("rate_currencies")
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRate:
@@ -55,7 +45,7 @@ class RatesReading:
 
 async def since(connection: Connection, version: int) -> tuple[int, list[DayRate]]:
     """The rates that are newer than a version, and the newest version among them."""
-    rows = await connection.fetch(_SINCE, version)
+    rows = await connection.fetch(query("rates_since"), version)
     newest = max((row["version"] for row in rows), default=version)
     return newest, [
         DayRate(row["currency"], day, usd) for row in rows for day, usd in zip(row["days"], row["rates"], strict=True)
@@ -64,20 +54,20 @@ async def since(connection: Connection, version: int) -> tuple[int, list[DayRate
 
 async def lock(connection: Connection) -> int:
     """The next version. Whoever else writes rates waits until this transaction ends."""
-    following: int = await connection.fetchval(_LOCK)
+    following: int = await connection.fetchval(query("lock_rates"))
     return following
 
 
 async def known(connection: Connection, asked: Sequence[DayRate]) -> dict[tuple[str, int], str]:
     """Those of the asked currencies and days that are stored already."""
-    rows = await connection.fetch(_KNOWN, [one.currency for one in asked], [one.day for one in asked])
+    rows = await connection.fetch(query("known_rates"), [one.currency for one in asked], [one.day for one in asked])
     return {(row["currency"], row["day"]): row["usd"] for row in rows}
 
 
 async def put(connection: Connection, rates: Sequence[DayRate], source: str, now: Ms, version: int) -> None:
     if rates:
         await connection.execute(
-            _PUT,
+            query("put_rates"),
             [rate.currency for rate in rates],
             [rate.day for rate in rates],
             [Decimal(rate.usd) for rate in rates],
@@ -85,15 +75,15 @@ async def put(connection: Connection, rates: Sequence[DayRate], source: str, now
             now,
             version,
         )
-        await connection.execute(_SAVE_VERSION, version)
+        await connection.execute(query("save_rates_version"), version)
 
 
 async def save_reading(connection: Executor, now: Ms, source: str, problem: str | None) -> None:
-    await connection.execute(_SAVE_READING, now, source, problem)
+    await connection.execute(query("save_rates_reading"), now, source, problem)
 
 
 async def reading(connection: Connection) -> RatesReading:
-    [found] = await fetch_all(connection, RatesReading, _READING)
+    [found] = await fetch_all(connection, RatesReading, query("rates_reading"))
     return found
 
 
@@ -101,12 +91,12 @@ async def list_rates(connection: Executor, currency: str | None, until: int, lim
     """Newest day first, from the day `until` backwards."""
     return [
         StoredRate(DayRate(row["currency"], row["day"], row["usd"]), row["source"], row["learned_at"])
-        for row in await connection.fetch(_LIST_RATES, currency, until, limit)
+        for row in await connection.fetch(query("list_rates"), currency, until, limit)
     ]
 
 
 async def coverage(connection: Connection) -> list[Coverage]:
-    return await fetch_all(connection, Coverage, _CURRENCIES)
+    return await fetch_all(connection, Coverage, query("rate_currencies"))
 
 
 class KnownRates:
@@ -124,9 +114,6 @@ class KnownRates:
         return self._rates
 
 
-_NOTE = query("note_missing_rates")
-_LIST_MISSING = query("list_missing_rates")
-
 # Project, currency and day (days since 1970-01-01).
 RateKey: TypeAlias = tuple[str, str, int]
 
@@ -142,18 +129,20 @@ async def note(connection: Connection, missing: Collection[RateKey], now: Ms) ->
     """Returns those that were not noted before."""
     ordered = sorted(missing)
     rows = await connection.fetch(
-        _NOTE, [one[0] for one in ordered], [one[1] for one in ordered], [one[2] for one in ordered], now
+        query("note_missing_rates"),
+        [one[0] for one in ordered],
+        [one[1] for one in ordered],
+        [one[2] for one in ordered],
+        now,
     )
     return {(row["project_id"], row["currency"], row["day"]) for row in rows}
 
 
 async def list_missing(connection: Executor, project_id: str | None, since: int) -> list[MissingRates]:
     """By currency, for payments since a day; of all projects if None is given."""
-    return await fetch_all(connection, MissingRates, _LIST_MISSING, project_id, since)
+    return await fetch_all(connection, MissingRates, query("list_missing_rates"), project_id, since)
 
 
-_SAVE = query("save_fees")
-_LOAD = query("load_catalog")
 _FEES = json.Decoder(Fees)
 
 
@@ -163,10 +152,10 @@ def fees_of(body: bytes) -> Fees:
 
 async def load(connection: Executor, project_id: str) -> Fees | None:
     """None: there is no such project."""
-    row = await connection.fetchrow(_LOAD, project_id)
+    row = await connection.fetchrow(query("load_catalog"), project_id)
     return None if row is None else fees_of(row["fees"])
 
 
 async def save(connection: Connection, project_id: str, fees: Fees) -> bool:
     """False: there is no such project."""
-    return await connection.fetchval(_SAVE, project_id, json.encode(fees)) is not None
+    return await connection.fetchval(query("save_fees"), project_id, json.encode(fees)) is not None

@@ -12,14 +12,6 @@ from msgspec import Struct
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 
-_PERIODS = query("chart_periods_of")
-_CUSTOMERS = query("chart_customers_of")
-_SNAPSHOT = query("chart_mark")
-_CHANGES = query("chart_changes")
-_ATTRIBUTES = query("chart_attributes_of")
-_CHOOSE_ATTRIBUTES = query("choose_chart_attributes")
-_KEEP_ERASED = query("keep_erased_chart_customer")
-
 
 def _columns(definition: str) -> Mapping[str, str]:
     return dict(column.split() for column in definition.split(","))
@@ -57,7 +49,7 @@ async def mark(connection: Connection, project_id: str) -> Mark:
 
 async def _snapshot(connection: Connection, project_id: str) -> tuple[Mark, int]:
     """And the next transaction's id."""
-    found = await connection.fetchrow(_SNAPSHOT, project_id)
+    found = await connection.fetchrow(query("chart_mark"), project_id)
     assert found is not None, "the query always has a row"
     return Mark(found["epoch"], found["oldest_xid"]), found["next_xid"]
 
@@ -71,7 +63,7 @@ async def changed_since(connection: Connection, project_id: str, known: Mark) ->
     # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
     # asks for them.
     until = next_xid if known.oldest_xid else 2**63 - 1
-    rows = await connection.fetch(_CHANGES, project_id, known.oldest_xid, until)
+    rows = await connection.fetch(query("chart_changes"), project_id, known.oldest_xid, until)
     return now, [row["id"] for row in rows]
 
 
@@ -79,21 +71,21 @@ async def copy_rows(
     connection: Connection, project_id: str, periods: Path, people: Path, keys: Sequence[int] | None = None
 ) -> None:
     """Of these customers, or of all. CSV without a header, in the order of PERIODS and CUSTOMERS."""
-    for sql, output in ((_PERIODS, periods), (_CUSTOMERS, people)):
+    for sql, output in ((query("chart_periods_of"), periods), (query("chart_customers_of"), people)):
         await connection.copy_from_query(sql, project_id, keys, output=output, format="csv")
 
 
 async def chosen_attributes(connection: Executor, project_id: str) -> list[str] | None:
     """The customer attributes that charts can be broken down by. None: there is no such project."""
-    found: list[str] | None = await connection.fetchval(_ATTRIBUTES, project_id)
+    found: list[str] | None = await connection.fetchval(query("chart_attributes_of"), project_id)
     return found
 
 
 async def choose_attributes(connection: Connection, project_id: str, names: Sequence[str]) -> None:
-    await connection.execute(_CHOOSE_ATTRIBUTES, project_id, names)
+    await connection.execute(query("choose_chart_attributes"), project_id, names)
 
 
 async def keep_erased(
     connection: Connection, project_id: str, key: int, enrollments: str | None, attributes: str | None
 ) -> None:
-    await connection.execute(_KEEP_ERASED, project_id, key, enrollments, attributes)
+    await connection.execute(query("keep_erased_chart_customer"), project_id, key, enrollments, attributes)

@@ -10,18 +10,7 @@ from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
-_ENSURE = query("ensure_store_connection")
-_LOAD = query("load_store_connections")
-_BY_TOKEN = query("store_connection_by_token")
-_CONNECTED = query("connected_apps")
 _SAVE = query("save_store_credentials")
-_CHECKED = query("note_store_check")
-_LOCK = query("lock_store_connection")
-_ROTATE = query("rotate_notification_token")
-_NOTIFIED = query("note_notified")
-_HISTORY_READ = query("note_history_read")
-_COUNT_TROUBLES = query("count_store_troubles")
-_GRANT = query("take_temporary_grant")
 
 CheckResult = Literal["ok", "refused", "unknown"]
 
@@ -47,7 +36,7 @@ class StoreConnection:
 
 async def ensure(connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes) -> None:
     """Give the app a connection with this notification URL, if it has none."""
-    await connection.execute(_ENSURE, project_id, app_id, token, token_hash)
+    await connection.execute(query("ensure_store_connection"), project_id, app_id, token, token_hash)
 
 
 async def load(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
@@ -56,17 +45,17 @@ async def load(connection: Connection, project_id: str, app_id: str) -> StoreCon
 
 async def load_some(connection: Executor, project_id: str, app_ids: Sequence[str]) -> dict[str, StoreConnection]:
     """By app, those that have a connection."""
-    rows = await connection.fetch(_LOAD, project_id, app_ids)
+    rows = await connection.fetch(query("load_store_connections"), project_id, app_ids)
     return {row["app_id"]: _connection(row) for row in rows}
 
 
 async def by_token(connection: Connection, token_hash: bytes, now: Ms) -> StoreConnection | None:
-    return _found(await connection.fetchrow(_BY_TOKEN, token_hash, now))
+    return _found(await connection.fetchrow(query("store_connection_by_token"), token_hash, now))
 
 
 async def connected(connection: Executor) -> list[StoreConnection]:
     """Every app with credentials."""
-    return [_connection(row) for row in await connection.fetch(_CONNECTED)]
+    return [_connection(row) for row in await connection.fetch(query("connected_apps"))]
 
 
 async def save(
@@ -98,23 +87,27 @@ async def note_check(
     asked: bool = False,
 ) -> None:
     """`asked`: somebody wants to know, so the time is kept even if the result is the same."""
-    await connection.execute(_CHECKED, project_id, app_id, version, *check, now, asked)
+    await connection.execute(query("note_store_check"), project_id, app_id, version, *check, now, asked)
 
 
 async def rotate(
     connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes, previous_until: Ms, now: Ms
 ) -> StoreConnection | None:
     """In a transaction: two rotations at the same time must not lose a URL."""
-    await connection.execute(_LOCK, project_id, app_id)
-    return _found(await connection.fetchrow(_ROTATE, project_id, app_id, token, token_hash, previous_until, now))
+    await connection.execute(query("lock_store_connection"), project_id, app_id)
+    return _found(
+        await connection.fetchrow(
+            query("rotate_notification_token"), project_id, app_id, token, token_hash, previous_until, now
+        )
+    )
 
 
 async def note_notified(connection: Connection, project_id: str, app_id: str, at: Ms) -> None:
-    await connection.execute(_NOTIFIED, project_id, app_id, at)
+    await connection.execute(query("note_notified"), project_id, app_id, at)
 
 
 async def note_history_read(connection: Connection, project_id: str, app_id: str, to: Ms) -> None:
-    await connection.execute(_HISTORY_READ, project_id, app_id, to)
+    await connection.execute(query("note_history_read"), project_id, app_id, to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +121,16 @@ class Troubles:
 
 async def count_troubles(connection: Connection, stores: Sequence[str]) -> Troubles:
     """Of all projects, for the apps of these stores."""
-    row = await connection.fetchrow(_COUNT_TROUBLES, list(stores), 1000)
+    row = await connection.fetchrow(query("count_store_troubles"), list(stores), 1000)
     assert row is not None
     return Troubles(row["missing"], row["refused"], row["failed"])
 
 
 async def take_temporary_grant(connection: Connection, project_id: str, app_id: str, hour: int, cap: int) -> bool:
     """Count one more temporary grant of the app in this hour. False: the cap is reached."""
-    return cap > 0 and await connection.fetchval(_GRANT, project_id, app_id, hour, cap) is not None
+    return (
+        cap > 0 and await connection.fetchval(query("take_temporary_grant"), project_id, app_id, hour, cap) is not None
+    )
 
 
 def _found(row: Record | None) -> StoreConnection | None:

@@ -18,17 +18,8 @@ from latchkey.database.transient_errors import listening as listening_to
 from latchkey.domain.instants import Ms
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, JournalOutcome, NewEntry, Status
 
-_FILE = query("file_notifications")
-_CLAIM = query("claim_notifications")
 _HOLD = query("hold_notifications")
-_FINISH = query("finish_notifications")
-_HURRY = query("hurry_receipts")
-_LOAD = query("load_notification")
-_LIST = query("list_notifications")
 _REPROCESS = query("reprocess_notifications")
-_SHOWN_BY_ANOTHER = query("receipt_shown_by_another")
-_COUNT_FAILED = query("count_failed_notifications")
-_PRUNE = query("prune_notifications")
 _PRUNED_AT_ONCE = 1000
 
 # Also used by the query `file_notifications`.
@@ -45,12 +36,12 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tupl
     # In the order of the query's parameters.
     columns = {field.name: [getattr(entry, field.name) for entry in entries] for field in fields(NewEntry)}
     columns["checked"] = [json.encode(checked) for checked in columns["checked"]]
-    rows = await connection.fetch(_FILE, *columns.values())
+    rows = await connection.fetch(query("file_notifications"), *columns.values())
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[JournalEntry]:
-    return [_entry(row) for row in await connection.fetch(_CLAIM, now, lease_until, limit)]
+    return [_entry(row) for row in await connection.fetch(query("claim_notifications"), now, lease_until, limit)]
 
 
 async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
@@ -60,7 +51,7 @@ async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> N
 
 async def finish(connection: Connection, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
     await connection.execute(
-        _FINISH,
+        query("finish_notifications"),
         [outcome.id for outcome in outcomes],
         [outcome.status for outcome in outcomes],
         [outcome.message for outcome in outcomes],
@@ -78,18 +69,18 @@ async def hurry_receipts(
     connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms, since: Ms
 ) -> bool:
     """Have the receipts processed that could not be checked when they were shown. False: there are none."""
-    count: int = await connection.fetchval(_HURRY, project_id, app_id, now, lease_until, since)
+    count: int = await connection.fetchval(query("hurry_receipts"), project_id, app_id, now, lease_until, since)
     return count > 0
 
 
 async def shown_by_another(connection: Connection, project_id: str, subject: str, app_user_id: str) -> bool:
     """Whether another customer has shown a receipt with the same token."""
-    shown: bool = await connection.fetchval(_SHOWN_BY_ANOTHER, project_id, subject, app_user_id)
+    shown: bool = await connection.fetchval(query("receipt_shown_by_another"), project_id, subject, app_user_id)
     return shown
 
 
 async def load(connection: Executor, project_id: str, id: int) -> JournalEntry | None:
-    row = await connection.fetchrow(_LOAD, project_id, id)
+    row = await connection.fetchrow(query("load_notification"), project_id, id)
     return None if row is None else _entry(row)
 
 
@@ -98,7 +89,7 @@ async def page(
 ) -> list[JournalEntry]:
     """Newest first."""
     filters = (wanted.app_id, wanted.status, wanted.kind, wanted.subject, wanted.since, wanted.until)
-    rows = await connection.fetch(_LIST, project_id, before, *filters, limit)
+    rows = await connection.fetch(query("list_notifications"), project_id, before, *filters, limit)
     return [_entry(row) for row in rows]
 
 
@@ -116,13 +107,13 @@ async def reprocess_all(
 
 async def count_failed(connection: Executor, project_id: str, most: int) -> int:
     """How many failed, at most `most`."""
-    failed: int = await connection.fetchval(_COUNT_FAILED, project_id, most)
+    failed: int = await connection.fetchval(query("count_failed_notifications"), project_id, most)
     return failed
 
 
 async def prune(connection: Connection, before: Ms) -> bool:
     """Remove a batch of finished entries. True: there may be more."""
-    return affected(await connection.execute(_PRUNE, before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
+    return affected(await connection.execute(query("prune_notifications"), before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
 
 
 def _entry(row: Record) -> JournalEntry:

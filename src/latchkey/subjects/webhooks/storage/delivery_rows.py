@@ -16,27 +16,12 @@ from latchkey.domain.instants import Ms
 from latchkey.subjects.webhooks.rules import Attempt, Delivery, DeliveryFilter, Detail, Replay, Which
 
 _WEBHOOK = query("list_webhooks")
-_PAGE = query("page_of_deliveries")
-_PAGE_OF_CUSTOMER = query("deliveries_of_customer")
 _LOAD = query("load_delivery")
-_ATTEMPTS = query("attempts_of_delivery")
-_LAST_FAILED = query("last_failed_attempt")
 _LOCK = query("lock_lanes")
-_HURRY_ALL = query("hurry_lanes")
 _HURRY = query("hurry_deliveries")
-_CLOSE_CIRCUIT = query("close_circuit")
-_FEED_HEAD = query("feed_head")
-_EVENTS = query("events_of_project")
-_START = query("start_replay")
 _REPLAYS = query("list_replays")
-_OUTCOMES = query("outcomes_of_replay")
-_TAKE = query("take_replay")
-_UNFINISHED = query("unfinished_replays")
-_STRETCH = query("events_to_replay")
 _REQUEUE = query("requeue_deliveries")
 _ADVANCE = query("advance_replay")
-_STOP = query("stop_replay")
-_UNQUEUE = query("unqueue_replayed")
 
 
 class DeliveryCursor(NamedTuple):
@@ -85,7 +70,15 @@ async def page(
     """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log."""
     answered = chosen.answered or (None, None)
     rows = await connection.fetch(
-        _PAGE, webhook_key, *before, chosen.since or 0, chosen.status, chosen.type, limit, examined, *answered
+        query("page_of_deliveries"),
+        webhook_key,
+        *before,
+        chosen.since or 0,
+        chosen.status,
+        chosen.type,
+        limit,
+        examined,
+        *answered,
     )
     mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
     return Examined([item_of(Delivery, row) for row in rows], mark)
@@ -102,7 +95,9 @@ async def page_of_customer(
 ) -> Examined:
     """Newest first, with the deliveries of customers that were merged into this one."""
     fitting = chosen.status, chosen.type, limit, webhook_key, *(chosen.answered or (None, None)), chosen.since or 0
-    found = await fetch_all(connection, Delivery, _PAGE_OF_CUSTOMER, project_id, customer_key, *before, *fitting)
+    found = await fetch_all(
+        connection, Delivery, query("deliveries_of_customer"), project_id, customer_key, *before, *fitting
+    )
     return Examined(found)
 
 
@@ -111,13 +106,13 @@ async def load(connection: Connection, project_id: str, webhook_key: int, event_
     if row is None:
         return None
     place = project_id, row["customer_id"], webhook_key, row["sequence"]
-    attempts = await fetch_all(connection, Attempt, _ATTEMPTS, *place)
+    attempts = await fetch_all(connection, Attempt, query("attempts_of_delivery"), *place)
     return Detail(item_of(Delivery, row), row["body"], row["next_at"], attempts, row["dialect"])
 
 
 async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:
     """The newest failed attempt that can be found without reading the whole log."""
-    row = await connection.fetchrow(_LAST_FAILED, webhook_key)
+    row = await connection.fetchrow(query("last_failed_attempt"), webhook_key)
     return None if row is None else item_of(FailedAttempt, row, attempt=dict(row))
 
 
@@ -172,18 +167,18 @@ async def resend(connection: Connection, project_id: str, webhook_id: str, event
 
 async def hurry_all(connection: Connection, project_id: str, webhook_key: int, now: Ms, limit: int) -> int:
     """Send what waits at a webhook now. Returns how many lanes waited, at most the limit."""
-    await connection.execute(_CLOSE_CIRCUIT, webhook_key)
-    return len(await connection.fetch(_HURRY_ALL, project_id, webhook_key, now, limit))
+    await connection.execute(query("close_circuit"), webhook_key)
+    return len(await connection.fetch(query("hurry_lanes"), project_id, webhook_key, now, limit))
 
 
 async def feed_end(connection: Connection, project_id: str) -> int:
     """The last position of a project's feed; 0 when it is empty."""
-    return await connection.fetchval(_FEED_HEAD, project_id) or 0
+    return await connection.fetchval(query("feed_head"), project_id) or 0
 
 
 async def committed_at(connection: Connection, project_id: str, position: int) -> Ms | None:
     """When the first event from this position on was committed."""
-    row = await connection.fetchrow(_EVENTS, project_id, position - 1, 2**63 - 1, 1)
+    row = await connection.fetchrow(query("events_of_project"), project_id, position - 1, 2**63 - 1, 1)
     return None if row is None else row["committed_at"]
 
 
@@ -200,7 +195,9 @@ async def start(
 ) -> bool:
     """A replay of the events after the first position, up to the last. False when there is no such webhook."""
     chosen = id, *times, status, event_types
-    return await connection.fetchval(_START, project_id, webhook_id, *chosen, now, *positions) is not None
+    return (
+        await connection.fetchval(query("start_replay"), project_id, webhook_id, *chosen, now, *positions) is not None
+    )
 
 
 @translates_errors
@@ -208,7 +205,7 @@ async def load_replay(database: Database, project_id: str, webhook_id: str, id: 
     row = await database.pool.fetchrow(_REPLAYS, project_id, webhook_id, id, 1)
     if row is None:
         return None
-    outcomes = await database.pool.fetchrow(_OUTCOMES, project_id, id)
+    outcomes = await database.pool.fetchrow(query("outcomes_of_replay"), project_id, id)
     assert outcomes is not None, "an aggregate always has a row"
     return item_of(Replay, row, **outcomes)
 
@@ -221,13 +218,13 @@ async def recent_replays(database: Database, project_id: str, webhook_id: str, l
 @translates_errors
 async def some_unfinished(database: Database) -> bool:
     """Whether there is an unfinished replay, locked or not. One statement, no transaction."""
-    found: bool = await database.pool.fetchval(_UNFINISHED)
+    found: bool = await database.pool.fetchval(query("unfinished_replays"))
     return found
 
 
 async def take(connection: Connection) -> TakenReplay | None:
     """The oldest unfinished replay that no other worker is working on, locked for this transaction."""
-    return await fetch_one(connection, TakenReplay, _TAKE)
+    return await fetch_one(connection, TakenReplay, query("take_replay"))
 
 
 async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
@@ -235,7 +232,7 @@ async def next_events(connection: Connection, replay: TakenReplay, limit: int) -
     # In another dialect the types are compared below, because the type alone does not decide.
     default = replay.dialect == Dialect.LATCHKEY
     rows = await connection.fetch(
-        _STRETCH,
+        query("events_to_replay"),
         replay.project_id,
         replay.webhook_key,
         replay.position,
@@ -296,12 +293,12 @@ async def advance(
 
 async def stop(connection: Connection, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
     """The webhook's key. None: there is no such replay, or it was stopped before."""
-    key: int | None = await connection.fetchval(_STOP, project_id, webhook_id, id, now)
+    key: int | None = await connection.fetchval(query("stop_replay"), project_id, webhook_id, id, now)
     return key
 
 
 async def unqueue(connection: Connection, project_id: str, webhook_key: int, id: str, now: Ms, limit: int) -> int:
     """Take back what a stopped replay has queued and nobody is sending."""
-    back: int = await connection.fetchval(_UNQUEUE, project_id, webhook_key, id, now, limit)
+    back: int = await connection.fetchval(query("unqueue_replayed"), project_id, webhook_key, id, now, limit)
     await connection.execute(_ADVANCE, id, None, -back, None, 0)
     return back

@@ -29,10 +29,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.partitions import Partition, Sizes
 from latchkey.domain.retry import Decision, GiveUp, Retry
 
-_CLAIM_LANE = query("claim_lanes")
-_RELEASE = query("release_lanes")
-_DUE = query("due_webhooks")
-
 
 # A struct: creating a frozen dataclass of fourteen fields takes 7 µs, a tenth of the budget of a delivery.
 class Claim(Struct, frozen=True):
@@ -73,7 +69,9 @@ async def claim_lane(database: Database, budgets: Mapping[int, int], now: Ms, le
     # The statement adds the number of the row, so that no two lanes have the same token.
     token = secrets.randbits(62)
     async with database.at_hand() as connection:
-        rows = await connection.fetch(_CLAIM_LANE, list(budgets), list(budgets.values()), now, lease_until, token)
+        rows = await connection.fetch(
+            query("claim_lanes"), list(budgets), list(budgets.values()), now, lease_until, token
+        )
     claims = [Claim(lease_until, *row) for row in rows]
     empty = [claim for claim in claims if claim.event is None]
     if empty:
@@ -90,16 +88,15 @@ async def release(database: Database, claims: Sequence[Claim]) -> None:
     """Release claims that will not be sent, so that other workers need not wait for the lease to run out."""
     if claims:
         names = ("project_id", "customer_id", "webhook_key", "aside", "token")
-        await database.pool.execute(_RELEASE, *([getattr(claim, name) for claim in claims] for name in names))
+        await database.pool.execute(
+            query("release_lanes"), *([getattr(claim, name) for claim in claims] for name in names)
+        )
 
 
 @translates_errors
 async def due(database: Database, keys: Sequence[int] | None = None) -> dict[int, Ms]:
     """When each webhook, or each of these, has something to send next, by webhook key."""
-    return {row["key"]: row["at"] for row in await database.pool.fetch(_DUE, keys)}
-
-
-_RECORD_DELIVERY = query("record_attempts")
+    return {row["key"]: row["at"] for row in await database.pool.fetch(query("due_webhooks"), keys)}
 
 
 class LoggedAttempt(Struct, frozen=True):
@@ -178,7 +175,7 @@ async def record_attempts(
     postponed: Sequence[DeliveryOutcome] = ()
     async with database.at_hand() as connection:
         try:
-            rows = await connection.fetch(_RECORD_DELIVERY, *arguments)
+            rows = await connection.fetch(query("record_attempts"), *arguments)
         except NodeAwayError as error:
             rows = error.rows
             postponed = outcomes if error.places is None else [outcomes[place] for place in error.places]
@@ -204,12 +201,11 @@ def _step(outcome: DeliveryOutcome) -> tuple[Ms | None, Ms | None]:
 
 # Also used by the statements in queries/delivery.sql and webhooks.sql.
 _CHANNEL = "latchkey_delivery"
-_WAKE = query("wake_workers")
 
 
 async def wake(connection: Connection, webhook_key: int | None) -> None:
     """Notify the workers, when this transaction commits, that a webhook has something to send; None: all webhooks."""
-    await connection.execute(_WAKE, "" if webhook_key is None else str(webhook_key))
+    await connection.execute(query("wake_workers"), "" if webhook_key is None else str(webhook_key))
 
 
 def listening(database: Database, heard: Callable[[list[int]], None]) -> AbstractAsyncContextManager[asyncio.Event]:
@@ -218,15 +214,6 @@ def listening(database: Database, heard: Callable[[list[int]], None]) -> Abstrac
     return listening_to(database, _CHANNEL, lambda payload: heard([int(key) for key in payload.split(",") if key]))
 
 
-_LIST = query("list_partitions")
-_TIME = query("database_time")
-_LOCK = query("lock_partitions")
-_SIZE = query("size_of_partition")
-_OPEN = query("open_partition")
-_PENDING = query("partition_is_pending")
-_KEEP = query("keep_deliveries")
-_DROP = query("drop_partition")
-
 # Whoever waits to change a table makes everybody behind it wait too.
 LOCK_TIMEOUT_MS = 100
 
@@ -234,18 +221,20 @@ LOCK_TIMEOUT_MS = 100
 @translates_errors
 async def known(database: Database) -> list[Partition]:
     """All that have not been dropped."""
-    return [Partition(row["partition"], row["opened_at"]) for row in await database.pool.fetch(_LIST)]
+    return [
+        Partition(row["partition"], row["opened_at"]) for row in await database.pool.fetch(query("list_partitions"))
+    ]
 
 
 @translates_errors
 async def database_time(database: Database) -> Ms:
-    at: Ms = await database.pool.fetchval(_TIME)
+    at: Ms = await database.pool.fetchval(query("database_time"))
     return at
 
 
 @translates_errors
 async def sizes(database: Database, part: int) -> Sizes:
-    row = await database.pool.fetchrow(_SIZE, part)
+    row = await database.pool.fetchrow(query("size_of_partition"), part)
     assert row is not None, "the statement returns one row"
     return Sizes(row["deliveries"], row["events"])
 
@@ -253,7 +242,7 @@ async def sizes(database: Database, part: int) -> Sizes:
 async def open_part(database: Database, part: int, now: Ms) -> None:
     """From now on new rows belong to this part. Raises DatabaseBusyError if a table is locked."""
     async with _alone(database) as connection:
-        await connection.execute(_OPEN, part, now)
+        await connection.execute(query("open_partition"), part, now)
 
 
 async def settle(database: Database, part: int, since: Ms) -> bool:
@@ -261,9 +250,9 @@ async def settle(database: Database, part: int, since: Ms) -> bool:
     are still pending, which keep the part. Takes as long as it takes to read the part."""
     async with _alone(database) as connection:
         await connection.execute("set local statement_timeout = 0")
-        if await connection.fetchval(_PENDING, part):
+        if await connection.fetchval(query("partition_is_pending"), part):
             return False
-        await connection.execute(_KEEP, part, since)
+        await connection.execute(query("keep_deliveries"), part, since)
         return True
 
 
@@ -271,7 +260,7 @@ async def drop(database: Database, part: int, now: Ms) -> None:
     """Drops the deliveries and attempts of a part that is settled. Raises DatabaseBusyError if the tables are in use
     for longer than a moment."""
     async with _alone(database) as connection:
-        await connection.execute(_DROP, part, now)
+        await connection.execute(query("drop_partition"), part, now)
 
 
 @asynccontextmanager
@@ -280,51 +269,42 @@ async def _alone(database: Database) -> AsyncIterator[Connection]:
     with translated_errors():
         try:
             async with database.transaction(lock_timeout_ms=LOCK_TIMEOUT_MS) as connection:
-                await connection.execute(_LOCK)
+                await connection.execute(query("lock_partitions"))
                 yield connection
         except asyncpg.LockNotAvailableError as error:
             raise DatabaseBusyError("The tables of the parts are in use.") from error
 
 
-_WEBHOOKS = query("prunable_webhooks")
-_PRUNE = query("prune_deliveries")
-_CLEAR_LANES = query("clear_lanes_of_deleted")
-_CLEAR = query("clear_deleted")
-_HAS_ROWS = query("webhook_has_rows")
-_IS_REPLAYED = query("webhook_is_replayed")
-_FORGET = query("forget_empty_webhook")
-
-
 @translates_errors
 async def prunable_webhooks(database: Database) -> list[tuple[int, bool]]:
     """The key of each, and whether it is deleted."""
-    return [(row["key"], row["deleted"]) for row in await database.pool.fetch(_WEBHOOKS)]
+    return [(row["key"], row["deleted"]) for row in await database.pool.fetch(query("prunable_webhooks"))]
 
 
 @translates_errors
 async def remove_delivered(database: Database, webhook_key: int, part: int, before: Ms, limit: int) -> int:
     """Deletes up to `limit` deliveries of a part delivered before this time, with their attempts; returns how many."""
-    removed: int = await database.pool.fetchval(_PRUNE, webhook_key, before, limit, part)
+    removed: int = await database.pool.fetchval(query("prune_deliveries"), webhook_key, before, limit, part)
     return removed
 
 
 @translates_errors
 async def remove_lanes(database: Database, webhook_key: int, limit: int) -> int:
     """Deletes up to `limit` lanes of a deleted webhook; returns how many."""
-    return len(await database.pool.fetch(_CLEAR_LANES, webhook_key, limit))
+    return len(await database.pool.fetch(query("clear_lanes_of_deleted"), webhook_key, limit))
 
 
 @translates_errors
 async def remove_deliveries(database: Database, webhook_key: int, limit: int) -> int:
     """Deletes up to `limit` deliveries of a deleted webhook, with their attempts; returns how many."""
-    removed: int = await database.pool.fetchval(_CLEAR, webhook_key, limit)
+    removed: int = await database.pool.fetchval(query("clear_deleted"), webhook_key, limit)
     return removed
 
 
 @translates_errors
 async def forget_webhook(database: Database, webhook_key: int) -> None:
     """Deletes a deleted webhook's row once nothing of it is left."""
-    for is_used in (_HAS_ROWS, _IS_REPLAYED):
+    for is_used in (query("webhook_has_rows"), query("webhook_is_replayed")):
         if await database.pool.fetchval(is_used, webhook_key):
             return
-    await database.pool.execute(_FORGET, webhook_key)
+    await database.pool.execute(query("forget_empty_webhook"), webhook_key)

@@ -15,22 +15,7 @@ from latchkey.subjects.webhooks.rules import DeliveryCounts, OperationalEvent, S
 
 log = structlog.get_logger()
 
-_CREATE = query("create_webhook")
-_LOCK = query("lock_webhook")
-_BY_KEY = query("webhooks_by_key")
 _LIST = query("list_webhooks")
-_UPDATE = query("update_webhook")
-_ROTATE = query("rotate_webhook_secret")
-_DELETE = query("delete_webhook")
-_WAS_MADE = query("webhook_was_made")
-_COUNTS = query("count_deliveries_of_webhooks")
-_LOCK_HEALTH = query("lock_health")
-_SAVE_HEALTH = query("save_health")
-_ANNOUNCE = query("announce")
-_CLAIM_ANNOUNCEMENTS = query("claim_announcements")
-_RECORD_ANNOUNCEMENT = query("record_announcement")
-_OPERATIONAL_EVENTS = query("page_of_operational_events")
-_PLACE = query("operational_event_place")
 
 # The place of an operational event in the list, by its time and id, higher for a newer one; and one after all events.
 Place = tuple[Ms, str]
@@ -52,7 +37,9 @@ async def create(
     connection: Connection, sealer: Sealer, project_id: str, id: str, setup: Setup, secret: str, now: Ms
 ) -> Webhook:
     values = _values(id, setup, sealer)
-    row = await connection.fetchrow(_CREATE, project_id, id, *values, sealer.seal(secret, f"{id}/secret"), now)
+    row = await connection.fetchrow(
+        query("create_webhook"), project_id, id, *values, sealer.seal(secret, f"{id}/secret"), now
+    )
     return _written(row, sealer)
 
 
@@ -66,7 +53,7 @@ async def load(database: Database, sealer: Sealer, project_id: str, id: str) -> 
 async def usable(database: Database, sealer: Sealer, keys: Sequence[int]) -> list[Webhook]:
     """The webhooks with these keys, without those whose secrets cannot be decrypted."""
     found = []
-    for row in await database.pool.fetch(_BY_KEY, keys):
+    for row in await database.pool.fetch(query("webhooks_by_key"), keys):
         try:
             found.append(_webhook(row, sealer))
         except UnsealableError as error:
@@ -82,14 +69,16 @@ async def page(database: Database, sealer: Sealer, project_id: str, after: str |
 
 async def lock(connection: Connection, sealer: Sealer, project_id: str, id: str) -> Webhook | None:
     """The webhook, locked until the end of the transaction."""
-    row = await connection.fetchrow(_LOCK, project_id, id)
+    row = await connection.fetchrow(query("lock_webhook"), project_id, id)
     return _webhook(row, sealer) if row is not None else None
 
 
 async def update(connection: Connection, sealer: Sealer, changed: Webhook, now: Ms) -> Webhook:
     """Stores its settings."""
     values = _values(changed.id, changed, sealer)
-    return _written(await connection.fetchrow(_UPDATE, changed.project_id, changed.id, *values, now), sealer)
+    return _written(
+        await connection.fetchrow(query("update_webhook"), changed.project_id, changed.id, *values, now), sealer
+    )
 
 
 async def rotate_secret(
@@ -97,18 +86,20 @@ async def rotate_secret(
 ) -> Webhook:
     """A new secret; the previous one signs too until the given time."""
     sealed = sealer.seal(secret, f"{id}/secret")
-    return _written(await connection.fetchrow(_ROTATE, project_id, id, sealed, previous_until, now), sealer)
+    return _written(
+        await connection.fetchrow(query("rotate_webhook_secret"), project_id, id, sealed, previous_until, now), sealer
+    )
 
 
 @translates_errors
 async def delete(database: Database, project_id: str, id: str, now: Ms) -> bool:
     """Nothing more is sent to it. False: there was none. Pruning deletes its rows later."""
-    return await database.pool.fetchrow(_DELETE, project_id, id, now) is not None
+    return await database.pool.fetchrow(query("delete_webhook"), project_id, id, now) is not None
 
 
 async def was_made(database: Database, project_id: str, webhook_id: str) -> bool:
     """Whether a webhook with this id exists, or existed and is not pruned yet."""
-    known: bool = await database.pool.fetchval(_WAS_MADE, project_id, webhook_id)
+    known: bool = await database.pool.fetchval(query("webhook_was_made"), project_id, webhook_id)
     return known
 
 
@@ -148,7 +139,10 @@ def _webhook(row: Record, sealer: Sealer) -> Webhook:
 
 async def delivery_counts(connection: Executor, webhook_keys: Sequence[int]) -> dict[int, DeliveryCounts]:
     """By webhook key."""
-    return {row["key"]: item_of(DeliveryCounts, row) for row in await connection.fetch(_COUNTS, webhook_keys)}
+    return {
+        row["key"]: item_of(DeliveryCounts, row)
+        for row in await connection.fetch(query("count_deliveries_of_webhooks"), webhook_keys)
+    }
 
 
 async def has_delivered(connection: Connection, project_id: str) -> bool:
@@ -165,7 +159,7 @@ async def healths(database: Database, project_id: str) -> list[tuple[str, str, W
 
 
 async def lock_health(connection: Connection, keys: Iterable[int]) -> list[LockedHealth]:
-    rows = await connection.fetch(_LOCK_HEALTH, sorted(keys))
+    rows = await connection.fetch(query("lock_health"), sorted(keys))
     return [item_of(LockedHealth, row, health=dict(row)) for row in rows]
 
 
@@ -173,29 +167,34 @@ async def save_health(connection: Connection, healths: Mapping[int, WebhookHealt
     """By the webhooks' keys."""
     names = ("failures", "open_until", "failing_since", "announced_at", "paused_at")
     columns = [[getattr(health, name) for health in healths.values()] for name in names]
-    await connection.execute(_SAVE_HEALTH, list(healths), *columns)
+    await connection.execute(query("save_health"), list(healths), *columns)
 
 
 async def announce(connection: Connection, event: OperationalEvent) -> None:
     """Stores an operational event. It is due for the operations URL at once."""
-    await connection.execute(_ANNOUNCE, event.project_id, event.id, event.webhook_id, event.type, event.at, event.body)
+    await connection.execute(
+        query("announce"), event.project_id, event.id, event.webhook_id, event.type, event.at, event.body
+    )
 
 
 @translates_errors
 async def claim_announcements(database: Database, now: Ms, lease_until: Ms) -> list[OperationalEvent]:
     """Claims what is due. No other worker gets it until the lease runs out."""
-    return [item_of(OperationalEvent, row) for row in await database.pool.fetch(_CLAIM_ANNOUNCEMENTS, now, lease_until)]
+    return [
+        item_of(OperationalEvent, row)
+        for row in await database.pool.fetch(query("claim_announcements"), now, lease_until)
+    ]
 
 
 @translates_errors
 async def record_announcement(
     database: Database, event: OperationalEvent, next_at: Ms | None, delivered_at: Ms | None, error: str | None
 ) -> None:
-    await database.pool.execute(_RECORD_ANNOUNCEMENT, event.project_id, event.id, next_at, delivered_at, error)
+    await database.pool.execute(query("record_announcement"), event.project_id, event.id, next_at, delivered_at, error)
 
 
 async def place_of_operational_event(connection: Connection, project_id: str, id: str) -> Place | None:
-    row = await connection.fetchrow(_PLACE, project_id, id)
+    row = await connection.fetchrow(query("operational_event_place"), project_id, id)
     return None if row is None else (row["at"], row["id"])
 
 
@@ -204,4 +203,4 @@ async def operational_events(
 ) -> list[OperationalEvent]:
     """Newest first, of one webhook or of all."""
     asked = project_id, *before, webhook_id, limit
-    return await fetch_all(connection, OperationalEvent, _OPERATIONAL_EVENTS, *asked)
+    return await fetch_all(connection, OperationalEvent, query("page_of_operational_events"), *asked)
