@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import fetch_all, fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms, State
@@ -61,17 +62,14 @@ async def create(
 
 
 async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | None:
-    row = await connection.fetchrow(query("load_bulk_grant"), project_id, id)
-    return None if row is None else BulkGrant(**row)
+    return await fetch_one(connection, BulkGrant, query("load_bulk_grant"), project_id, id)
 
 
 async def page(
     connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool
 ) -> list[BulkGrant]:
     """By id; those that were started, newest first."""
-    return [
-        BulkGrant(**row) for row in await connection.fetch(query("list_bulk_grants"), project_id, after, limit, started)
-    ]
+    return await fetch_all(connection, BulkGrant, query("list_bulk_grants"), project_id, after, limit, started)
 
 
 async def set_state(
@@ -84,8 +82,7 @@ async def set_state(
 
 
 async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
-    row = await connection.fetchrow(query("claim_bulk_grant"), now, until)
-    return None if row is None else BulkGrant(**row)
+    return await fetch_one(connection, BulkGrant, query("claim_bulk_grant"), now, until)
 
 
 async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:

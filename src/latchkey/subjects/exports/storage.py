@@ -7,6 +7,7 @@ from dataclasses import astuple
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import fetch_all, fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -143,12 +144,11 @@ async def save(
 
 
 async def load(connection: Executor, project_id: str, id: str) -> Export | None:
-    row = await connection.fetchrow(_LIST, project_id, None, 1, id)
-    return None if row is None else Export(**row)
+    return await fetch_one(connection, Export, _LIST, project_id, None, 1, id)
 
 
 async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Export]:
-    return [Export(**row) for row in await connection.fetch(_LIST, project_id, after, limit, None)]
+    return await fetch_all(connection, Export, _LIST, project_id, after, limit, None)
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:
@@ -156,13 +156,11 @@ async def delete(connection: Connection, project_id: str, id: str) -> None:
 
 
 async def run_now(connection: Executor, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
-    row = await connection.fetchrow(query("run_export_now"), project_id, id, now, whole)
-    return None if row is None else Export(**row)
+    return await fetch_one(connection, Export, query("run_export_now"), project_id, id, now, whole)
 
 
 async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:
-    row = await connection.fetchrow(query("claim_export"), now, lease_until)
-    return None if row is None else Export(**row)
+    return await fetch_one(connection, Export, query("claim_export"), now, lease_until)
 
 
 async def renew(connection: Executor, export: Export, lease_until: Ms) -> bool:
@@ -207,7 +205,7 @@ async def finish_run(connection: Connection, run: ExportRun) -> None:
 
 async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
     """Newest first."""
-    return [ExportRun(**row) for row in await connection.fetch(_RUNS, project_id, id, before, limit)]
+    return await fetch_all(connection, ExportRun, _RUNS, project_id, id, before, limit)
 
 
 async def last_runs(connection: Executor, project_id: str) -> dict[str, ExportRun]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import fetch_all
 from latchkey.database.sql import query
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.records import folded
@@ -49,5 +50,4 @@ async def by_start_of_email(connection: Connection, project_id: str, start: str,
 
 async def by_name(connection: Executor, project_id: str, text: str, limit: int) -> list[Named]:
     """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
-    rows = await connection.fetch(query("find_by_name"), project_id, text, limit)
-    return [Named(**row) for row in rows]
+    return await fetch_all(connection, Named, query("find_by_name"), project_id, text, limit)
