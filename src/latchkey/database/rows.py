@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import convert
 
-from latchkey.database.pool import Connection, Database, Executor, Record
+from latchkey.database.pool import Database, Executor, Record
 from latchkey.domain.refusal import NotFound
 
 Item = TypeVar("Item")
@@ -52,21 +52,17 @@ class Listing(Generic[Item]):
             raise self.missing(id)
         return item
 
-    async def find(self, connection: Connection, project_id: str, id: str) -> Item | None:
+    async def find(self, connection: Executor, project_id: str, id: str) -> Item | None:
         row = await connection.fetchrow(self._statement, project_id, None, 1, id)
         return None if row is None else self._item(row)
 
-    async def get(self, connection: Connection, project_id: str, id: str) -> Item:
+    async def get(self, connection: Executor, project_id: str, id: str) -> Item:
         return self.found(await self.find(connection, project_id, id), id)
 
     async def page(
-        self, connection: Connection, project_id: str, after: str | None = None, limit: int | None = None
+        self, connection: Executor, project_id: str, after: str | None = None, limit: int | None = None
     ) -> list[Item]:
         return [self._item(row) for row in await connection.fetch(self._statement, project_id, after, limit, None)]
-
-    async def load(self, database: Database, project_id: str, id: str) -> Item:
-        async with database.acquire() as connection:
-            return await self.get(connection, project_id, id)
 
     async def load_page(
         self, database: Database, project_id: str, after: str | None = None, limit: int | None = 100

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import translates_errors
@@ -94,7 +94,7 @@ async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None
 
 
 async def deliveries(
-    connection: Connection, project_id: str, events: Sequence[tuple[int, int]]
+    connection: Executor, project_id: str, events: Sequence[tuple[int, int]]
 ) -> dict[str, list[EventDelivery]]:
     """Of events by customer key and sequence: by event id; an event without deliveries is left out."""
     rows = await connection.fetch(

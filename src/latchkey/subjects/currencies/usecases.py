@@ -21,7 +21,7 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 PARAM = "product_grants"
 
-load_currency = CURRENCIES.load
+load_currency = CURRENCIES.get
 list_currencies = CURRENCIES.load_page
 
 

@@ -20,9 +20,10 @@ class Alias(Struct, frozen=True):
 
 
 async def page(
-    connection: Executor, project_id: str, after: str | None, limit: int, email: str | None = None
+    connection: Executor, project_id: str, *, after: str | None = None, limit: int = 100, email: str | None = None
 ) -> list[ListedCustomer]:
-    """By app user id; `after` is the last id of the page before. With `email`, only those with this address."""
+    """By id; `after` is the last id of the page before. With `email`, those whose attribute $email is this address, in
+    any case."""
     if email is None:
         rows = await connection.fetch(query("list_customers"), project_id, after, limit)
     else:

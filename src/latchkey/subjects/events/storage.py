@@ -59,7 +59,7 @@ async def load(connection: Connection, project_id: str, event_id: str) -> EventD
     )
 
 
-async def tallied(connection: Connection, project_id: str, events: Sequence[ListedEvent]) -> list[ListedEvent]:
+async def tallied(connection: Executor, project_id: str, events: Sequence[ListedEvent]) -> list[ListedEvent]:
     """The same events with the current counts of their deliveries."""
     if not events:
         return []

@@ -83,19 +83,7 @@ async def show_event(database: Database, project_id: str, event_id: str) -> Even
     return shown
 
 
-async def retallied(database: Database, project_id: str, events: Sequence[ListedEvent]) -> Sequence[ListedEvent]:
-    """The same events with the present counts of their deliveries."""
-    async with database.acquire() as connection:
-        return await storage.tallied(connection, project_id, events)
-
-
-async def head_of(database: Database, project_id: str) -> int:
-    """The position of the newest event."""
-    return await storage.head(database, project_id)
-
-
-async def customer_key(database: Database, project_id: str, app_user_id: str) -> int | None:
-    return await state.key_of(database, project_id, app_user_id)
+customer_key = state.key_of
 
 
 # Seconds between two polls, and after the database did not answer.
@@ -170,7 +158,7 @@ class Tail:
 
     async def join(self) -> Subscriber:
         if self._task is None:
-            head = await head_of(self._database, self._project_id)
+            head = await storage.head(self._database, self._project_id)
             # Another `join` may have started the task meanwhile.
             if self._task is None:
                 self.position = head
@@ -213,7 +201,7 @@ class Tail:
         if self._open:
             followed = list(self._open.values())
             for before, after in zip(
-                followed, await retallied(self._database, self._project_id, followed), strict=True
+                followed, await storage.tallied(self._database, self._project_id, followed), strict=True
             ):
                 if after.deliveries != before.deliveries:
                     self._tell([DeliveriesChanged(after)])
@@ -222,7 +210,7 @@ class Tail:
                     self._open.pop(after.position, None)
 
     async def _jump(self) -> None:
-        head = await head_of(self._database, self._project_id)
+        head = await storage.head(self._database, self._project_id)
         if head - self.position > FURTHEST:
             skipped, self.position = head - self.position, head
             self._tell([Skipped(skipped, head)])

@@ -23,7 +23,7 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000
 
-load_experiment = EXPERIMENTS.load
+load_experiment = EXPERIMENTS.get
 list_experiments = EXPERIMENTS.load_page
 
 

@@ -65,17 +65,13 @@ class NewExport(Body):
     enabled: bool = True
 
 
-class ExportChanges(Body):
+class ExportChanges(NewExport):
     name: Name = not_null()
     what: What = not_null()
     format: Literal["csv", "jsonl", "parquet"] = not_null()
     incremental: bool = not_null()
     with_tokens: bool = not_null()
     destination: Destination = not_null()
-    endpoint: Endpoint | None = None
-    region: Region | None = None
-    access_key_id: Secret | None = Field(default=None, repr=False)
-    secret_access_key: Secret | None = Field(default=None, repr=False)
     every: Every = not_null()
     enabled: bool = not_null()
 
@@ -141,6 +137,6 @@ async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, 
     return reply(paging.of([render.run(run) for run in found]))
 
 
-def _given(body: NewExport | ExportChanges) -> dict[str, Any]:
+def _given(body: NewExport) -> dict[str, Any]:
     """The fields that were sent, including nulls."""
     return {name: getattr(body, name) for name in body.model_fields_set}

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, json
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.imports.rules.row import Skip
@@ -42,7 +42,7 @@ async def take_turn(connection: Connection, project_id: str) -> bool:
     return taken
 
 
-async def find(connection: Connection, project_id: str, fingerprint: str) -> ImportRun | None:
+async def find(connection: Executor, project_id: str, fingerprint: str) -> ImportRun | None:
     row = await connection.fetchrow(query("find_import"), project_id, fingerprint)
     if row is None:
         return None

@@ -9,7 +9,7 @@ from msgspec import json
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database, Executor
 from latchkey.domain.catalog import Catalog, Eligibility, Offering, Package, Placement
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
@@ -30,7 +30,7 @@ MOST_OFFERINGS = 500
 # Every app reads the metadata at every start.
 LARGEST_METADATA = 65_536
 
-load_offering = OFFERINGS.load
+load_offering = OFFERINGS.get
 list_offerings = OFFERINGS.load_page
 
 
@@ -195,12 +195,7 @@ async def create_package(
         if not await offering_rows.create_package(connection, project_id, made):
             raise Conflict(f"The offering {offering.lookup_key!r} has a package {key!r} already.", param="lookup_key")
         await offering_rows.order(connection, project_id, placed(others, made.id, position or end))
-        return await _package(connection, project_id, made.id)
-
-
-async def load_package(database: Database, project_id: str, package_id: str) -> Package:
-    async with database.acquire() as connection:
-        return await _package(connection, project_id, package_id)
+        return await load_package(connection, project_id, made.id)
 
 
 async def list_packages(
@@ -213,21 +208,15 @@ async def list_packages(
     return items_after(after, every, "package", lambda package: package.id)[:limit]
 
 
-async def packages_of(database: Database, project_id: str, offering_ids: Sequence[str]) -> dict[str, list[Package]]:
-    """The packages of these offerings, in order."""
-    return await offering_rows.of_offerings(database, project_id, offering_ids)
-
-
-async def products_of(database: Database, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
-    """The products of these packages, in the order of attaching."""
-    return await offering_rows.products(database, project_id, package_ids)
+packages_of = offering_rows.of_offerings
+products_of = offering_rows.products
 
 
 async def list_products(
     database: Database, project_id: str, package_id: str, after: str | None = None, limit: int = MOST_PRODUCTS
 ) -> list[Attached]:
     async with database.acquire() as connection:
-        await _package(connection, project_id, package_id)
+        await load_package(connection, project_id, package_id)
         every = (await offering_rows.products(connection, project_id, [package_id]))[package_id]
     return items_after(after, every, "product", lambda attached: attached.product.id)[:limit]
 
@@ -242,20 +231,20 @@ async def update_package(
 ) -> Package:
     """What is not given stays as it is."""
     async with changing_catalog(database, project_id) as connection:
-        before = await _package(connection, project_id, package_id)
+        before = await load_package(connection, project_id, package_id)
         if display_name is not None:
             await offering_rows.rename(connection, project_id, package_id, checked_name(display_name, "display_name"))
         if position is not None:
             every = await offering_rows.of_offering(connection, project_id, before.offering_id)
             others = [one.id for one in every if one.id != package_id]
             await offering_rows.order(connection, project_id, placed(others, package_id, position))
-        return await _package(connection, project_id, package_id)
+        return await load_package(connection, project_id, package_id)
 
 
 async def delete_package(database: Database, project_id: str, package_id: str) -> None:
     """Its products stay in the catalog. The packages behind it close the gap."""
     async with changing_catalog(database, project_id) as connection:
-        gone = await _package(connection, project_id, package_id)
+        gone = await load_package(connection, project_id, package_id)
         await offering_rows.delete_package(connection, project_id, package_id)
         left = await offering_rows.of_offering(connection, project_id, gone.offering_id)
         await offering_rows.order(connection, project_id, [one.id for one in left])
@@ -266,7 +255,7 @@ async def attach_products(
 ) -> Package:
     """Attaches all of them, or none if one is unknown. One that is attached already gets the new criteria."""
     async with changing_catalog(database, project_id) as connection:
-        package = await _package(connection, project_id, package_id)
+        package = await load_package(connection, project_id, package_id)
         await require_known(connection, project_id, list(attached), on_sale=True, param="products")
         there = (await offering_rows.products(connection, project_id, [package_id]))[package_id]
         if len({one.product.id for one in there} | set(attached)) > MOST_PRODUCTS:
@@ -278,7 +267,7 @@ async def attach_products(
 async def detach_products(database: Database, project_id: str, package_id: str, product_ids: Sequence[str]) -> Package:
     """Idempotent: a product that is not attached stays so."""
     async with changing_catalog(database, project_id) as connection:
-        package = await _package(connection, project_id, package_id)
+        package = await load_package(connection, project_id, package_id)
         await require_known(connection, project_id, product_ids, on_sale=False)
         await offering_rows.detach(connection, project_id, package_id, product_ids)
     return package
@@ -289,7 +278,7 @@ def placed(others: Sequence[str], package_id: str, position: int) -> list[str]:
     return [*others[: position - 1], package_id, *others[position - 1 :]]
 
 
-async def _package(connection: Connection, project_id: str, package_id: str) -> Package:
+async def load_package(connection: Executor, project_id: str, package_id: str) -> Package:
     package = await offering_rows.load_package(connection, project_id, package_id)
     if package is None:
         raise NotFound(f"There is no package {package_id!r} in this project.", param="package_id")
@@ -301,7 +290,7 @@ async def _package(connection: Connection, project_id: str, package_id: str) -> 
 
 MOST_PLACEMENTS = 500
 
-load_placement = PLACEMENTS.load
+load_placement = PLACEMENTS.get
 list_placements = PLACEMENTS.load_page
 
 

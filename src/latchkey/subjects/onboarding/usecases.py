@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from latchkey.database.pool import Database
-from latchkey.domain.instants import Ms
 from latchkey.subjects.onboarding import storage
 from latchkey.subjects.webhooks.usecases import delivery_log
 
@@ -36,6 +35,5 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
     return Checklist(done) if done < set(STEPS) else None
 
 
-async def dismiss(database: Database, project_id: str, now: Ms) -> None:
-    """For everybody in the project, for good."""
-    await storage.dismiss(database, project_id, now)
+# For everybody in the project, for good.
+dismiss = storage.dismiss

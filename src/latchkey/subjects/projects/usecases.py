@@ -23,7 +23,9 @@ SANDBOX_PREFIXES: dict[Store, str] = {
 }
 TITLES: dict[str, str] = {store: STORES[store].title for store in get_args(Store)}
 
-load_app = APPS.load
+load_app = APPS.get
+all_apps = APPS.page
+list_projects = storage.all_of_them
 list_apps = APPS.load_page
 
 
@@ -41,10 +43,6 @@ async def create_project(database: Database, name: str, now: Ms, *, project_id: 
 async def load_project(database: Database, project_id: str) -> Project:
     project = await storage.load(database, project_id)
     return _found(project, project_id)
-
-
-async def list_projects(database: Database) -> list[Project]:
-    return await storage.all_of_them(database)
 
 
 async def update_project(
@@ -103,12 +101,6 @@ async def update_app(
         changed = replace(before, name=name if name is not None else before.name, details=kept)
         await storage.update_app(connection, changed)
     return changed
-
-
-async def all_apps(database: Database, project_id: str) -> list[App]:
-    """Oldest first."""
-    async with database.acquire() as connection:
-        return await APPS.page(connection, project_id)
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:

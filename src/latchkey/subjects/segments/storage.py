@@ -119,7 +119,10 @@ def facets_in(row: Record) -> Facets:
 _LIST_SEGMENTS = query("list_segments")
 
 
-async def page_segments(connection: Executor, project_id: str, after: str | None, limit: int) -> list[Segment]:
+async def page_segments(
+    connection: Executor, project_id: str, after: str | None = None, limit: int | None = None
+) -> list[Segment]:
+    """By id."""
     return [_segment(row) for row in await connection.fetch(_LIST_SEGMENTS, project_id, after, limit, None)]
 
 

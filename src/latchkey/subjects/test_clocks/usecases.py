@@ -28,7 +28,7 @@ async def create_clock(database: Database, project_id: str, id: str, name: str, 
     return clock
 
 
-get_clock = storage.CLOCKS.load
+get_clock = storage.CLOCKS.get
 list_clocks = storage.CLOCKS.load_page
 find_clock = storage.CLOCKS.find
 newest_clocks = storage.newest

@@ -94,7 +94,7 @@ async def create_package(connection: Connection, project_id: str, package: Packa
     return made != "INSERT 0 0"
 
 
-async def load_package(connection: Connection, project_id: str, package_id: str) -> Package | None:
+async def load_package(connection: Executor, project_id: str, package_id: str) -> Package | None:
     return await fetch_one(connection, Package, _PACKAGES, project_id, [], package_id)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import Listing, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.access.remapping import Grant
@@ -20,19 +20,19 @@ class Entitlement:
     created_at: Ms
 
 
-async def load_product(connection: Connection, project_id: str, product_id: str) -> Product | None:
+async def load_product(connection: Executor, project_id: str, product_id: str) -> Product | None:
     """Including deleted ones."""
     return (await load_some_products(connection, project_id, [product_id])).get(product_id)
 
 
-async def load_some_products(connection: Connection, project_id: str, ids: Iterable[str]) -> dict[str, Product]:
+async def load_some_products(connection: Executor, project_id: str, ids: Iterable[str]) -> dict[str, Product]:
     """Those that exist, by id, including deleted ones."""
     found = await page_products(connection, project_id, with_deleted=True, ids=list(ids))
     return {product.id: product for product in found}
 
 
 async def page_products(
-    connection: Connection,
+    connection: Executor,
     project_id: str,
     after: str | None = None,
     limit: int | None = None,

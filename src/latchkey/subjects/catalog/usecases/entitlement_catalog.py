@@ -19,7 +19,7 @@ from latchkey.engine.storage.catalog.product_rows import ENTITLEMENTS, Entitleme
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
-load_entitlement = ENTITLEMENTS.load
+load_entitlement = ENTITLEMENTS.get
 list_entitlements = ENTITLEMENTS.load_page
 
 

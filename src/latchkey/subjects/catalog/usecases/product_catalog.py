@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, ProductKind, ProductType, price_for
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
@@ -111,7 +111,7 @@ async def create_in_app(
 async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
     """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
-        before = await _on_sale(connection, project_id, product_id)
+        before = await load_product(connection, project_id, product_id)
         terms = replace(_terms(before), **changes)
         for app_id in set(terms.app_ids) - set(before.apps):
             await _app(connection, project_id, app_id, "app_ids")
@@ -121,13 +121,8 @@ async def update_product(database: Database, project_id: str, product_id: str, c
 async def delete_product(database: Database, project_id: str, product_id: str, now: Ms) -> None:
     """Takes it off sale, with its listed prices. Its owners keep what it grants; their subscriptions renew."""
     async with changing_catalog(database, project_id) as connection:
-        await _on_sale(connection, project_id, product_id)
+        await load_product(connection, project_id, product_id)
         await storage.delete_product(connection, project_id, product_id, now)
-
-
-async def load_product(database: Database, project_id: str, product_id: str) -> Product:
-    async with database.acquire() as connection:
-        return await _on_sale(connection, project_id, product_id)
 
 
 async def list_products(
@@ -145,7 +140,7 @@ async def _save(connection: Connection, project_id: str, product: Product) -> Pr
     if credit is not None and await CURRENCIES.find(connection, project_id, credit.code) is None:
         raise NotFound(f"There is no virtual currency {credit.code!r} in this project.", param="credits.code")
     await storage.save_product(connection, project_id, product)
-    return await _on_sale(connection, project_id, product.id)
+    return await load_product(connection, project_id, product.id)
 
 
 def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms) -> Product:
@@ -207,7 +202,7 @@ async def _app(connection: Connection, project_id: str, app_id: str, param: str 
     return app
 
 
-async def _on_sale(connection: Connection, project_id: str, product_id: str) -> Product:
+async def load_product(connection: Executor, project_id: str, product_id: str) -> Product:
     product = await storage.load_product(connection, project_id, product_id)
     if product is None or not product.on_sale:
         raise NotFound(f"There is no product {product_id!r} in this project.", param="product_id")
@@ -224,7 +219,7 @@ MOST = 1000
 async def list_prices(database: Database, project_id: str, product_id: str) -> tuple[ListedPrice, ...]:
     """By store, country and currency."""
     async with database.acquire() as connection:
-        await _on_sale(connection, project_id, product_id)
+        await load_product(connection, project_id, product_id)
         return (await storage.load_price(connection, project_id, [product_id])).get(product_id, ())
 
 
@@ -242,7 +237,7 @@ async def set_price(
         raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
     one = ListedPrice(_price(amount, currency), store and checked_store(store), country and checked_country(country))
     async with changing_catalog(database, project_id) as connection:
-        await _on_sale(connection, project_id, product_id)
+        await load_product(connection, project_id, product_id)
         await storage.save_price(connection, project_id, product_id, one)
         if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
             raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
@@ -251,7 +246,7 @@ async def set_price(
 
 async def delete_price(database: Database, project_id: str, product_id: str, price_id: str) -> None:
     async with changing_catalog(database, project_id) as connection:
-        await _on_sale(connection, project_id, product_id)
+        await load_product(connection, project_id, product_id)
         parts = [part if part != "-" else "" for part in price_id.split(".")]
         if len(parts) != 3 or not await storage.delete_price(connection, project_id, product_id, *parts):
             raise NotFound(f"The product {product_id!r} has no price {price_id[:100]!r}.", param="price_id")

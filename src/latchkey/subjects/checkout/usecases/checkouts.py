@@ -7,13 +7,12 @@ cannot be guessed; whoever has it can ask how it stands.
 """
 
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
 
-from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, MINUTE, Ms
@@ -349,6 +348,5 @@ def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] |
     return (max(fitting)[1], max(fitting)[0]) if fitting else None
 
 
-async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:
-    """For an erased customer."""
-    await storage.forget(connection, project_id, app_user_ids)
+# For an erased customer.
+forget = storage.forget

@@ -35,7 +35,6 @@ from latchkey.subjects.bulk_grants import usecases as bulk_grants
 from latchkey.subjects.charts.usecases import keep_erased
 from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.subjects.customers.storage import Alias, TransferEvent
 from latchkey.subjects.customers.usecases.identities import again
 from latchkey.wire.event import Event
@@ -110,11 +109,7 @@ def _known(situation: Situation, entitlement_id: str) -> None:
         raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
 
 
-async def list_customers(
-    database: Database, project_id: str, *, after: str | None = None, limit: int = 100, email: str | None = None
-) -> list[ListedCustomer]:
-    """By id. With `email`, those whose attribute $email is this address, in any case."""
-    return await storage.page(database, project_id, after, limit, email)
+list_customers = storage.page
 
 
 async def list_aliases(database: Database, project_id: str, customer_key: int) -> list[Alias]:

@@ -72,8 +72,7 @@ async def want_history(database: Database, project_id: str, now: Ms) -> None:
 
 async def has_history(database: Database, project_id: str) -> bool:
     """Whether a project has a made-up history, or is getting one."""
-    async with database.acquire() as connection:
-        return await runs.find_run(connection, project_id, HISTORY) is not None
+    return await runs.find_run(database, project_id, HISTORY) is not None
 
 
 async def ensure_store_app(database: Database, now: Ms, name: str, public_key: str | None) -> str:

@@ -15,11 +15,7 @@ LONGEST_NAME = 100
 MOST_SEGMENTS = 200
 
 
-async def list_segments(
-    database: Database, project_id: str, after: str | None = None, limit: int = MOST_SEGMENTS
-) -> list[Segment]:
-    """By id."""
-    return await storage.page_segments(database, project_id, after, limit)
+list_segments = storage.page_segments
 
 
 async def load_segment(database: Database, project_id: str, id: str) -> Segment:
@@ -42,7 +38,7 @@ async def save_segment(
         saved = await storage.save(
             connection, project_id, f"seg_{uuid4().hex[:24]}", name, wanted, chosen(columns), sort, now
         )
-        if len(await storage.page_segments(connection, project_id, None, MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
+        if len(await storage.page_segments(connection, project_id, limit=MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
             raise Refusal(f"A project has at most {MOST_SEGMENTS} segments. Delete one first.")
     return saved
 
