@@ -25,7 +25,7 @@ from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
-router_webhooks = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
+webhooks_router = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
 
 if TYPE_CHECKING:
     EventType = str
@@ -120,7 +120,7 @@ class Trial(Body):
     type: EventType
 
 
-@router_webhooks.post("", responses=shows(wire.Webhook, 201), status_code=201)
+@webhooks_router.post("", responses=shows(wire.Webhook, 201), status_code=201)
 @audited("webhook.created")
 async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
     """Send events to a URL from now on. Only this response shows the signing secret."""
@@ -128,21 +128,21 @@ async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) 
     return reply(render.webhook(made, with_secret=True), 201)
 
 
-@router_webhooks.get("", responses=shows(Page[wire.Webhook]))
+@webhooks_router.get("", responses=shows(Page[wire.Webhook]))
 async def list_webhooks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's webhooks, oldest first, with their health."""
     found = await services.webhooks.page(caller.project_id, *paging.window)
     return reply(paging.of([render.webhook(webhook) for webhook in found]))
 
 
-@router_webhooks.get("/{webhook_id}", responses=shows(wire.Webhook))
+@webhooks_router.get("/{webhook_id}", responses=shows(wire.Webhook))
 async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
     """One webhook and its health."""
     return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
 
 
-@router_webhooks.patch("/{webhook_id}", responses=shows(wire.Webhook))
-@router_webhooks.post("/{webhook_id}", responses=shows(wire.Webhook))
+@webhooks_router.patch("/{webhook_id}", responses=shows(wire.Webhook))
+@webhooks_router.post("/{webhook_id}", responses=shows(wire.Webhook))
 @audited("webhook.changed")
 async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
     """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
@@ -150,7 +150,7 @@ async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, 
     return reply(render.webhook(changed))
 
 
-@router_webhooks.delete("/{webhook_id}", responses=shows(Deleted))
+@webhooks_router.delete("/{webhook_id}", responses=shows(Deleted))
 @audited("webhook.deleted")
 async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
     """Nothing more is sent; pending deliveries are not sent either."""
@@ -159,7 +159,7 @@ async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) 
     return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))
 
 
-@router_webhooks.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
+@webhooks_router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
 @audited("webhook.secret_rotated")
 async def rotate_signing_secret(
     services: Provided, caller: WriteKey, webhook_id: str, new: SecretRotation | None = None
@@ -170,7 +170,7 @@ async def rotate_signing_secret(
     return reply(render.webhook(rotated, with_secret=True))
 
 
-@router_webhooks.post("/{webhook_id}/test", responses=shows(wire.WebhookTest))
+@webhooks_router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest))
 @audited("webhook.tested")
 async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
@@ -186,14 +186,14 @@ def _given(body: NewWebhook) -> dict[str, Any]:
     return given
 
 
-router_deliveries = Router(
+deliveries_router = Router(
     prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
 )
 
 _Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
 
 
-@router_deliveries.get("/deliveries", responses=shows(Page[wire.Delivery]))
+@deliveries_router.get("/deliveries", responses=shows(Page[wire.Delivery]))
 async def list_deliveries(
     services: Provided,
     caller: ReadKey,
@@ -221,7 +221,7 @@ async def list_deliveries(
     return reply(Page(items=items, next_page=following, url=url))
 
 
-@router_deliveries.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
+@deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
 async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, delivery_id: str) -> Response:
     """One delivery with all its attempts. It has the id of its event."""
     found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
@@ -235,7 +235,7 @@ class NewReplay(Body):
     event_types: EventTypes = Field(default_factory=list)
 
 
-@router_deliveries.post(
+@deliveries_router.post(
     "/deliveries/{delivery_id}/resend",
     responses=shows(wire.DeliveryWithAttempts, 202),
     status_code=202,
@@ -248,7 +248,7 @@ async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str,
     return reply(render.detail(webhook_id, sent), 202)
 
 
-@router_deliveries.post("/replay", responses=shows(wire.Replay, 202), status_code=202)
+@deliveries_router.post("/replay", responses=shows(wire.Replay, 202), status_code=202)
 @audited("webhook.replayed")
 async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
     """Send again what failed in a time range, or everything that happened in it, including events from before the
@@ -267,7 +267,7 @@ async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, ne
     return reply(render.replay(started), 202)
 
 
-@router_deliveries.get("/replays/{replay_id}", responses=shows(wire.Replay))
+@deliveries_router.get("/replays/{replay_id}", responses=shows(wire.Replay))
 async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
     """The progress of a replay."""
     found = await requeue_runs.load_replay(services.database, caller.project_id, webhook_id, replay_id)
@@ -276,12 +276,12 @@ async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, repl
     return reply(render.replay(found))
 
 
-router_operational_events = Router(
+operational_events_router = Router(
     prefix="/v2/projects/{project_id}/operational_events", tags=["V2 operational events"]
 )
 
 
-@router_operational_events.get("", responses=shows(Page[wire.OperationalEvent]))
+@operational_events_router.get("", responses=shows(Page[wire.OperationalEvent]))
 async def list_operational_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
     found = await page_of_operational_events(services.database, caller.project_id, *paging.window)

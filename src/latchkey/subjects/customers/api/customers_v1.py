@@ -27,7 +27,7 @@ from latchkey.subjects.purchases.usecases import store_actions
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v1 import AttributesSaved, SubscriberResponse
 
-router_access = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
+access_router = Router(prefix="/v1/subscribers/{app_user_id}", tags=["V1 subscribers"])
 
 
 class NewPromotional(Body):
@@ -50,7 +50,7 @@ class NewEnd(Body):
     extend_by_days: Annotated[int, Field(ge=1, le=3650)] | None = None
 
 
-@router_access.post(
+@access_router.post(
     "/entitlements/{entitlement_id}/promotional",
     responses=shows(SubscriberResponse, 201),
     status_code=201,
@@ -81,7 +81,7 @@ async def grant_promotional(
     return await subscriber_reply(request, services, caller, app_user_id, 201)
 
 
-@router_access.post(
+@access_router.post(
     "/entitlements/{entitlement_id}/revoke_promotionals",
     responses=shows(SubscriberResponse),
     response_class=Response,
@@ -95,7 +95,7 @@ async def revoke_promotionals(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router_access.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse))
+@access_router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse))
 @audited("customer.refunded")
 async def revoke_subscription(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
@@ -107,7 +107,7 @@ async def revoke_subscription(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-@router_access.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse))
+@access_router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse))
 @audited("customer.extended")
 async def defer_subscription(
     request: Request,
@@ -127,10 +127,10 @@ async def defer_subscription(
     return await subscriber_reply(request, services, caller, app_user_id)
 
 
-router_attributes = Router(tags=["V1 subscribers"])
+attributes_router = Router(tags=["V1 subscribers"])
 
 
-@router_attributes.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
+@attributes_router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
 async def post_attributes(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
 ) -> Response:
@@ -153,10 +153,10 @@ async def post_attributes(
     return reply(from_attributes(AttributesSaved, body, attribute_errors=[]))
 
 
-router_subscribers = Router(tags=["V1 subscribers"])
+subscribers_router = Router(tags=["V1 subscribers"])
 
 
-@router_subscribers.get(
+@subscribers_router.get(
     V1_ROUTE,
     responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created"),
     response_class=Response,
@@ -168,7 +168,7 @@ async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response
     return Response(body, status, media_type="application/json")
 
 
-@router_subscribers.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
+@subscribers_router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
 async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
     """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
     # An app may ask this before anything else about a new user.
@@ -196,7 +196,7 @@ class NewAlias(AppBody):
     new_app_user_id: AppUserId
 
 
-@router_subscribers.post(
+@subscribers_router.post(
     "/v1/subscribers/identify",
     responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
     response_class=Response,
@@ -208,7 +208,7 @@ async def identify(request: Request, services: Provided, caller: AppWriteKey, ne
     return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
 
 
-@router_subscribers.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse))
+@subscribers_router.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse))
 async def alias(
     request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAlias
 ) -> Response:
@@ -218,7 +218,7 @@ async def alias(
     return await subscriber_reply(request, services, caller, new.new_app_user_id)
 
 
-@router_subscribers.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted))
+@subscribers_router.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted))
 @audited("customer.deleted", erases=True)
 async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""

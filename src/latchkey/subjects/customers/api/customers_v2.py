@@ -32,21 +32,21 @@ from latchkey.wire import v2
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
-router_customers = Router(tags=["V2 customers"])
+customers_router = Router(tags=["V2 customers"])
 
 Expand = Annotated[
     list[str] | None, Query(alias="expand", description="`attributes` is always there, asked for or not.")
 ]
 
 
-@router_customers.get(V2_ROUTE, responses=shows(v2.Customer), dependencies=[documented])
+@customers_router.get(V2_ROUTE, responses=shows(v2.Customer), dependencies=[documented])
 async def read_customer(request: Request, project_id: str, customer_id: PathUserId, _: Expand = None) -> Response:
     """The customer with this id or alias, with the first page of each of its lists."""
     status, body = await request.scope[READS_KEY].customer(request.scope[SCOPE_KEY], project_id, customer_id)
     return Response(body, status, media_type="application/json")
 
 
-@router_customers.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
+@customers_router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
 async def list_active_entitlements(
     services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
 ) -> Response:
@@ -55,7 +55,7 @@ async def list_active_entitlements(
     return reply(customer_v2.active_entitlements(view, paging.limit, paging.after))
 
 
-@router_customers.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
+@customers_router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
 async def list_attributes(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's attributes."""
     view = await view_of_customers(services, caller.project_id, customer_id)
@@ -66,7 +66,7 @@ _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(wi
 Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
 
 
-@router_customers.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]))
+@customers_router.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]))
 async def list_customers(services: Provided, caller: ReadKey, paging: Paging, search: Search = None) -> Response:
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
@@ -75,7 +75,7 @@ async def list_customers(services: Provided, caller: ReadKey, paging: Paging, se
     return reply(paging.of(items, filters={"search": search} if search is not None else None))
 
 
-router_customer_actions = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
+customer_actions_router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])
 
 MOST_ATTRIBUTES = 50
 
@@ -94,7 +94,7 @@ class AttributeChanges(Body):
     attributes: NewAttributes = Field(min_length=1, max_length=MOST_ATTRIBUTES)
 
 
-@router_customer_actions.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]))
+@customer_actions_router.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]))
 @audited("customer.attributes_set")
 async def set_attributes(
     services: Provided, caller: WriteKey, customer_id: PathUserId, changes: AttributeChanges
@@ -148,7 +148,7 @@ class EntitlementName(Body):
     entitlement_id: Name
 
 
-@router_customer_actions.post("", responses=shows(v2.Customer, 201), status_code=201)
+@customer_actions_router.post("", responses=shows(v2.Customer, 201), status_code=201)
 @audited("customer.created")
 async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
     """Create a customer, with attributes, and on a test clock if one is given."""
@@ -157,7 +157,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
     return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, new.id)), 201)
 
 
-@router_customer_actions.delete("/{customer_id}", responses=shows(Deleted))
+@customer_actions_router.delete("/{customer_id}", responses=shows(Deleted))
 @audited("customer.deleted", erases=True)
 async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
@@ -165,7 +165,7 @@ async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) 
     return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
 
 
-@router_customer_actions.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
+@customer_actions_router.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
 @audited("customer.transferred")
 async def transfer_purchases(
     services: Provided, caller: WriteKey, customer_id: PathUserId, new: TransferRequest
@@ -182,7 +182,7 @@ async def transfer_purchases(
     )
 
 
-@router_customer_actions.post(
+@customer_actions_router.post(
     "/{customer_id}/actions/grant_entitlement",
     responses=shows(v2.Customer, 201),
     status_code=201,
@@ -195,7 +195,7 @@ async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: P
     return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)), 201)
 
 
-@router_customer_actions.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
+@customer_actions_router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
 @audited("customer.grant_revoked")
 async def revoke_granted_entitlement(
     services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
@@ -205,7 +205,7 @@ async def revoke_granted_entitlement(
     return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)))
 
 
-@router_customer_actions.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
+@customer_actions_router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
 async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """All ids of this customer, and since when it has each of them."""
     view = await view_of_customers(services, caller.project_id, customer_id)
@@ -218,7 +218,7 @@ async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUse
     )
 
 
-@router_customer_actions.get(
+@customer_actions_router.get(
     "/{customer_id}/entitlements/{entitlement_id}/explanation",
     responses=shows(Explanation),
     response_class=Response,
@@ -238,7 +238,7 @@ class Assignment(Body):
     offering_id: AnyId | None
 
 
-@router_customer_actions.post(
+@customer_actions_router.post(
     "/{customer_id}/actions/assign_offering",
     responses={200: {"description": "Done. There is no body."}},
     response_class=Response,

@@ -29,7 +29,7 @@ from latchkey.subjects.purchase_intake.usecases.journal import NotConnected
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
-router_incoming = Router(tags=["Stores"])
+incoming_router = Router(tags=["Stores"])
 
 log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ class AcceptedNotification(Struct, frozen=True, kw_only=True):
 
 
 # Not in the document: stores do not read it, and everybody else must not use it.
-@router_incoming.post("/incoming/{token}", include_in_schema=False)
+@incoming_router.post("/incoming/{token}", include_in_schema=False)
 async def receive_notification(request: Request, services: Provided, token: str) -> Response:
     try:
         new = await services.inbox.receive(token, await request.body(), dict(request.headers))
@@ -67,7 +67,7 @@ async def _app_of(services: Services, token: str) -> str | None:
 # The journal of what the stores sent: list, read, process again.
 
 
-router_store_notifications = Router(
+store_notifications_router = Router(
     prefix="/v2/projects/{project_id}/store_notifications", tags=["V2 store notifications"]
 )
 
@@ -82,7 +82,7 @@ class Again(Body):
     app_id: str | None = None
 
 
-@router_store_notifications.get("", responses=shows(Page[wire.StoreNotification]))
+@store_notifications_router.get("", responses=shows(Page[wire.StoreNotification]))
 async def list_store_notifications(
     services: Provided,
     caller: ReadKey,
@@ -118,7 +118,7 @@ async def list_store_notifications(
     return reply(Page(items=items, next_page=following, url=url))
 
 
-@router_store_notifications.post("/reprocess", responses=shows(wire.Reprocessed))
+@store_notifications_router.post("/reprocess", responses=shows(wire.Reprocessed))
 @audited("store_notifications.reprocessed", about="store notifications")
 async def reprocess_store_notifications(services: Provided, caller: WriteKey, again: Again) -> Response:
     """Process what was received since a moment once more, all of it or one status or app. Applying it again does no
@@ -131,7 +131,7 @@ async def reprocess_store_notifications(services: Provided, caller: WriteKey, ag
     return reply(wire.Reprocessed(count=count))
 
 
-@router_store_notifications.get("/{notification_id}", responses=shows(wire.StoreNotification))
+@store_notifications_router.get("/{notification_id}", responses=shows(wire.StoreNotification))
 async def read_store_notification(services: Provided, caller: ReadKey, notification_id: str) -> Response:
     """One notification. `payload`, as it came, is only given to keys with the scope `write`: signed transactions and
     purchase tokens in it can be shown as receipts."""
@@ -139,7 +139,7 @@ async def read_store_notification(services: Provided, caller: ReadKey, notificat
     return reply(render.notification(found, trusted=_is_trusted(caller), whole=True))
 
 
-@router_store_notifications.post("/{notification_id}/reprocess", responses=shows(wire.StoreNotification))
+@store_notifications_router.post("/{notification_id}/reprocess", responses=shows(wire.StoreNotification))
 @audited("store_notification.reprocessed")
 async def reprocess_store_notification(services: Provided, caller: WriteKey, notification_id: str) -> Response:
     """Process it once more."""

@@ -28,7 +28,7 @@ from latchkey.subjects.test_store.wire import EventReference
 from latchkey.wire.paging import page, project_path
 from latchkey.wire.v2 import Page
 
-router_purchases = Router(prefix="/v2/projects/{project_id}", tags=["V2 subscriptions and purchases"])
+purchases_router = Router(prefix="/v2/projects/{project_id}", tags=["V2 subscriptions and purchases"])
 
 PurchasesIdentifier = Annotated[StoreId, Query(description="The store's id of the purchase.")]
 InEnvironment = Annotated[
@@ -36,7 +36,7 @@ InEnvironment = Annotated[
 ]
 
 
-@router_purchases.get("/purchases", responses=shows(Page[wire.Purchase]))
+@purchases_router.get("/purchases", responses=shows(Page[wire.Purchase]))
 async def search_purchases(
     services: Provided, caller: ReadKey, store_purchase_identifier: PurchasesIdentifier
 ) -> Response:
@@ -47,7 +47,7 @@ async def search_purchases(
     )
 
 
-@router_purchases.post("/purchases", responses=shows(wire.SnapshotTaken))
+@purchases_router.post("/purchases", responses=shows(wire.SnapshotTaken))
 @audited("purchase.fed")
 async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) -> Response:
     """Tell how a subscription or a one-time purchase stands in a store that Latchkey has no adapter for. Snapshots may
@@ -77,13 +77,13 @@ async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) 
     )
 
 
-@router_purchases.get("/purchases/{purchase_id}", responses=shows(wire.Purchase))
+@purchases_router.get("/purchases/{purchase_id}", responses=shows(wire.Purchase))
 async def read_purchase(services: Provided, caller: ReadKey, purchase_id: str) -> Response:
     """One one-time purchase, whoever owns it."""
     return reply(render.purchase(await lookup.by_id(services, caller.project_id, "purchase", purchase_id)))
 
 
-@router_purchases.get("/purchases/{purchase_id}/entitlements", responses=shows(Page[Entitlement]))
+@purchases_router.get("/purchases/{purchase_id}/entitlements", responses=shows(Page[Entitlement]))
 async def list_entitlements_of_purchase(
     services: Provided, caller: ReadKey, purchase_id: str, paging: Paging
 ) -> Response:
@@ -92,7 +92,7 @@ async def list_entitlements_of_purchase(
     return reply(render.entitlements(found, paging.limit, paging.after))
 
 
-@router_purchases.post("/purchases/{purchase_id}/actions/refund", responses=shows(wire.Purchase))
+@purchases_router.post("/purchases/{purchase_id}/actions/refund", responses=shows(wire.Purchase))
 @audited("customer.refunded")
 async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str) -> Response:
     """Give the money back and end access at once. A real store is asked to do it: one that refunds nothing on request
@@ -102,7 +102,7 @@ async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str
     return reply(render.purchase(await lookup.by_id(services, caller.project_id, "purchase", purchase_id)))
 
 
-@router_purchases.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]))
+@purchases_router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]))
 async def list_purchases_of_customer(
     services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging, environment: InEnvironment = None
 ) -> Response:
@@ -111,7 +111,7 @@ async def list_purchases_of_customer(
     return await _listed(services, view, "purchase", environment, paging.limit, paging.after)
 
 
-@router_purchases.get("/customers/{customer_id}/subscriptions", responses=shows(Page[wire.Subscription]))
+@purchases_router.get("/customers/{customer_id}/subscriptions", responses=shows(Page[wire.Subscription]))
 async def list_subscriptions_of_customer(
     request: Request,
     services: Provided,
@@ -145,7 +145,7 @@ async def _listed(
     )
 
 
-@router_purchases.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]))
+@purchases_router.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]))
 async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The invoices that stores have issued to the customer, by id: each was an INVOICE_ISSUANCE event. The App Store
     and Google Play issue none to their developers."""
@@ -156,14 +156,14 @@ async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUs
 # A project's subscriptions: each by its id, or by an id of its store. Promotional grants are among them.
 
 
-router_subscriptions = Router(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subscriptions and purchases"])
+subscriptions_router = Router(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subscriptions and purchases"])
 
 SubscriptionsIdentifier = Annotated[
     StoreId, Query(description="The store's id of the subscription, or of one of its periods.")
 ]
 
 
-@router_subscriptions.get("", responses=shows(Page[wire.Subscription]))
+@subscriptions_router.get("", responses=shows(Page[wire.Subscription]))
 async def search_subscriptions(
     services: Provided, caller: ReadKey, store_subscription_identifier: SubscriptionsIdentifier
 ) -> Response:
@@ -174,14 +174,14 @@ async def search_subscriptions(
     return reply(render.whole([render.subscription(purchase) for purchase in found], path))
 
 
-@router_subscriptions.get("/{subscription_id}", responses=shows(wire.Subscription))
+@subscriptions_router.get("/{subscription_id}", responses=shows(wire.Subscription))
 async def read_subscription(services: Provided, caller: ReadKey, subscription_id: str) -> Response:
     """One subscription, whoever owns it."""
     found = await lookup.by_id(services, caller.project_id, "subscription", subscription_id)
     return reply(render.subscription(found))
 
 
-@router_subscriptions.get(
+@subscriptions_router.get(
     "/{subscription_id}/transactions",
     responses=shows(Page[wire.SubscriptionTransaction]),
     response_class=Response,
@@ -192,7 +192,7 @@ async def list_transactions(services: Provided, caller: ReadKey, subscription_id
     return reply(render.transactions(found))
 
 
-@router_subscriptions.get("/{subscription_id}/entitlements", responses=shows(Page[Entitlement]))
+@subscriptions_router.get("/{subscription_id}/entitlements", responses=shows(Page[Entitlement]))
 async def list_entitlements_of_subscription(
     services: Provided, caller: ReadKey, subscription_id: str, paging: Paging
 ) -> Response:
@@ -201,7 +201,7 @@ async def list_entitlements_of_subscription(
     return reply(render.entitlements(found, paging.limit, paging.after))
 
 
-@router_subscriptions.get(
+@subscriptions_router.get(
     "/{subscription_id}/authenticated_management_url",
     responses=shows(wire.ManagementUrl),
     response_class=Response,
@@ -216,7 +216,7 @@ async def read_management_url(services: Provided, caller: ReadKey, subscription_
     return reply(wire.ManagementUrl(management_url=url))
 
 
-@router_subscriptions.post("/{subscription_id}/actions/cancel", responses=shows(wire.Subscription))
+@subscriptions_router.post("/{subscription_id}/actions/cancel", responses=shows(wire.Subscription))
 @audited("customer.cancelled")
 async def cancel_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Turn renewal off; access stays until the end of the period. A real store is asked to do it: one that lets only
@@ -226,7 +226,7 @@ async def cancel_subscription(services: Provided, caller: WriteKey, subscription
     return await _reply(services, caller, subscription_id)
 
 
-@router_subscriptions.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription))
+@subscriptions_router.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription))
 @audited("customer.refunded")
 async def refund_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Give the last payment back and end access at once; a promotional grant only ends. A real store is asked to do it:
@@ -236,7 +236,7 @@ async def refund_subscription(services: Provided, caller: WriteKey, subscription
     return await _reply(services, caller, subscription_id)
 
 
-@router_subscriptions.post(
+@subscriptions_router.post(
     "/{subscription_id}/transactions/{transaction_id}/actions/refund",
     responses=shows(wire.SubscriptionTransaction),
     response_class=Response,
