@@ -81,7 +81,7 @@ def revenue(bought: Subscription | Purchase) -> Revenue:
     member has paid."""
     found: dict[str, Earned] = {}
     usd, unconverted = Earned(USD, 0), 0
-    for payment in _payments(bought):
+    for payment in payments_of(bought):
         if not payment.kept:
             continue
         currency = payment.price.currency
@@ -106,8 +106,8 @@ def _part(sum: Earned, gross: int, terms: Terms | None) -> Earned:
     )
 
 
-def _payments(bought: Subscription | Purchase) -> Iterator[Payment]:
-    """The latest one first."""
+def payments_of(bought: Subscription | Purchase) -> Iterator[Payment]:
+    """The customer's own, the latest one first; what a family member paid is left out."""
     if bought.ownership is not Ownership.PURCHASED:
         return
     for one in (bought,) if isinstance(bought, Purchase) else reversed(bought.periods):

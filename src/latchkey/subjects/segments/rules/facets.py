@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, LATEST, Ms
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind
-from latchkey.domain.purchases.revenue import Payment, payment_of
+from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
+from latchkey.domain.purchases.revenue import Payment, payments_of
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import end_of
 
@@ -135,16 +135,11 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
 
 
 def payments(customer: Customer, environment: Environment) -> Iterator[Payment]:
-    """Every payment of the customer's own; what a family member paid is left out."""
+    """Every payment of the customer's own."""
     bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
     for purchase in bought:
-        if purchase.ownership is not Ownership.PURCHASED or purchase.environment is not environment:
-            continue
-        items: tuple[Period | Purchase, ...] = (purchase,) if isinstance(purchase, Purchase) else purchase.periods
-        for item in items:
-            payment = payment_of(item)
-            if payment is not None:
-                yield payment
+        if purchase.environment is environment:
+            yield from payments_of(purchase)
 
 
 def statuses(facets: Facets, now: Ms) -> frozenset[CustomerStatus]:
