@@ -32,9 +32,6 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
 
 
-# The data folder of `latchkey up`.
-
-
 class PushConnection(msgspec.Struct, frozen=True, kw_only=True):
     """How a server reaches the sandbox; `push` in connection.json."""
 

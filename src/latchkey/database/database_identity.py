@@ -120,9 +120,6 @@ async def read_purchases_again(
     return row["purchases"], (row["store"], row["handle_hash"])
 
 
-# Which server the database is on, and whether it was restored, or a standby took over, since a process last looked.
-
-
 log = structlog.get_logger()
 
 

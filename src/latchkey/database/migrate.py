@@ -94,9 +94,6 @@ def commands(text: str) -> list[str]:
     return [one.strip() for one in found if _COMMENT.sub("", one).strip()]
 
 
-# Runs the migrations: each once, in order, by one process at a time, and records what it ran.
-
-
 # Any number that nothing else in this database uses as an advisory lock: the first eight bytes of "latchkey".
 _LOCK = int.from_bytes(b"latchkey", "big", signed=True)
 

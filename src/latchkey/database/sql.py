@@ -92,9 +92,6 @@ def _named(name: str, lines: list[str], source: str) -> NamedQuery:
     return NamedQuery(name, lines[0].lstrip("- ").strip(), text, source)
 
 
-# Columns of many rows as parameters of a statement.
-
-
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 

@@ -258,9 +258,6 @@ def from_refusal(refusal: Refusal) -> ApiError:
             return Unprocessable(refusal.message, param=refusal.param)
 
 
-# What a reply says about a field that the framework refuses.
-
-
 _SAID = {
     "missing": "This field is required.",
     "extra_forbidden": "There is no such field.",

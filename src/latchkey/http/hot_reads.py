@@ -77,9 +77,6 @@ def tagged_send(exchange: Exchange) -> Send:
     return HeldReply(exchange.send, finish, lambda start: start["status"] == 200)
 
 
-# What a request says about the device it came from.
-
-
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,64}")
 _COUNTRY = re.compile(rb"[A-Za-z]{2}")
 # What proxies send for an unknown country, or for Tor.
@@ -122,9 +119,6 @@ def _country(value: bytes | None) -> str | None:
         return None
     country = value.decode("ascii").upper()
     return None if country in _NO_COUNTRY else country
-
-
-# The two hot reads, without a framework in between.
 
 
 V1_ROUTE = "/v1/subscribers/{app_user_id}"
@@ -218,9 +212,6 @@ class Reads:
         seen = visit_of(exchange.headers, view.now, always=caller.is_public)
         if seen is not None:
             self._services.presence.note(caller.project_id, view.key, seen)
-
-
-# The V1 subscriber as the response to a change.
 
 
 async def subscriber_reply(

@@ -164,9 +164,6 @@ def _fill(node: Any, refs: tuple[dict[str, Any], ...]) -> Any:
     return node
 
 
-# /openapi.json, and /docs: the OpenAPI document as pages, one for each area.
-
-
 router = Router(include_in_schema=False)
 
 STYLE = """

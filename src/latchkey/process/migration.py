@@ -130,9 +130,6 @@ async def run(
         await connection.close()
 
 
-# `latchkey admin copy-database`: from a plain database into a Citus cluster, or back, while the service is stopped.
-
-
 _GB = 1e9
 
 

@@ -101,9 +101,6 @@ def _explained(error: OSError, host: str, port: int) -> str:
     return f"Cannot listen on {host} port {port}: {error.strerror or error}."
 
 
-# Waits until the service is ready, checked like a client: over TLS, trusting only our authority.
-
-
 class NotReadyError(Exception):
     """The service listens but does not report that it is ready."""
 

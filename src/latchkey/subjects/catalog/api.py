@@ -249,9 +249,6 @@ async def delete_price(services: Provided, caller: WriteKey, product_id: str, pr
     return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
 
 
-# Entitlements, and which products grant them.
-
-
 entitlements_router = Router(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
 
 ExpandEntitlement = Annotated[list[Literal["product"]], Query(description="What to show inside the entitlement.")]

@@ -201,9 +201,6 @@ def _typed_credits(text: str | None) -> Credit | None:
     return Credit(code, int(amount))
 
 
-# `latchkey entitlement`: what customers may do. Products grant it (`latchkey product attach`).
-
-
 app_entitlement = typer.Typer(
     no_args_is_help=True, help="List, create, rename and delete entitlements: what customers may do."
 )

@@ -143,9 +143,6 @@ def _said(change: Remapping) -> dict[str, list[str]]:
     }
 
 
-# The pages of entitlements.
-
-
 @pages.get("/catalog/entitlements")
 async def list_entitlements(visit: Visit) -> Response:
     found = await entitlement_catalog.list_entitlements(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
@@ -191,9 +188,6 @@ async def delete_entitlement(visit: Visit) -> Response:
     id = visit.param("entitlement_id")
     await entitlement_catalog.delete_entitlement(visit.database, visit.project_id, id)
     return await visit.to(visit.path("catalog", "entitlements"), f"{id} was deleted.")
-
-
-# The pages of products.
 
 
 # What a store may say beyond the kind.
@@ -317,9 +311,6 @@ def _filled(product: Product) -> dict[str, Any]:
         "code": credit.code if credit else None,
         "amount": credit.amount if credit else None,
     }
-
-
-# The prices of a product by store, country and currency.
 
 
 _FIELDS = ("price", "currency", "country", "store")

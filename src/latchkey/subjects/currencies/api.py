@@ -139,9 +139,6 @@ async def _rendered(services: Services, project_id: str, found: Sequence[Currenc
     ]
 
 
-# Credits and debits of a customer's virtual currency.
-
-
 # JSON numbers stay exact up to here in every client language.
 Amount = Annotated[int, Field(ge=-(2**53 - 1), le=2**53 - 1)]
 Code = Annotated[str, Field(min_length=1, max_length=100)]

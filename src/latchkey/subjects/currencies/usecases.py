@@ -132,9 +132,6 @@ async def delete_currency(database: Database, project_id: str, code: str) -> Non
         await storage.delete(connection, project_id, code)
 
 
-# Credits and debits of virtual currency, idempotent by a key.
-
-
 @dataclass(frozen=True, slots=True)
 class Balance:
     code: str

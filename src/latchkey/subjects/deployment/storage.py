@@ -121,7 +121,8 @@ async def version(connection: Connection) -> str:
 async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
     """Needs a transaction."""
     await connection.execute(_PATIENCE)
-    answers = {row["id"]: row for row in await connection.fetch(_ASK, _one_column(SERVER))}
+    one_column = f"select row_to_json(asked) from ({SERVER}) as asked"  # noqa: S608 - one of our own, without input
+    answers = {row["id"]: row for row in await connection.fetch(_ASK, one_column)}
     spread = [shard for shard in shards if shard.is_spread]
     found = []
     for row in await connection.fetch(query("look_at_nodes")):
@@ -212,7 +213,3 @@ async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str,
         for project, one in placed.items()
         if one is not None
     }
-
-
-def _one_column(statement: str) -> str:
-    return f"select row_to_json(asked) from ({statement}) as asked"  # noqa: S608 - one of our own, without input

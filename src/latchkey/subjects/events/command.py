@@ -13,7 +13,7 @@ from latchkey.cli.command import command
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import DeliveryTally, EventFilter, ListedEvent
+from latchkey.subjects.events.rules import EventFilter, ListedEvent
 
 app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
 
@@ -177,9 +177,5 @@ def _row(one: ListedEvent) -> list[str]:
         one.product_id or "",
         one.environment.lower(),
         shown(one.occurred_at),
-        _tally(one.deliveries),
+        ", ".join(f"{count} {name}" for name, count in one.deliveries._asdict().items() if count) or "none",
     ]
-
-
-def _tally(deliveries: DeliveryTally) -> str:
-    return ", ".join(f"{count} {name}" for name, count in deliveries._asdict().items() if count) or "none"

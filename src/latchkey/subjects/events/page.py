@@ -66,7 +66,8 @@ ENVIRONMENTS = ("PRODUCTION", "SANDBOX")
 
 @pages.get("/events")
 async def show_events(visit: Visit) -> Response:
-    chosen, before, error = read_filter(visit), _before(visit), ""
+    before = visit.query.number("before", low=1) if visit.query.text("before") else None
+    chosen, error = read_filter(visit), ""
     try:
         page = await usecases.page_of_newest(visit.database, visit.project_id, chosen, before=before, limit=ON_A_PAGE)
     except NotFound as refusal:
@@ -147,10 +148,6 @@ def read_filter(visit: Visit) -> EventFilter:
         environment=query.choice("environment", ENVIRONMENTS, "") or None,
         customer_id=query.text("customer") or None,
     )
-
-
-def _before(visit: Visit) -> int | None:
-    return visit.query.number("before", low=1) if visit.query.text("before") else None
 
 
 def _after(visit: Visit) -> int | None:

@@ -111,9 +111,6 @@ async def count_enrolled(
     return Enrolled(dict(found), place)
 
 
-# Enrolling customers in experiments.
-
-
 async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
     """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
     experiment = await load_experiment(changes.database, project_id, experiment_id)

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,11 +72,11 @@ async def change_fees(
         known = await rates.load(connection, project_id)
         if known is None:
             raise NotFound(f"There is no project {project_id}.", param="project_id")
-        changed = replace(
-            known,
-            enrolments=known.enrolments if programs is None else _sorted(programs),
-            percentages=known.percentages if percentages is None else tuple(sorted(percentages, key=_place)),
-        )
+        changed = known
+        if programs is not None:
+            changed = replace(changed, enrolments=tuple(sorted(programs, key=attrgetter("store", "starts"))))
+        if percentages is not None:
+            changed = replace(changed, percentages=tuple(sorted(percentages, key=_place)))
         if changed != known:
             await rates.save(connection, project_id, changed)
     return changed
@@ -107,15 +108,8 @@ def _once(param: str, places: Sequence[object]) -> None:
         raise Invalid("Two entries begin on the same day for the same store and country.", param=param)
 
 
-def _sorted(programs: Sequence[Enrolment]) -> tuple[Enrolment, ...]:
-    return tuple(sorted(programs, key=lambda one: (one.store, one.starts)))
-
-
 def _place(one: Percentages) -> tuple[str, str, int]:
     return one.store or "", one.country or "", one.starts
-
-
-# Reads a file of exchange rates: from this machine, or from an https address.
 
 
 # The European Central Bank's whole history since 1999 has 1.3 MB.
@@ -235,9 +229,6 @@ def _read_file(source: str) -> bytes:
     if len(body) > LARGEST:
         raise SourceUnreadable(f"{path} has more than {LARGEST // 1024**2} MB.")
     return body
-
-
-# Exchange rates: taking those of a file, now or every six hours in the clock role, and showing what is known.
 
 
 MOST_LISTED = 10_000

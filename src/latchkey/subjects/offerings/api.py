@@ -297,9 +297,6 @@ async def delete_placement(services: Provided, caller: WriteKey, placement_id: s
     return reply(Deleted(object="placement", id=placement_id, deleted_at=services.now()))
 
 
-# The offerings of an app, and the one that a user sees instead of the current one.
-
-
 v1_router = Router(tags=["V1 subscribers"])
 
 _MAJOR = re.compile(rb"(\d{1,4})\.")

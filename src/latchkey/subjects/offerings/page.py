@@ -156,9 +156,6 @@ def _metadata(text: str) -> dict[str, Any] | None:
         raise Invalid('The metadata is a JSON object, such as {"color": "red"}.', param="metadata") from None
 
 
-# The page of one package: its place in the offering, and its product in each app.
-
-
 CRITERIA = (
     (Eligibility.ALL, "Every SDK"),
     (Eligibility.NEW_GOOGLE_SDK, "Android SDK 6 and newer"),
@@ -229,9 +226,6 @@ async def delete_package(visit: Visit) -> Response:
     package = await usecases.load_package(visit.database, visit.project_id, visit.param("package_id"))
     await usecases.delete_package(visit.database, visit.project_id, package.id)
     return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} was deleted.")
-
-
-# The pages of placements: which offering the apps show where.
 
 
 @pages.get("/catalog/placements")

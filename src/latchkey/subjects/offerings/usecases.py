@@ -167,9 +167,6 @@ def _missing(app_user_id: str) -> NotFound:
     return NotFound(f"There is no customer {app_user_id!r} in this project.", param="app_user_id")
 
 
-# The packages of an offering, in order, and the products in them.
-
-
 MOST_PACKAGES = 100
 MOST_PRODUCTS = 100
 
@@ -283,9 +280,6 @@ async def load_package(connection: Executor, project_id: str, package_id: str) -
     if package is None:
         raise NotFound(f"There is no package {package_id!r} in this project.", param="package_id")
     return package
-
-
-# Placements: which offering an app shows at which of its places. An app asks by the placement's id.
 
 
 MOST_PLACEMENTS = 500

@@ -136,9 +136,6 @@ def _midnight(day: date, later: int = 0) -> Ms:
     return min(int(begun.timestamp()) * 1000, LATEST)
 
 
-# The bodies that create and change an app: its type, and one object of that type with what the store calls it.
-
-
 Identifier = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9._-]+$")]
 Word = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[!-~]+$")]
 Secret = Annotated[str, Field(min_length=1, max_length=4500)]
@@ -267,9 +264,6 @@ def credentials_of(body: NewApp | AppChanges, store: str) -> dict[str, Any]:
     sent = body.app_store.model_dump(exclude_none=True)
     given = {name: sent[field] for field, name in _KEY_FIELDS.items() if field in sent}
     return {**given, "bundle_id": sent["bundle_id"]} if given and "bundle_id" in sent else given
-
-
-# Apps, and the public keys that ship inside them.
 
 
 apps_router = Router(prefix="/v2/projects/{project_id}/apps", tags=["V2 apps"])

@@ -106,9 +106,6 @@ def _shown_once(visit: Visit, issued: api_keys.IssuedKey, app: rules.App) -> Res
     return visit.page("key_once.html", 201, here="apps", issued=issued, app=app, back=visit.path("apps", app.id))
 
 
-# Settings of the project, its connection details, and the first steps with it.
-
-
 BEHAVIORS = {
     RestoreBehavior.TRANSFER: "It moves to the customer who restores it, and leaves the customer who had it.",
     RestoreBehavior.KEEP: "It stays where it is. Other customers who restore it are refused.",

@@ -27,9 +27,6 @@ async def act(changes: Changes, project_id: str, action: Action) -> Committed:
     )
 
 
-# A store emulator that runs on this machine (`latchkey emulate`, `latchkey up`), asked through its control API.
-
-
 # A year of a life in one move sends dozens of notifications.
 PATIENCE = 600.0
 # A phone usually shows its receipt before the store's notification comes. If it does not, that comes all the same.

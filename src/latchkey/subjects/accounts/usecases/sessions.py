@@ -122,7 +122,8 @@ async def open_session(
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
         await session_rows.forget_old(connection, now - LIVES_FOR, now - IDLE_FOR)
-        await session_rows.open(connection, hash_of(token), account_id, now, address, _clean(agent), through)
+        shown_agent = "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
+        await session_rows.open(connection, hash_of(token), account_id, now, address, shown_agent, through)
     return token
 
 
@@ -160,10 +161,6 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
     """Shown on the next page of this session. None: it was shown."""
     notice = Notice(text, kind) if text is not None else None
     await session_rows.set_notice(database, hash_of(session.token), notice)
-
-
-def _clean(agent: str) -> str:
-    return "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
 
 
 # What needs no more than one statement; the last two are for others who limit guesses.

@@ -209,9 +209,6 @@ async def load_product(connection: Executor, project_id: str, product_id: str) -
     return product
 
 
-# Prices of a product for a store, a country, a currency; and the price that one buyer sees.
-
-
 # Every country in its currency, in several stores.
 MOST = 1000
 

@@ -50,9 +50,6 @@ async def dismiss_first_steps(visit: Visit) -> Response:
     return await visit.to(visit.path(), "The first steps are no longer shown in this project.")
 
 
-# The overview: what needs attention, the figures of the last days, and two charts.
-
-
 PERIODS = {str(days): words for days, words in ((7, "7 days"), (28, "28 days"), (90, "90 days"), (365, "A year"))}
 # The range of a chart's page that shows the same days.
 RANGES = {"7": "7d", "28": "28d", "90": "90d", "365": "12m"}

@@ -112,9 +112,6 @@ def percentages(first: int) -> list[Percentages]:
     return [*taxes, Percentages(first, store=STRIPE, commission_rate=0.029)]
 
 
-# Who comes to the demo's app, and when: more every month, more at weekends and at the turn of the year.
-
-
 SEED = "latchkey demo history 1"
 # A little more than a year, so that the first yearly subscriptions have come up for renewal.
 DAYS = 396
@@ -169,7 +166,7 @@ def people(project_id: str, first_day: int, until: Ms) -> Iterator[DemoPerson]:
         chance = seeded(f"day {place}")
         for _ in range(_arrivals(place, day, chance)):
             number += 1
-            at = day * DAY + _time_of_day(chance)
+            at = day * DAY + int(chance.triangular(0, 24, 17) * HOUR) % DAY
             if at < until:
                 yield _person(project_id, number, at, place)
 
@@ -185,10 +182,6 @@ def _arrivals(place: int, day: int, chance: Random) -> int:
     expected *= 2.6 if 228 <= place <= 232 else 1
     whole, rest = divmod(expected * chance.uniform(0.7, 1.3), 1)
     return int(whole) + (chance.random() < rest)
-
-
-def _time_of_day(chance: Random) -> Ms:
-    return int(chance.triangular(0, 24, 17) * HOUR) % DAY
 
 
 def _person(project_id: str, number: int, at: Ms, place: int) -> DemoPerson:
@@ -220,9 +213,6 @@ def _person(project_id: str, number: int, at: Ms, place: int) -> DemoPerson:
 
 def _chosen(weighted: tuple[tuple[str, int], ...], chance: Random) -> str:
     return chance.choices([name for name, _ in weighted], [weight for _, weight in weighted])[0]
-
-
-# What the stores of the demo say of a purchase: the same records that their adapters make of real ones.
 
 
 class Till:

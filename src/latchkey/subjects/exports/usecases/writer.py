@@ -281,7 +281,9 @@ class _Work:
             await storage.allow_time(connection, PATIENCE_SECONDS)
             if snapshot.catalog_version is None:
                 raise NotFound(f"There is no project {self._order.project_id}.", param="project")
-            catalog = await _catalog(connection, self._order.project_id)
+            # Not shared with others: this transaction may see an older catalog than they do.
+            projects = await load_projects(connection, Catalogs(), {self._order.project_id})
+            catalog = projects[self._order.project_id].catalog
             self.cursor = cursor_at(self._order.project_id, snapshot, catalog)
             if self.since is not None and not can_continue(self.since, self._order.project_id, snapshot):
                 self.since = None
@@ -404,11 +406,6 @@ class _Work:
         self._shares[part] = min(1.0, done / max(of, 1))
         await self._files.send_full()
         self._progress(sum(self._shares.values()) / len(self._shares), self._files.rows)
-
-
-async def _catalog(connection: Connection, project_id: str) -> Catalog:
-    # Not shared with others: this transaction may see an older catalog than they do.
-    return (await load_projects(connection, Catalogs(), {project_id}))[project_id].catalog
 
 
 def _bought(one: ExportedCustomer) -> list[tuple[str, str]]:

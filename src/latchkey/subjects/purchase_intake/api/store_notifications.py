@@ -64,9 +64,6 @@ async def _app_of(services: Services, token: str) -> str | None:
     return known.app_id if known is not None else None
 
 
-# The journal of what the stores sent: list, read, process again.
-
-
 store_notifications_router = Router(
     prefix="/v2/projects/{project_id}/store_notifications", tags=["V2 store notifications"]
 )

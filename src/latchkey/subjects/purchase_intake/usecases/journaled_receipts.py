@@ -69,9 +69,6 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-# Temporary access while a store cannot be asked about a receipt, and its end when the store answers.
-
-
 async def give(
     changes: Changes, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute]
 ) -> Committed:

@@ -280,7 +280,8 @@ class Taker:
         replaced = await self._owner_of_replaced(seen)
         if replaced is not None:
             return replaced
-        return await self._named_owner(seen.account_token) or _nobody()
+        # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
+        return await self._named_owner(seen.account_token) or f"$RCAnonymousID:{secrets.token_hex(16)}"
 
     async def _has_receipts_to_check(self, since: Ms) -> bool:
         project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
@@ -332,11 +333,6 @@ class Taker:
             acknowledge_at=now + ACKNOWLEDGED_AFTER if seen.acknowledge else None,
         )
         await self.desk.save(handle, now)
-
-
-def _nobody() -> str:
-    # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
-    return f"$RCAnonymousID:{secrets.token_hex(16)}"
 
 
 def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situation], Customer]:

@@ -64,9 +64,6 @@ class ReceiptLimit:
         self._unverified.count((app_id, address), now, -(size + _ROW))
 
 
-# A receipt of a real store, shown by a phone: journalled, checked with the store, and taken in for whoever shows it.
-
-
 NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
 
 

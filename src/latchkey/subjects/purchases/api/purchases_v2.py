@@ -153,9 +153,6 @@ async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUs
     return reply(render.invoices(view, lookup.invoices_of(view), paging.limit, paging.after))
 
 
-# A project's subscriptions: each by its id, or by an id of its store. Promotional grants are among them.
-
-
 subscriptions_router = Router(prefix="/v2/projects/{project_id}/subscriptions", tags=["V2 subscriptions and purchases"])
 
 SubscriptionsIdentifier = Annotated[
