@@ -57,11 +57,17 @@ class NewSubscription(Body):
 
 
 # Either as Latchkey sees a product, or as one store's app sees it.
+_OWN_FIELDS = ("id", "kind", "price", "currency", "duration", "trial_duration", "credits", "app_ids")
+_APP_FIELDS = ("app_id", "title", "subscription")
 _OWN_FORM: dict[str, Any] = {
     "required": ["id", "price", "currency"],
     "anyOf": [{"required": ["kind"]}, {"required": ["type"]}],
+    "properties": dict.fromkeys(("store_identifier", *_APP_FIELDS), False),
 }
-_APP_FORM: dict[str, Any] = {"required": ["store_identifier", "app_id", "type"]}
+_APP_FORM: dict[str, Any] = {
+    "required": ["store_identifier", "app_id", "type"],
+    "properties": dict.fromkeys(_OWN_FIELDS, False),
+}
 
 
 class NewProduct(Body):
@@ -166,10 +172,6 @@ async def delete_product(services: Provided, caller: WriteKey, product_id: str) 
     now = services.now()
     await product_catalog.delete_product(services.database, caller.project_id, product_id, now)
     return reply(Deleted(object="product", id=product_id, deleted_at=now))
-
-
-_OWN_FIELDS = ("id", "kind", "price", "currency", "duration", "trial_duration", "credits", "app_ids")
-_APP_FIELDS = ("app_id", "title", "subscription")
 
 
 def _require(given: Collection[str], needed: Iterable[str], *, unknown: Iterable[str]) -> None:
