@@ -26,6 +26,8 @@ from latchkey.http.models import EMPTY_USER_ID, INVALID_USER_ID
 
 # Where the framework found a value; not part of the field's name.
 _PLACES = frozenset({"body", "query", "path", "header", "cookie"})
+# The alternative of a field's type that it names; not part of the field's name either.
+_BRANCH = re.compile(r"constrained-\w+|str|(list|dict)\[.+\]")
 
 
 def handle_faults(app: FastAPI) -> None:
@@ -53,7 +55,7 @@ def handle_faults(app: FastAPI) -> None:
 def from_validation(error: RequestValidationError) -> ApiError:
     """The first error, with the name of its field."""
     first: dict[str, Any] = error.errors()[0]
-    names = [str(part) for part in first["loc"] if part not in _PLACES]
+    names = [name for part in first["loc"] if part not in _PLACES and not _BRANCH.fullmatch(name := str(part))]
     param = ".".join(names) or None
     message = said(first)
     if first["type"] in {EMPTY_USER_ID, INVALID_USER_ID}:

@@ -73,7 +73,8 @@ def _behind(one: ListsReport) -> str:
         waited = f"{one.lag // SECOND:,} s" if one.lag >= SECOND else "less than 1 s"
         said.append(f"{one.behind:,} events behind, the first of them for {waited}")
     if one.customers:
-        said.append(f"{one.customers:,}{' or more' if one.more else ''} new customers are not counted yet")
+        noun = "customer is" if one.customers == 1 and not one.more else "customers are"
+        said.append(f"{one.customers:,}{' or more' if one.more else ''} new {noun} not counted yet")
     return ", ".join(said) or "up to date with all events"
 
 

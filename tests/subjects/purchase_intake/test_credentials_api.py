@@ -53,6 +53,14 @@ async def test_credentials_that_the_store_refuses_are_saved_and_say_so(shop: Sho
     assert body["check"]["message"]
 
 
+@pytest.mark.parametrize(("name", "value"), [("root_certificates", 7), ("app_apple_id", {"x": [1]})])
+async def test_a_value_of_the_wrong_type_is_named_by_its_field(
+    shop: Shop, store: AppStore, name: str, value: Any
+) -> None:
+    reply = await put(shop, (await new_app(shop))["id"], {**store.credentials, name: value})
+    assert (reply.status, reply.json()["param"]) == (400, name)
+
+
 async def test_saved_credentials_are_checked_again_and_apple_sends_a_test(shop: Shop, store: AppStore) -> None:
     """Whoever has given Apple the URL after saving the credentials need not type them once more."""
     app = await connected_app(shop, store)

@@ -69,7 +69,7 @@ async def test_an_app_is_connected_step_by_step_and_the_light_turns_on_by_itself
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Connect Notes to the App Store")
     await fill(page, store.credentials)
     await page.get_by_role("button", name="Save and check").click()
-    await expect(page.get_by_role("status").first).to_contain_text("saved, and the App Store accepts them")
+    await expect(page.get_by_role("status").first).to_contain_text("saved, and the store accepts them")
     panel = page.locator("#connection")
     await expect(panel).to_contain_text("accepted")
     await expect(panel).to_contain_text("com.example.notes")

@@ -140,7 +140,8 @@ class UserEndpoints:
         now = self._now()
         comparison = {
             "dbActive": bool(copy and copy.held(now)),
-            "v1Active": _active_in_v1(first, now),
+            # On a test clock V1 shows what ended too, with the clock's time.
+            "v1Active": _active_in_v1(first, (first or {}).get("request_date_ms", now)),
             "v2Active": _active_in_v2(second, now),
         }
         return reply(

@@ -95,7 +95,7 @@ FIELDS = (
         "Root certificates",
         "a list of PEM, for an emulator. Default: Apple's root certificates.",
         "PEM. In place of Apple's.",
-        json=list[str] | str,
+        json=str | list[str],
         from_text=_separate_certificates,
         file="a PEM file",
         emulator=True,

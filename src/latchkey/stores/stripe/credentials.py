@@ -32,7 +32,7 @@ FIELDS = (
         "Signing secret of the webhook endpoint",
         "the signing secret of the webhook endpoint. While it is rolled, both in a list.",
         "whsec_…",
-        json=list[str] | str,
+        json=str | list[str],
         secret=True,
         required=True,
     ),

@@ -151,10 +151,9 @@ async def save(visit: Visit) -> Response:
     given = store_form.read(CREDENTIAL_FORMS[app.store].fields, visit.form)
     saved = await store_connections.save(visit.services.stores, visit.project_id, app.id, given)
     visit.audit(check=saved.row.check_result)
-    title = projects.TITLES[app.store]
     words, kind = {
-        "ok": (f"The credentials are saved, and the {title} accepts them.", "done"),
-        "refused": (f"The credentials are saved, but the {title} refuses them. {saved.row.check_message}", "refused"),
+        "ok": ("The credentials are saved, and the store accepts them.", "done"),
+        "refused": (f"The credentials are saved, but the store refuses them. {saved.row.check_message}", "refused"),
         "unknown": (f"The credentials are saved. {saved.row.check_message}", "warn"),
     }[saved.row.check_result]
     return await visit.to(visit.path("apps", app.id), words, kind)

@@ -129,7 +129,6 @@ def qr_code(text: str) -> QrCode:
     return QrCode(len(matrix) + 2 * BORDER, "".join(runs))
 
 
-HERE_SECOND_FACTOR = f"{ROOT}/account/second-factor"
 NOT_RIGHT = "The password is not right."
 
 
