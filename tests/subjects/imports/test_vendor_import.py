@@ -2,14 +2,14 @@
 
 from random import Random
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY
-from latchkey.domain.purchases.purchase import PurchaseKind
-from latchkey.domain.purchases.subscription import Cause
+from latchkey.domain.purchases.purchase import PurchaseKind, Reason
+from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.engine.due_transitions import at_present
 from latchkey.subjects.imports.rules import latchkey_format as own
 from latchkey.subjects.imports.rules.person import new_customer, person, taken_in
@@ -105,10 +105,18 @@ def imported(customer: Customer, now: int, number: int) -> Customer:
     return at_present(taken_in(new_customer(who, customer.project_id, "", now), who, who.bought, now), CATALOG, now)
 
 
+def _ended_though_it_renews(subscription: Subscription) -> bool:
+    expired = subscription.expired
+    return expired is not None and expired.reason is Reason.UNKNOWN and subscription.status.auto_renew
+
+
 @given(lives(), st.integers(0, 1_000))
 def test_any_life_is_exported_and_imported_with_the_same_rows(life: Life, number: int) -> None:
     now = life.ended_at
     before = at_present(life.book.customer, CATALOG, now)
+    # A file does not say that a subscription of the test store ended while it renews: it ended while it was refunded,
+    # and the refund was reversed later. The import renews it; a subscription of another store is never renewed here.
+    assume(not any(_ended_though_it_renews(subscription) for subscription in before.subscriptions))
     # Temporary access stands in for a purchase, and is not imported.
     lasting = tuple(one for one in before.purchases if one.kind is not PurchaseKind.TEMPORARY)
     before = replace(before, purchases=lasting)
