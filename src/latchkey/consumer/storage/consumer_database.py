@@ -166,6 +166,19 @@ def checked_url(text: str) -> URL:
     return url.set(drivername=drivers[url.get_backend_name()])
 
 
+def _use_wal(cursor: Any) -> None:
+    """SQLite does not wait for a lock here, whatever the timeout; another process may do the same to a new file."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 def _sqlite(url: URL) -> AsyncEngine:
     # The pool rolls back what a request that was cancelled during BEGIN has left open: it would lock out all writers.
     engine = create_async_engine(url, **_options())
@@ -176,13 +189,9 @@ def _sqlite(url: URL) -> AsyncEngine:
         connection.isolation_level = None
         cursor = connection.cursor()
         # FULL: a 200 is sent only after the commit is on disk. WAL: readers never wait for a writer.
-        for setting in (
-            f"busy_timeout={BUSY_TIMEOUT_MS}",
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            "temp_store=MEMORY",
-        ):
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        _use_wal(cursor)
+        for setting in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY"):
             cursor.execute(f"PRAGMA {setting}")
         cursor.close()
 
