@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -14,8 +15,9 @@ from latchkey.engine.due_transitions import at_present
 from latchkey.subjects.imports.rules import latchkey_format as own
 from latchkey.subjects.imports.rules.person import new_customer, person, taken_in
 from latchkey.subjects.offerings.usecases import create_offering
+from tests.domain.book import Book
 from tests.domain.lives import Life, lives
-from tests.domain.shop import CATALOG
+from tests.domain.shop import CATALOG, someone
 from tests.subjects.imports.conftest import Desk
 from tests.subjects.imports.own_rows import transactions_of
 from tests.subjects.imports.vendor_rows import file_of, month, row
@@ -114,8 +116,7 @@ def _ended_though_it_renews(subscription: Subscription) -> bool:
 def test_any_life_is_exported_and_imported_with_the_same_rows(life: Life, number: int) -> None:
     now = life.ended_at
     before = at_present(life.book.customer, CATALOG, now)
-    # A file does not say that a subscription of the test store ended while it renews: it ended while it was refunded,
-    # and the refund was reversed later. The import renews it; a subscription of another store is never renewed here.
+    # The one life that a file cannot tell; the test below shows it.
     assume(not any(_ended_though_it_renews(subscription) for subscription in before.subscriptions))
     # Temporary access stands in for a purchase, and is not imported.
     lasting = tuple(one for one in before.purchases if one.kind is not PurchaseKind.TEMPORARY)
@@ -123,3 +124,14 @@ def test_any_life_is_exported_and_imported_with_the_same_rows(life: Life, number
     after = imported(before, now, number)
     assert transactions_of(after, CATALOG) == transactions_of(before, CATALOG)
     assert at_present(after, CATALOG, now) == after
+
+
+@pytest.mark.xfail(strict=True, reason="a file does not say that a reversed refund made the test store miss a renewal")
+def test_a_renewal_that_was_missed_while_refunded_is_not_made_up_by_an_import() -> None:
+    life = Life(book=Book(someone("ann")))
+    life.act("buy pro_monthly as p0")
+    life.act("refund p0")
+    life.wait(40 * DAY)
+    life.act("reverse refund p0")
+    customer = life.book.customer
+    assert transactions_of(imported(customer, life.ended_at, 0), CATALOG) == transactions_of(customer, CATALOG)
