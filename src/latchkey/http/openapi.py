@@ -52,9 +52,9 @@ def _files() -> dict[str, dict[str, bytes]]:
     for room in folder.iterdir() if folder is not None else ():
         if not room.is_dir():
             continue
-        for traversable in sorted(room.iterdir(), key=lambda file: file.name):
-            if traversable.name.endswith(".json") and (body := traversable.read_bytes()):
-                whole = f"{room.name}/{traversable.name.removesuffix('.json')}"
+        for file in sorted(room.iterdir(), key=lambda file: file.name):
+            if file.name.endswith(".json") and (body := file.read_bytes()):
+                whole = f"{room.name}/{file.name.removesuffix('.json')}"
                 start, _, name = whole.rpartition(".")
                 found[whole]["example"] = body
                 found[start][name] = body
