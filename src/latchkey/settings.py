@@ -55,8 +55,8 @@ def _upwards(root: Path, path: str) -> Iterator[Path]:
     """The folder of a group and of each group above it. In a container the path may be that of the host, and only the
     last of these folders exists."""
     inside = PurePosixPath(path.lstrip("/"))
-    for path in (inside, *inside.parents):
-        yield root / path
+    for group in (inside, *inside.parents):
+        yield root / group
 
 
 def _version_2(folder: Path) -> Iterator[float]:
