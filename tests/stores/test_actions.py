@@ -1,9 +1,9 @@
 """Cancel, refund, revoke and extend at the real stores: the store is asked, and what it did is read from it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from latchkey.domain.instants import DAY, MINUTE, end_to_iso, to_iso
 from latchkey.stores.errors import StoreDown
@@ -316,7 +316,7 @@ async def test_a_change_at_the_periods_end_told_by_a_clock_ahead_of_ours_leaves_
     product, change = CHANGED_LATER[market.store.name]
     store: Any = market.store
     if store.name == "apple":
-        store.app = replace(store.app, environment="Sandbox")
+        store.app = structs.replace(store.app, environment="Sandbox")
     bought = store.sell(product_id=product, buyer="ada")
     assert (await market.show_receipt(bought, "ada")).status == 200
     await market.act(bought, "change", **change)

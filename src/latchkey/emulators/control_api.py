@@ -6,12 +6,12 @@ loopback name, and a body has to say that it is JSON, which browsers do not send
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import asdict
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response

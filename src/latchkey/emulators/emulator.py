@@ -3,11 +3,11 @@ purchase."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
+import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import Ms
@@ -21,8 +21,7 @@ L = TypeVar("L")
 N = TypeVar("N")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpectedState:
+class ExpectedState(msgspec.Struct, frozen=True, kw_only=True):
     """What the store itself thinks of a purchase, in words that do not depend on the store. Tests compare it with what
     Latchkey concluded from notifications and API reads."""
 

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from latchkey.emulators.control_api import application as control_application
 from latchkey.emulators.emulator import Emulator
@@ -17,14 +18,12 @@ _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class ServedEmulator:
+class ServedEmulator(msgspec.Struct, frozen=True):
     base_url: str
     control_url: str
 
 
-@dataclass(frozen=True, slots=True)
-class EmulatorTls:
+class EmulatorTls(msgspec.Struct, frozen=True):
     cert: Path
     key: Path
 

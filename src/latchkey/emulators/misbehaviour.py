@@ -5,7 +5,6 @@ docs/emulators.md says what each option and each fault of the API does.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -56,8 +55,7 @@ class Misbehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             raise ValueError("delay_ms is 0 to 60000")
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(msgspec.Struct, frozen=True):
     """What becomes of one notification."""
 
     drop: bool = False

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
 from latchkey.domain.instants import Ms
 from latchkey.emulators.misbehaviour import Dice, Fate, hold_until
 from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError
@@ -16,8 +18,7 @@ _KEPT = 300
 _MOST = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendAttempt:
+class SendAttempt(msgspec.Struct, frozen=True, kw_only=True):
     # On the emulator's clock.
     at: Ms
     # "sent", "dropped", or "lied about ..."
@@ -44,8 +45,7 @@ class OutgoingNotification:
     attempts: list[SendAttempt] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationRequest:
+class NotificationRequest(msgspec.Struct, frozen=True):
     """A request to the notification URL."""
 
     headers: dict[str, str]

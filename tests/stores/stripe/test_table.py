@@ -1,6 +1,5 @@
 """Stripe's table: what happens at Stripe, and what Latchkey tells of it; also heard twice and in any order."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -52,7 +51,7 @@ def nothing(stripe: EmulatedStripe) -> None:
 
 def begin_with_a_trial(stripe: EmulatedStripe) -> None:
     before = stripe.books.subscriptions[stripe.purchase]
-    stripe.emulator.books = replace(stripe.books, invoices={}, charges={})
+    stripe.emulator.books = structs.replace(stripe.books, invoices={}, charges={})
     trial = {"trial_start": before.created, "trial_end": before.ends, "latest_invoice": None}
     stripe.emulator.do(lambda changes: changes.put(before, status=StripeStatus.TRIALING, **trial))
     nothing(stripe)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.cli.data_folder import read_json, write_json, write_private
 from latchkey.domain.refusal import Refusal

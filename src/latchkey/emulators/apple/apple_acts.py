@@ -2,8 +2,9 @@
 notifications that the App Store would send. No clock, no I/O, no randomness: `now` comes in."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.refusal import Invalid, Refusal

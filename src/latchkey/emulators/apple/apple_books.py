@@ -1,11 +1,11 @@
 """The App Store's own books: products, the purchases of its customers with every transaction, and how they begin."""
 
 import uuid
-from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
@@ -53,8 +53,7 @@ class ExpirationIntent(IntEnum):
     OTHER = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleOffer:
+class AppleOffer(msgspec.Struct, frozen=True, kw_only=True):
     kind: AppleOfferKind
     discount: AppleDiscount
     duration: Duration
@@ -64,8 +63,7 @@ class AppleOffer:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleProduct:
+class AppleProduct(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     price: Price
     kind: AppleKind = AppleKind.SUBSCRIPTION
@@ -78,8 +76,7 @@ class AppleProduct:
     intro: AppleOffer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleTransaction:
+class AppleTransaction(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     product_id: str
     purchased_at: Ms
@@ -94,8 +91,7 @@ class AppleTransaction:
     refunded: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleRenewal:
+class AppleRenewal(msgspec.Struct, frozen=True, kw_only=True):
     product_id: str
     auto_renew: bool = True
     # The offer of the next period, and of how many more after it.
@@ -112,8 +108,7 @@ class AppleRenewal:
     price_increase: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplePurchase:
+class ApplePurchase(msgspec.Struct, frozen=True, kw_only=True):
     """A one-time purchase, or everything a customer ever had in one subscription group."""
 
     # The original transaction id.
@@ -134,16 +129,14 @@ class ApplePurchase:
         return self.transactions[-1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleBooks:
-    products: dict[str, AppleProduct] = field(default_factory=dict)
-    purchases: dict[str, ApplePurchase] = field(default_factory=dict)
+class AppleBooks(msgspec.Struct, frozen=True, kw_only=True):
+    products: dict[str, AppleProduct] = {}
+    purchases: dict[str, ApplePurchase] = {}
     # The next transaction id; every transaction takes one.
     next_id: int = 2_000_000_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleNotice:
+class AppleNotice(msgspec.Struct, frozen=True, kw_only=True):
     """A notification that the App Store sends, and what it showed of the purchase at that moment."""
 
     type: str

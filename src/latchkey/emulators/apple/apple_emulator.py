@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.emulators.apple import apple_acts, apple_payloads
@@ -37,8 +37,7 @@ ACTS = Acts(
 RETRIES = (1, 12, 24, 48, 72)
 
 
-@dataclass(frozen=True, slots=True)
-class SignedNotice:
+class SignedNotice(msgspec.Struct, frozen=True):
     """A notification as it was signed when it happened, and what it takes to sign a lie instead."""
 
     notice: AppleNotice

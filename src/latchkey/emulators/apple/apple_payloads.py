@@ -1,7 +1,8 @@
 """What the App Store signs: transactions, renewal information, notifications, in Apple's own fields."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from latchkey.domain.instants import Ms
 from latchkey.emulators.apple.apple_books import (
@@ -17,8 +18,7 @@ from latchkey.emulators.apple.apple_books import (
 VERSION = "2.0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppleApp:
+class AppleApp(msgspec.Struct, frozen=True, kw_only=True):
     bundle_id: str
     app_apple_id: int
     # "Sandbox" or "Production"

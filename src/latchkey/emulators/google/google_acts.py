@@ -1,7 +1,7 @@
 """What can happen to a purchase in Google Play. Each function gives the new books and the notifications that Google
 would send. No clock, no I/O, no randomness: `now` comes in."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms, add, to_iso
 from latchkey.domain.money.amounts import Price

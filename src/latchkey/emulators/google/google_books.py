@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
@@ -60,15 +62,13 @@ class GooglePhase(StrEnum):
     INTRODUCTORY = "INTRODUCTORY"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleIntro:
+class GoogleIntro(msgspec.Struct, frozen=True, kw_only=True):
     price: Price
     duration: Duration
     periods: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleProduct:
+class GoogleProduct(msgspec.Struct, frozen=True, kw_only=True):
     """A base plan of a subscription, or a one-time product (without a plan)."""
 
     id: str
@@ -86,8 +86,7 @@ class GoogleProduct:
         return f"{self.id}:{self.plan}" if self.plan else self.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleOrder:
+class GoogleOrder(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     product: str
     bought_at: Ms
@@ -101,8 +100,7 @@ class GoogleOrder:
     voided: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GooglePurchase:
+class GooglePurchase(msgspec.Struct, frozen=True, kw_only=True):
     """What one purchase token stands for."""
 
     token: str
@@ -147,17 +145,15 @@ class GooglePurchase:
         return self.orders[0].id.partition("..")[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleBooks:
-    products: dict[str, GoogleProduct] = field(default_factory=dict)
-    purchases: dict[str, GooglePurchase] = field(default_factory=dict)
+class GoogleBooks(msgspec.Struct, frozen=True, kw_only=True):
+    products: dict[str, GoogleProduct] = {}
+    purchases: dict[str, GooglePurchase] = {}
     # Makes the ids of this store different from those of any other.
     series: str = "0"
     next_number: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleNotice:
+class GoogleNotice(msgspec.Struct, frozen=True, kw_only=True):
     at: Ms
     token: str = ""
     # One of these three says what it is about; none of them is Google's test notification.

@@ -1,7 +1,8 @@
 """What time brings: renewals, failed payments, pauses, ends, and the refund of unacknowledged purchases."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms, add
 from latchkey.emulators.google.google_books import (

@@ -3,10 +3,10 @@
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import Acts, converted
@@ -40,8 +40,7 @@ _LONGEST_WAIT: Ms = 600 * SECOND
 _KEPT_FOR: Ms = 7 * DAY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleApp:
+class GoogleApp(msgspec.Struct, frozen=True, kw_only=True):
     package_name: str
     # Purchases of testers: they count as SANDBOX.
     test: bool = True

@@ -1,8 +1,9 @@
 """What can happen to a subscription at Stripe. Each function works on a changeset of the books, which collects the
 events that Stripe would send. No clock, no I/O, no randomness: the moment is the changeset's."""
 
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, Refusal

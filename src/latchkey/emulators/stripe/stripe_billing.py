@@ -1,8 +1,9 @@
 """Invoices, payments, refunds and disputes at Stripe."""
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.emulators.stripe.stripe_books import (

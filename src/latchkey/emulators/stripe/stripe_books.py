@@ -2,10 +2,11 @@
 currency's smallest unit, as Stripe has them."""
 
 import hashlib
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from latchkey.domain.instants import DAY, HOUR, SECOND, Duration, add, day_of_month
 from latchkey.domain.refusal import Invalid
@@ -42,29 +43,18 @@ class StripeStatus(StrEnum):
 OVER = (StripeStatus.CANCELED, StripeStatus.INCOMPLETE_EXPIRED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeRecord:
-    # Where the books keep it.
-    shelf: ClassVar[str]
-
+class StripeRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     created: Seconds
-    metadata: dict[str, str] = field(default_factory=dict)
-
-    def __init_subclass__(cls, shelf: str = "") -> None:
-        # A class with slots is made twice; the second time it has its shelf already.
-        if shelf:
-            cls.shelf = shelf
+    metadata: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeProduct(StripeRecord, shelf="products"):
+class StripeProduct(StripeRecord, kw_only=True):
     name: str
     active: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripePrice(StripeRecord, shelf="prices"):
+class StripePrice(StripeRecord, kw_only=True):
     product: str
     amount: int
     # In lower case.
@@ -83,8 +73,7 @@ class StripePrice(StripeRecord, shelf="prices"):
         return f"{self.product}:{self.id}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCustomer(StripeRecord, shelf="customers"):
+class StripeCustomer(StripeRecord, kw_only=True):
     name: str | None = None
     email: str | None = None
     country: str | None = None
@@ -92,8 +81,7 @@ class StripeCustomer(StripeRecord, shelf="customers"):
     balance: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeItem:
+class StripeItem(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     price: str
     created: Seconds
@@ -102,14 +90,12 @@ class StripeItem:
     quantity: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripePause:
+class StripePause(msgspec.Struct, frozen=True, kw_only=True):
     behavior: Literal["void", "keep_as_draft", "mark_uncollectible"] = "void"
     resumes_at: Seconds | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvoiceLine:
+class InvoiceLine(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     item: str
     price: str
@@ -121,8 +107,7 @@ class InvoiceLine:
     proration: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeSubscription(StripeRecord, shelf="subscriptions"):
+class StripeSubscription(StripeRecord, kw_only=True):
     customer: str
     currency: str
     items: tuple[StripeItem, ...]
@@ -165,8 +150,7 @@ class StripeSubscription(StripeRecord, shelf="subscriptions"):
         return self.items[0].ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeInvoice(StripeRecord, shelf="invoices"):
+class StripeInvoice(StripeRecord, kw_only=True):
     number: str
     customer: str
     subscription: str
@@ -197,15 +181,13 @@ class StripeInvoice(StripeRecord, shelf="invoices"):
         return sum(line.amount for line in self.lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeIntent(StripeRecord):
+class StripeIntent(StripeRecord, kw_only=True):
     secret: str
     customer: str | None
     status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentIntent(StripeIntent, shelf="intents"):
+class PaymentIntent(StripeIntent, kw_only=True):
     amount: int
     currency: str
     charge: str | None = None
@@ -215,13 +197,11 @@ class PaymentIntent(StripeIntent, shelf="intents"):
     setup_future_usage: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupIntent(StripeIntent, shelf="setups"):
+class SetupIntent(StripeIntent, kw_only=True):
     """A card that is charged later."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeCharge(StripeRecord, shelf="charges"):
+class StripeCharge(StripeRecord, kw_only=True):
     amount: int
     currency: str
     customer: str | None
@@ -232,8 +212,7 @@ class StripeCharge(StripeRecord, shelf="charges"):
     country: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeRefund(StripeRecord, shelf="refunds"):
+class StripeRefund(StripeRecord, kw_only=True):
     charge: str
     intent: str
     amount: int
@@ -243,8 +222,7 @@ class StripeRefund(StripeRecord, shelf="refunds"):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeDispute(StripeRecord, shelf="disputes"):
+class StripeDispute(StripeRecord, kw_only=True):
     charge: str
     intent: str
     amount: int
@@ -254,15 +232,13 @@ class StripeDispute(StripeRecord, shelf="disputes"):
     reinstated_at: Seconds | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutItem:
+class CheckoutItem(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     price: str
     quantity: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutSession(StripeRecord, shelf="sessions"):
+class CheckoutSession(StripeRecord, kw_only=True):
     mode: Literal["payment", "subscription", "setup"]
     expires_at: Seconds
     currency: str
@@ -274,7 +250,7 @@ class CheckoutSession(StripeRecord, shelf="sessions"):
     makes_customer: bool = False
     client_reference_id: str | None = None
     # For the subscription or the payment that it makes.
-    made_metadata: dict[str, str] = field(default_factory=dict)
+    made_metadata: dict[str, str] = {}
     trial_days: int | None = None
     trial_end: Seconds | None = None
     subscription: str | None = None
@@ -288,8 +264,7 @@ class CheckoutSession(StripeRecord, shelf="sessions"):
     page_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeEvent:
+class StripeEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     type: str
     created: Seconds
@@ -300,24 +275,29 @@ class StripeEvent:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeBooks:
-    products: dict[str, StripeProduct] = field(default_factory=dict)
-    prices: dict[str, StripePrice] = field(default_factory=dict)
-    customers: dict[str, StripeCustomer] = field(default_factory=dict)
-    subscriptions: dict[str, StripeSubscription] = field(default_factory=dict)
-    invoices: dict[str, StripeInvoice] = field(default_factory=dict)
-    intents: dict[str, PaymentIntent] = field(default_factory=dict)
-    setups: dict[str, SetupIntent] = field(default_factory=dict)
-    charges: dict[str, StripeCharge] = field(default_factory=dict)
-    refunds: dict[str, StripeRefund] = field(default_factory=dict)
-    disputes: dict[str, StripeDispute] = field(default_factory=dict)
-    sessions: dict[str, CheckoutSession] = field(default_factory=dict)
+class StripeBooks(msgspec.Struct, frozen=True, kw_only=True):
+    products: dict[str, StripeProduct] = {}
+    prices: dict[str, StripePrice] = {}
+    customers: dict[str, StripeCustomer] = {}
+    subscriptions: dict[str, StripeSubscription] = {}
+    invoices: dict[str, StripeInvoice] = {}
+    intents: dict[str, PaymentIntent] = {}
+    setups: dict[str, SetupIntent] = {}
+    charges: dict[str, StripeCharge] = {}
+    refunds: dict[str, StripeRefund] = {}
+    disputes: dict[str, StripeDispute] = {}
+    sessions: dict[str, CheckoutSession] = {}
     events: tuple[StripeEvent, ...] = ()
     live: bool = False
     # Makes the ids of this store different from those of any other.
     series: str = "0"
     next_number: int = 1
+
+
+# Where the books keep each kind of object.
+SHELVES: dict[type[StripeRecord], str] = {
+    get_args(hint)[1]: name for name, hint in get_type_hints(StripeBooks).items() if get_origin(hint) is dict
+}
 
 
 def subject_of(books: StripeBooks, record: StripeRecord) -> str | None:

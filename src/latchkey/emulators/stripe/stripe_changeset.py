@@ -1,12 +1,15 @@
 """One change of the books: it starts from the books as they are, and ends with the new ones and the events to send."""
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.stripe import stripe_catalog_objects, stripe_objects
 from latchkey.emulators.stripe.stripe_books import (
     MOST_EVENTS,
+    SHELVES,
     CheckoutSession,
     PaymentIntent,
     Seconds,
@@ -29,6 +32,18 @@ R = TypeVar("R", bound=StripeRecord)
 _DIGITS = {"pi": "3", "ch": "3", "re": "3", "si": "", "cus": "", "prod": ""}
 
 
+def _required(kind: type[R], name: str) -> Callable[["StripeChangeset", str], R]:
+    """A method that finds an object by its id."""
+
+    def find(changes: "StripeChangeset", id: str) -> R:
+        found: R | None = getattr(changes.books, SHELVES[kind]).get(id)
+        if found is None:
+            raise NotFound(f"No such {name}: '{id}'", param="id")
+        return found
+
+    return find
+
+
 class StripeChangeset:
     def __init__(self, books: StripeBooks, at: Seconds) -> None:
         self.books = books
@@ -41,8 +56,8 @@ class StripeChangeset:
     def put(self, record: R, **changed: Any) -> R:
         """Keeps an object, with the named fields changed."""
         record = replace(record, **changed) if changed else record
-        changes: dict[str, Any] = {record.shelf: {**getattr(self.books, record.shelf), record.id: record}}
-        self.books = replace(self.books, **changes)
+        shelf = SHELVES[type(record)]
+        self.books = replace(self.books, **{shelf: {**getattr(self.books, shelf), record.id: record}})
         return record
 
     def id(self, kind: str) -> str:
@@ -74,36 +89,15 @@ class StripeChangeset:
         self.events.append(event)
         self.books = replace(self.books, events=(*self.books.events[-MOST_EVENTS + 1 :], event))
 
-    # What has to be there.
-
-    def subscription(self, id: str) -> StripeSubscription:
-        return _there(self.books.subscriptions.get(id), "subscription", id)
-
-    def invoice(self, id: str) -> StripeInvoice:
-        return _there(self.books.invoices.get(id), "invoice", id)
-
-    def intent(self, id: str) -> PaymentIntent:
-        return _there(self.books.intents.get(id), "payment_intent", id)
-
-    def charge(self, id: str) -> StripeCharge:
-        return _there(self.books.charges.get(id), "charge", id)
-
-    def customer(self, id: str) -> StripeCustomer:
-        return _there(self.books.customers.get(id), "customer", id)
-
-    def session(self, id: str) -> CheckoutSession:
-        return _there(self.books.sessions.get(id), "checkout.session", id)
-
-    def price(self, id: str) -> StripePrice:
-        return _there(self.books.prices.get(id), "price", id)
+    subscription = _required(StripeSubscription, "subscription")
+    invoice = _required(StripeInvoice, "invoice")
+    intent = _required(PaymentIntent, "payment_intent")
+    charge = _required(StripeCharge, "charge")
+    customer = _required(StripeCustomer, "customer")
+    session = _required(CheckoutSession, "checkout.session")
+    price = _required(StripePrice, "price")
 
     def _draw(self, what: str, length: int) -> str:
         number = self.books.next_number
         self.books = replace(self.books, next_number=number + 1)
         return drawn(self.books.series, f"{what} {number}", length)
-
-
-def _there(found: R | None, what: str, id: str) -> R:
-    if found is None:
-        raise NotFound(f"No such {what}: '{id}'", param="id")
-    return found

@@ -1,7 +1,8 @@
 """What time brings at Stripe: renewals, tries to collect a payment, ends of trials and pauses, and ends."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (

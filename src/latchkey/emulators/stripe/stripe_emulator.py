@@ -3,10 +3,10 @@
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
@@ -26,8 +26,7 @@ from latchkey.emulators.stripe.stripe_purchases import (
 from latchkey.now import real_now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeKeys:
+class StripeKeys(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: str
     publishable_key: str
     webhook_secret: str
@@ -105,8 +104,7 @@ def act_on(changes: StripeChangeset, purchase: str, name: str, options: Mapping[
     _ACTS.apply(name, options, changes, purchase)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StripeAccount:
+class StripeAccount(msgspec.Struct, frozen=True, kw_only=True):
     id: str = "acct_1LatchkeyEmulator"
     country: str = "US"
     metadata_key: str = "app_user_id"

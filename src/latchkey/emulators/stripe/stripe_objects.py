@@ -5,6 +5,7 @@ from typing import Any
 
 from latchkey.emulators.stripe import stripe_catalog_objects as catalog
 from latchkey.emulators.stripe.stripe_books import (
+    SHELVES,
     CheckoutSession,
     InvoiceLine,
     PaymentIntent,
@@ -309,5 +310,5 @@ def rendered(books: StripeBooks, record: StripeRecord) -> dict[str, Any]:
 
 
 def record_of(books: StripeBooks, id: str) -> StripeRecord | None:
-    shelves: Iterator[dict[str, StripeRecord]] = (getattr(books, kind.shelf) for kind in _RENDERERS)
+    shelves: Iterator[dict[str, StripeRecord]] = (getattr(books, SHELVES[kind]) for kind in _RENDERERS)
     return next((shelf[id] for shelf in shelves if id in shelf), None)

@@ -1,8 +1,9 @@
 """Writes of the API: what Stripe's forms ask to change."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_acts as acts
