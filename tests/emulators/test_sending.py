@@ -90,16 +90,12 @@ async def test_an_authority_that_comes_later_is_trusted_when_the_address_is_told
     apple_keys: AppleKeys, tmp_path: Path
 ) -> None:
     certificates = ensure_certificates(tmp_path, [], real_now())
-    authority: list[bytes] = []
-    async with (
-        app_store(apple_keys, retries=True, extra_ca=lambda: authority[0] if authority else None) as store,
-        receiving(certificates) as service,
-    ):
+    async with app_store(apple_keys, retries=True) as store, receiving(certificates) as service:
         store.notification_url = service.url
         store.sell(product_id="coins_100")
         await store.deliver()
         assert not service.taken
-        authority.append(certificates.authority.read_bytes())
+        store.outbox.authority = certificates.authority.read_bytes
         await store.outbox.send_to(service.url)
         await store.move(START + 2 * HOUR)
         assert kinds(service) == ["ONE_TIME_CHARGE"]

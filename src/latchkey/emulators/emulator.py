@@ -75,17 +75,16 @@ def advance(
 class EmulatorClock:
     """It follows the real clock, or stands still, and can be moved forward."""
 
-    def __init__(self, *, starts_at: Ms | None = None, ticks: bool = True, real: Callable[[], Ms] = real_now) -> None:
-        self._real = real
+    def __init__(self, *, starts_at: Ms | None = None, ticks: bool = True) -> None:
+        now = real_now()
         self._ticks = ticks
-        self._ahead = 0 if starts_at is None else starts_at - real()
-        self._stands_at = real() + self._ahead
-        self._latest = self._stands_at
+        self._latest = now if starts_at is None else starts_at
+        self._ahead = self._latest - now
 
     def now(self) -> Ms:
-        read = self._real() + self._ahead if self._ticks else self._stands_at
-        # A real clock that is set back must not make the store contradict itself.
-        self._latest = max(self._latest, read)
+        if self._ticks:
+            # A real clock that is set back must not make the store contradict itself.
+            self._latest = max(self._latest, real_now() + self._ahead)
         return self._latest
 
     def next(self) -> Ms:
@@ -98,9 +97,7 @@ class EmulatorClock:
         """Be at this moment or later. A clock that ticks may have passed it by itself."""
         now = self.now()
         if at > now:
-            if self._ticks:
-                self._ahead += at - now
-            self._stands_at = max(self._stands_at, at)
+            self._ahead += at - now
             self._latest = at
 
 
@@ -119,15 +116,18 @@ class Emulator(ABC, Generic[L, N]):
     # The unit of time in the books.
     unit: ClassVar[Ms] = 1
 
-    def __init__(self, books: L, clock: EmulatorClock, *, extra_ca: Callable[[], bytes | None] = lambda: None) -> None:
+    def __init__(self, books: L, clock: EmulatorClock) -> None:
         self.books = books
         self.clock = clock
         self.dice = Dice(self.lies)
         self.outbox = NotificationOutbox(
-            clock.now, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try, extra_ca=extra_ca
+            clock.now, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try
         )
         # Called with the new books after every change.
         self.kept: Callable[[L], None] = lambda _: None
+        if not self.products():
+            for product in self.first_products:
+                self.add_product(product)
 
     # What the store sells, and what happens there.
 
@@ -151,11 +151,6 @@ class Emulator(ABC, Generic[L, N]):
 
     @abstractmethod
     def _test_notice(self) -> N: ...
-
-    def add_first_products(self) -> None:
-        if not self.products():
-            for product in self.first_products:
-                self.add_product(product)
 
     # What the store knows.
 

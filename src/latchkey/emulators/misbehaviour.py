@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import Invalid
+
+Handler = Callable[[Request], Awaitable[Response]]
 
 # Held back no longer than this, where no later notification comes that could overtake.
 _LONGEST_HOLD: Ms = HOUR
@@ -134,23 +137,29 @@ class BrokenResponse(Response):
         await send({"type": "http.response.body", "body": b"{", "more_body": True})
 
 
-async def around(fault: ApiFault | None, answer: Callable[[], Awaitable[Response]], *, busy: bytes = b"{}") -> Response:
+def faulty(dice: Dice, handler: Handler, *, busy: bytes = b"{}") -> Handler:
     """`busy` is the body with which this store says that there were too many calls."""
-    if fault is None:
-        return await answer()
-    match fault.kind:
-        case "down":
-            return BrokenResponse()
-        case "busy":
-            return Response(busy, 429, {"Retry-After": str(fault.retry_after)}, "application/json")
-        case "error":
-            return Response(_PAGE.format(status=fault.status), fault.status, media_type="text/html")
-        case "slow":
-            await asyncio.sleep(fault.seconds)
-            return await answer()
-        case "lost":
-            await answer()
-            return Response("upstream connect error", 502, media_type="text/plain")
-        case "truncated":
-            whole = await answer()
-            return Response(bytes(whole.body)[: len(whole.body) // 2], whole.status_code, media_type=whole.media_type)
+
+    async def answer(request: Request) -> Response:
+        fault = dice.api_fault()
+        if fault is None:
+            return await handler(request)
+        match fault.kind:
+            case "down":
+                return BrokenResponse()
+            case "busy":
+                return Response(busy, 429, {"Retry-After": str(fault.retry_after)}, "application/json")
+            case "error":
+                return Response(_PAGE.format(status=fault.status), fault.status, media_type="text/html")
+            case "slow":
+                await asyncio.sleep(fault.seconds)
+                return await handler(request)
+            case "lost":
+                await handler(request)
+                return Response("upstream connect error", 502, media_type="text/plain")
+            case "truncated":
+                whole = await handler(request)
+                half = bytes(whole.body)[: len(whole.body) // 2]
+                return Response(half, whole.status_code, media_type=whole.media_type)
+
+    return answer

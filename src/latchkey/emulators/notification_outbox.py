@@ -61,9 +61,10 @@ class NotificationOutbox:
         write: Callable[[OutgoingNotification, str | None], NotificationRequest],
         accepted: frozenset[int],
         next_try: Callable[[OutgoingNotification], Ms | None],
-        extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         self.url: str | None = None
+        # The certificate authority of the service, read when it is needed.
+        self.authority: Callable[[], bytes | None] = lambda: None
         self.messages: list[OutgoingNotification] = []
         # Called after every attempt.
         self.attempted: Callable[[OutgoingNotification, SendAttempt], None] = lambda _, __: None
@@ -72,7 +73,6 @@ class NotificationOutbox:
         self._write = write
         self._accepted = accepted
         self._next_try = next_try
-        self._extra_ca = extra_ca
         self._posted = 0
         self._client: HttpClient | None = None
         self._sending = asyncio.Lock()
@@ -182,7 +182,7 @@ class NotificationOutbox:
         return HttpClient(
             timeout=TIMEOUT,
             user_agent="latchkey-emulator",
-            extra_ca=self._extra_ca(),
+            extra_ca=self.authority(),
             https_only=False,
             use_proxy=False,
         )

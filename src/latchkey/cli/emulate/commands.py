@@ -102,7 +102,7 @@ async def apple(
 ) -> None:
     """Run an App Store emulator."""
     kept = EmulatorFolder(folder).prepare()
-    store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=at.production, extra_ca=at.authority)
+    store = kept.apple(bundle_id=bundle_id, app_apple_id=app_apple_id, production=at.production)
     await run(store, kept, at)
 
 
@@ -115,7 +115,7 @@ async def google(
 ) -> None:
     """Run a Google Play emulator."""
     kept = EmulatorFolder(folder).prepare()
-    store = kept.google(package_name=package_name, audience=audience, production=at.production, extra_ca=at.authority)
+    store = kept.google(package_name=package_name, audience=audience, production=at.production)
     await run(store, kept, at)
 
 
@@ -130,9 +130,7 @@ async def stripe(
 ) -> None:
     """Run a Stripe emulator."""
     kept = EmulatorFolder(folder).prepare()
-    store = kept.stripe(
-        metadata_key=metadata_key, production=at.production, rotate_secret=rotate_secret, extra_ca=at.authority
-    )
+    store = kept.stripe(metadata_key=metadata_key, production=at.production, rotate_secret=rotate_secret)
     await run(store, kept, at)
 
 

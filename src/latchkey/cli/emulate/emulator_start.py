@@ -52,6 +52,7 @@ class Wishes:
 
 async def run(store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes) -> None:
     signal, console = StopSignal(), Console(highlight=False)
+    store.outbox.authority = wishes.authority
     if wishes.notification_url is not None:
         store.notification_url = checked_url(wishes.notification_url)
     tls = None

@@ -11,7 +11,6 @@ tls/               its certificate authority, with --tls
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -39,8 +38,6 @@ from latchkey.emulators.stripe.stripe_emulator import (
 from latchkey.now import real_now
 
 L = TypeVar("L")
-# The authority of the service to send to, read when it is needed.
-Authority = Callable[[], bytes | None]
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -115,7 +112,6 @@ class EmulatorFolder:
         bundle_id: str | None,
         app_apple_id: int | None,
         production: bool | None,
-        extra_ca: Authority = lambda: None,
     ) -> AppleEmulator:
         """The store that was here before, or a new one. What is given replaces what was kept."""
         kept = self._kept(_AppleKept)
@@ -143,7 +139,7 @@ class EmulatorFolder:
             app_apple_id=kept.app_apple_id,
             environment="Production" if kept.production else "Sandbox",
         )
-        store = AppleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
+        store = AppleEmulator(keys, app, books.life, _clock(books))
         store.kept = lambda life: self._write_books(store.clock, life)
         return store
 
@@ -153,7 +149,6 @@ class EmulatorFolder:
         package_name: str | None,
         audience: str | None,
         production: bool | None,
-        extra_ca: Authority = lambda: None,
     ) -> GoogleEmulator:
         kept = self._kept(_GoogleKept)
         if kept is None:
@@ -171,7 +166,7 @@ class EmulatorFolder:
         keys = GoogleKeys(restore_signing_key(kept.google_key), restore_signing_key(kept.account_key))
         books = self._read_books(GoogleBooks) or _Books(0, GoogleBooks(series=secrets.token_hex(16)))
         app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
-        store = GoogleEmulator(keys, app, books.life, _clock(books), extra_ca=extra_ca)
+        store = GoogleEmulator(keys, app, books.life, _clock(books))
         store.kept = lambda life: self._write_books(store.clock, life)
         return store
 
@@ -181,7 +176,6 @@ class EmulatorFolder:
         metadata_key: str | None = None,
         production: bool | None = None,
         rotate_secret: bool = False,
-        extra_ca: Authority = lambda: None,
     ) -> StripeEmulator:
         """Test mode and live mode have keys of their own, and so new ones are made when that is changed."""
         kept = self._kept(_StripeKept)
@@ -200,7 +194,7 @@ class EmulatorFolder:
         write_json(self._keys, kept)
         books = self._read_books(StripeBooks) or _Books(0, StripeBooks(series=secrets.token_hex(16)))
         account = StripeAccount(metadata_key=kept.metadata_key)
-        store = StripeEmulator(kept.keys, account, replace(books.life, live=live), _clock(books), extra_ca=extra_ca)
+        store = StripeEmulator(kept.keys, account, replace(books.life, live=live), _clock(books))
         store.kept = lambda life: self._write_books(store.clock, life)
         return store
 

@@ -4,7 +4,6 @@ Every call has to show a token that was signed with the key of the credentials, 
 """
 
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import jwt
@@ -18,7 +17,7 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction, purchase_of
 from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
-from latchkey.emulators.misbehaviour import around
+from latchkey.emulators.misbehaviour import Handler, faulty
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 
 AUDIENCE = "appstoreconnect-v1"
@@ -32,7 +31,6 @@ _PRODUCT_TYPES = {
     "NON_CONSUMABLE": AppleKind.NON_CONSUMABLE,
 }
 
-Handler = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
@@ -74,10 +72,7 @@ class _Api:
             except AppleApiError as error:
                 return _json({"errorCode": error.code, "errorMessage": error.message}, error.code // 10_000)
 
-        async def around_faults(request: Request) -> Response:
-            return await around(self._store.dice.api_fault(), lambda: answer(request))
-
-        return around_faults
+        return faulty(self._store.dice, answer)
 
     async def history(self, request: Request) -> Response:
         """All transactions of the customer, not only those of one purchase."""

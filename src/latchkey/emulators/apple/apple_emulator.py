@@ -1,7 +1,7 @@
 """The App Store emulator: the books, the keys that sign, and what is sent."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,9 +60,8 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         clock: EmulatorClock,
         *,
         retries: bool | None = None,
-        extra_ca: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        super().__init__(books, clock, extra_ca=extra_ca)
+        super().__init__(books, clock)
         self.keys = keys
         self.app = app
         self._retries = app.environment == "Production" if retries is None else retries
@@ -71,7 +70,6 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self.consumption: dict[str, Any] = {}
         # When the service extended subscriptions, by original transaction id: Apple does it twice a year.
         self.extensions: dict[str, list[Ms]] = {}
-        self.add_first_products()
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, AppleProductRequest).product()

@@ -1,7 +1,7 @@
 """The Google Play Developer API of the emulator, its token address, and the certificates of its pushes."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qs
 
@@ -18,7 +18,7 @@ from latchkey.emulators.google.google_acts import READABLE_AFTER_END
 from latchkey.emulators.google.google_books import GoogleOrder, GooglePurchase, GoogleState
 from latchkey.emulators.google.google_emulator import GoogleEmulator
 from latchkey.emulators.google.google_keys import GRANT_TYPE
-from latchkey.emulators.misbehaviour import around
+from latchkey.emulators.misbehaviour import Handler, faulty
 from latchkey.now import real_now
 
 SCOPE = "https://www.googleapis.com/auth/androidpublisher"
@@ -27,7 +27,6 @@ _LARGEST_FORM = 64 * 1024
 # How far back voided purchases are listed.
 _VOIDED_FOR = 30 * DAY
 
-Handler = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
@@ -58,8 +57,8 @@ def application(store: GoogleEmulator) -> Starlette:
     ]
     routes = [Route(path, api.guarded(handler), methods=[method]) for method, path, handler in guarded]
     routes += [
-        Route("/token", api.faulty(api.token), methods=["POST"]),
-        Route("/oauth2/v1/certs", api.faulty(api.certificates), methods=["GET"]),
+        Route("/token", faulty(store.dice, api.token), methods=["POST"]),
+        Route("/oauth2/v1/certs", faulty(store.dice, api.certificates), methods=["GET"]),
     ]
     return Starlette(routes=routes)
 
@@ -67,12 +66,6 @@ def application(store: GoogleEmulator) -> Starlette:
 class _Api:
     def __init__(self, store: GoogleEmulator) -> None:
         self._store = store
-
-    def faulty(self, handler: Handler) -> Handler:
-        async def answer(request: Request) -> Response:
-            return await around(self._store.dice.api_fault(), lambda: handler(request))
-
-        return answer
 
     def guarded(self, handler: Handler) -> Handler:
         async def answer(request: Request) -> Response:
@@ -82,7 +75,7 @@ class _Api:
             except GoogleApiError as error:
                 return _refused(error)
 
-        return self.faulty(answer)
+        return faulty(self._store.dice, answer)
 
     # Who may ask.
 

@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -56,23 +56,14 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
     first_products = FIRST_PRODUCTS
     rules = google_due_events
 
-    def __init__(
-        self,
-        keys: GoogleKeys,
-        app: GoogleApp,
-        books: GoogleBooks,
-        clock: EmulatorClock,
-        *,
-        extra_ca: Callable[[], bytes | None] = lambda: None,
-    ) -> None:
-        super().__init__(books, clock, extra_ca=extra_ca)
+    def __init__(self, keys: GoogleKeys, app: GoogleApp, books: GoogleBooks, clock: EmulatorClock) -> None:
+        super().__init__(books, clock)
         self.keys = keys
         self.app = app
         # Message ids are numbers, and a new run must not repeat those of the last one.
         self._ids = itertools.count(secrets.randbelow(10**15) + 10**15)
         # Access tokens that were given out, and until when they count, in real seconds.
         self.access_tokens: dict[str, int] = {}
-        self.add_first_products()
 
     def add_product(self, given: Mapping[str, Any]) -> None:
         product = converted(given, GoogleProductRequest).product()
@@ -140,18 +131,14 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             return NotificationRequest({}, body)
         # The token is new at every attempt, and counts by the real clock, whatever the emulator's says.
         now_s = real_now() // 1000
-        claims: dict[str, Any] = {}
-        if lie == "audience":
-            claims["aud"] = f"{app.push_audience}/other"
-        elif lie == "email":
-            claims["email"] = f"other.{app.push_service_account}"
-        elif lie == "unverified":
-            claims["email_verified"] = False
-        elif lie == "issuer":
-            claims["iss"] = "https://accounts.example.com"
-        elif lie == "expired":
-            claims |= {"iat": now_s - 7200, "exp": now_s - 3600}
-        token = self.keys.google.push_token(app.push_audience, app.push_service_account, now_s, **claims)
+        lies: dict[str | None, dict[str, Any]] = {
+            "audience": {"aud": f"{app.push_audience}/other"},
+            "email": {"email": f"other.{app.push_service_account}"},
+            "unverified": {"email_verified": False},
+            "issuer": {"iss": "https://accounts.example.com"},
+            "expired": {"iat": now_s - 7200, "exp": now_s - 3600},
+        }
+        token = self.keys.google.push_token(app.push_audience, app.push_service_account, now_s, **lies.get(lie, {}))
         if lie == "signature":
             head, rest, signature = token.split(".")
             token = ".".join((head, rest, signature[::-1]))

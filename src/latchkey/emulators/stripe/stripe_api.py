@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.emulators.misbehaviour import around
+from latchkey.emulators.misbehaviour import faulty
 from latchkey.emulators.stripe import checkout_pages
 from latchkey.emulators.stripe import stripe_queries as queries
 from latchkey.emulators.stripe import stripe_writes as writes
@@ -146,10 +146,7 @@ class _Api:
             except FormError as error:
                 return refused(StripeError(400, str(error)))
 
-        async def faulty(request: Request) -> Response:
-            return await around(self._store.dice.api_fault(), lambda: answer(request), busy=_BUSY)
-
-        return faulty
+        return faulty(self._store.dice, answer, busy=_BUSY)
 
     async def account(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         account = self._store.account

@@ -118,21 +118,12 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
     rules = stripe_due_events
     unit = SECOND
 
-    def __init__(
-        self,
-        keys: StripeKeys,
-        account: StripeAccount,
-        books: StripeBooks,
-        clock: EmulatorClock,
-        *,
-        extra_ca: Callable[[], bytes | None] = lambda: None,
-    ) -> None:
-        super().__init__(books, clock, extra_ca=extra_ca)
+    def __init__(self, keys: StripeKeys, account: StripeAccount, books: StripeBooks, clock: EmulatorClock) -> None:
+        super().__init__(books, clock)
         self.keys = keys
         self.account = account
         # The answer to a request with an Idempotency-Key, and which request it was.
         self.answered: dict[str, tuple[tuple[str, str, str], int, bytes]] = {}
-        self.add_first_products()
 
     @property
     def now(self) -> Seconds:

@@ -3,6 +3,7 @@ would, through the service's API."""
 
 import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import structlog
 
 from latchkey import logs
 from latchkey.cli.data_folder import read_json, write_json
-from latchkey.cli.emulate.folder import Authority, EmulatorFolder
+from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
@@ -46,9 +47,10 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
             await task
 
 
-async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Authority) -> None:
+async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Callable[[], bytes]) -> None:
     folder = EmulatorFolder(Path(one.folder)).prepare()
-    store = _open(one, folder, authority)
+    store = _open(one, folder)
+    store.outbox.authority = authority
 
     async def connect(base_url: str) -> None:
         # Before anybody can sell: the service could not check such a sale.
@@ -106,12 +108,12 @@ async def _ask(http: HttpClient, told: StoresOrders, method: str, url: str, body
     return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def _open(one: StoreOrders, folder: EmulatorFolder, authority: Authority) -> Emulator[Any, Any]:
+def _open(one: StoreOrders, folder: EmulatorFolder) -> Emulator[Any, Any]:
     if one.name == "apple":
-        return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None, extra_ca=authority)
+        return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None)
     if one.name == "stripe":
-        return folder.stripe(extra_ca=authority)
-    return folder.google(package_name=_PACKAGE, audience=None, production=None, extra_ca=authority)
+        return folder.stripe()
+    return folder.google(package_name=_PACKAGE, audience=None, production=None)
 
 
 def _socket(number: int) -> socket.socket:
