@@ -16,16 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase, PrimaryHost, checked_url, is_collision
 from latchkey.consumer.storage.copies import Copies
-from latchkey.consumer.storage.copy_tables import entitlements, progress, subscriptions
+from latchkey.consumer.storage.copy_tables import progress, subscriptions
 from latchkey.database_address import parse
 from tests.consumer.world import both_databases
 from tests.database.cable import cable
-
-
-def test_the_structs_have_the_columns_of_their_tables_in_order() -> None:
-    """SQLite gets the values by their places."""
-    assert Subscription.__struct_fields__ == tuple(subscriptions.columns.keys())
-    assert ("app_user_id", *Entitlement.__struct_fields__) == tuple(entitlements.columns.keys())
 
 
 @both_databases

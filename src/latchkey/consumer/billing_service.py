@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
 import structlog
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -81,8 +80,7 @@ class TooBusyError(ClientError):
     """The user's events arrive faster than the service can be read; a later re-read will correct the copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What is known about a user now, and where it comes from."""
 
     copy: LocalCopy | None
@@ -267,8 +265,7 @@ class BillingService:
 NOBODY = "latchkey-connection-check"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The result of a connection check."""
 
     problem: str | None = None

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 
 import structlog
+from msgspec import Struct
 from sqlalchemy import select
 
 from latchkey.client.client_errors import ClientError, NotFound
@@ -30,16 +30,14 @@ SWEEP_USERS = 40
 SWEEP_DEADLINE = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class MissedEvent:
+class MissedEvent(Struct, frozen=True):
     event_id: str
     event_type: str
     app_user_id: str
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     app_user_id: str
     local: dict[str, str | None]
     service: dict[str, str | None] | None
@@ -47,15 +45,14 @@ class Difference:
     mended: bool
 
 
-@dataclass(slots=True)
-class ReconcileReport:
+class ReconcileReport(Struct):
     events_examined: int = 0
-    events_missed: list[MissedEvent] = field(default_factory=list)
-    events_unreadable: list[str] = field(default_factory=list)
+    events_missed: list[MissedEvent] = []
+    events_unreadable: list[str] = []
     users_compared: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = []
     # Users, or the feed, that could not be read, with the reason.
-    failures: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = {}
 
     @property
     def clean(self) -> bool:

@@ -1,10 +1,11 @@
 """For operators: health, metrics, and events that were set aside."""
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
 import structlog
+from msgspec import Struct
+from msgspec.structs import asdict
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from sqlalchemy import text
 from starlette.requests import Request
@@ -61,8 +62,7 @@ class ConsumerMetrics:
         return generate_latest(self.registry)
 
 
-@dataclass(frozen=True, slots=True)
-class ReprocessedEvent:
+class ReprocessedEvent(Struct, frozen=True):
     event_id: str
     # processed, duplicate, late, or failed
     outcome: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -52,8 +51,7 @@ def state_after_read(any_active: bool, before: SubscriptionState) -> Subscriptio
     return SubscriptionState(ACTIVE) if any_active else replace(before, subscription_status=EXPIRED, auto_renew=False)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomerSnapshot:
+class CustomerSnapshot(Struct, frozen=True):
     # The customer's id in the service; differs from the requested one if that is an alias.
     customer_id: str
     # Active entitlements by id with their end; None means no end.
@@ -67,8 +65,7 @@ class CustomerSnapshot:
         return {id: ends_at for id, ends_at in self.active.items() if ends_at is None or ends_at > now}
 
 
-@dataclass(frozen=True, slots=True)
-class V1Details:
+class V1Details(Struct, frozen=True):
     """The data from V1."""
 
     entitlements: Mapping[str, HeldEntitlement]

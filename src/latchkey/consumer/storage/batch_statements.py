@@ -7,7 +7,6 @@ answers with it, and with 0 and 1 instead of false and true.
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,8 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 
-# 26 columns in 32 rows are fewer than the 999 values that old versions of SQLite accept in a statement.
-_MOST_ROWS = 32
 Row: TypeAlias = dict[str, Any] | Struct
 
 
@@ -59,32 +56,21 @@ class SelectTogether:
 
 
 class InsertRows:
-    """An INSERT of any number of rows. With a `key`, rows that exist are overwritten.
+    """An INSERT of any number of rows. With `overwrite`, a new row replaces the one with the same key.
 
     A row is a mapping or a struct with exactly these columns, in this order. PostgreSQL gets all rows as one JSON text:
     in arrays, the driver checks and converts each value by itself, which took a fifth of the consumer's time.
     """
 
-    def __init__(self, database: ConsumerDatabase, table: Table, *, key: tuple[str, ...] | None = None) -> None:
-        self._database = database
-        columns = table.columns.keys()
+    def __init__(self, table: Table, *, overwrite: bool = False) -> None:
+        columns, key = table.columns.keys(), table.primary_key.columns.keys()
         self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"
         self._conflict = ""
-        if key is not None:
+        if overwrite:
             changes = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
             self._conflict = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
-        self._row = f"({', '.join('?' * len(columns))})"
         self._given = _record(table)
-
-    async def __call__(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        if not self._database.is_sqlite:
-            await insert_together(self._database, connection, ((self, rows),))
-            return
-        begun = 0
-        for size in _sizes(len(rows)):
-            values = tuple(chain.from_iterable(map(_values, rows[begun : begun + size])))
-            await self._database.fetch(connection, self._several(size), values)
-            begun += size
+        self.one_row = f"{self._into} VALUES ({', '.join('?' * len(columns))}){self._conflict}"
 
     def from_json(self, parameter: int) -> str:
         """The statement that takes its rows from this parameter, a JSON array."""
@@ -92,20 +78,16 @@ class InsertRows:
         # Every part of it is a name or a type from copy_tables.py.
         return f"{self._into} SELECT * FROM {rows}{self._conflict}"  # noqa: S608
 
-    def _several(self, rows: int) -> str:
-        return f"{self._into} VALUES {', '.join([self._row] * rows)}{self._conflict}"
-
 
 async def insert_together(
     database: ConsumerDatabase, connection: AsyncConnection, given: Sequence[tuple[InsertRows, Sequence[Row]]]
 ) -> None:
     """Several inserts into different tables. PostgreSQL gets them as one statement: one round trip."""
-    if database.is_sqlite:
-        for insert, rows in given:
-            await insert(connection, rows)
-        return
     chosen = [(insert, rows) for insert, rows in given if rows]
-    if chosen:
+    if database.is_sqlite:
+        for insert, rows in chosen:
+            await database.fetch(connection, insert.one_row, [tuple(_values(row)) for row in rows])
+    elif chosen:
         values = tuple(msgspec.json.encode(rows).decode() for _, rows in chosen)
         await database.fetch(connection, _together(tuple(insert for insert, _ in chosen)), values)
 
@@ -115,12 +97,6 @@ def _together(inserts: tuple[InsertRows, ...]) -> str:
     *others, last = (insert.from_json(number) for number, insert in enumerate(inserts, start=1))
     named = ", ".join(f"part_{number} AS ({statement})" for number, statement in enumerate(others))
     return f"WITH {named} {last}" if named else last
-
-
-def _sizes(rows: int) -> list[int]:
-    """The number of rows as a sum of powers of two: six texts for every table, each prepared once by SQLite."""
-    full, rest = divmod(rows, _MOST_ROWS)
-    return [_MOST_ROWS] * full + [size for size in (16, 8, 4, 2, 1) if rest & size]
 
 
 def _values(row: Row) -> Iterable[Any]:

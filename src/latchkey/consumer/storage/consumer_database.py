@@ -91,22 +91,24 @@ class ConsumerDatabase:
         raise AssertionError("unreachable")
 
     async def fetch(
-        self, connection: AsyncConnection, sql: str, values: tuple[Any, ...] = ()
+        self, connection: AsyncConnection, sql: str, values: tuple[Any, ...] | list[tuple[Any, ...]] = ()
     ) -> Sequence[Sequence[Any]]:
-        """The rows, if any, of a statement in the driver's syntax, in the connection's transaction. The driver is
-        called directly: through SQLAlchemy a statement costs about as much again."""
+        """The rows, if any, of a statement in the driver's syntax, in the connection's transaction. With a list of
+        values, SQLite runs it for each of them. The driver is called directly: through SQLAlchemy a statement costs
+        about as much again."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
-        rows: Sequence[Sequence[Any]]
+        rows: Sequence[Sequence[Any]] = ()
         try:
-            if self.is_sqlite:
+            if isinstance(values, list):
+                await driver.executemany(sql, values)
+            elif self.is_sqlite:
                 # One visit to the driver's thread; SQLAlchemy needs four (cursor, execute, fetch, close).
                 rows = await driver.execute_fetchall(sql, values)
             elif values:
                 rows = await driver.fetch(sql, *values)
             else:
                 await driver.execute(sql)
-                rows = ()
         except sqlite3.Error as error:
             raise DBAPIError.instance(sql, None, error, sqlite3.Error) from error
         except TimeoutError:
@@ -137,6 +139,12 @@ class ConsumerDatabase:
     def insert(self, table: Any) -> Any:
         """An INSERT with ON CONFLICT, which SQLAlchemy has separately for each database."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
+    def upsert(self, table: Any, *names: str) -> Any:
+        """An INSERT that overwrites these columns of a row with the same key, or all of them."""
+        insert, key, columns = self.insert(table), table.primary_key.columns.keys(), table.columns.keys()
+        chosen = names or [name for name in columns if name not in key]
+        return insert.on_conflict_do_update(index_elements=key, set_={name: insert.excluded[name] for name in chosen})
 
     async def close(self) -> None:
         await self.engine.dispose()

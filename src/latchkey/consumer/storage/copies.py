@@ -1,12 +1,12 @@
 """Local copies in the database: found by any of a user's ids, locked per user, written as a whole."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict, replace
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import JSON, Boolean, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.lenient_json import storable
@@ -24,15 +24,14 @@ from latchkey.consumer.storage.copy_tables import (
     subscriptions,
 )
 
-_SUBSCRIPTION = Subscription.__struct_fields__
-_ENTITLEMENT = Entitlement.__struct_fields__
-_JSON = tuple(_SUBSCRIPTION.index(name) for name in ("entitlements", "subscriptions"))
-_FLAGS = tuple(_SUBSCRIPTION.index(name) for name in ("is_active", "auto_renew", "billing_issue", "stale"))
-_ACTIVE = _ENTITLEMENT.index("is_active")
+_JSON, _FLAGS = (
+    [place for place, column in enumerate(subscriptions.columns) if isinstance(column.type, type)]
+    for type in (JSON, Boolean)
+)
+_ACTIVE = Entitlement.__struct_fields__.index("is_active")
 
 
-@dataclass(frozen=True, slots=True)
-class LockedCopies:
+class LockedCopies(Struct, frozen=True):
     """Copies that are locked until the transaction ends."""
 
     # Maps every requested id to the id its copy is stored under.
@@ -46,12 +45,10 @@ class LockedCopies:
 class Copies:
     def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
-        records = select(*(subscriptions.c[name] for name in _SUBSCRIPTION))
-        chosen = records.where(database.any_of(subscriptions.c.app_user_id))
+        chosen = select(subscriptions).where(database.any_of(subscriptions.c.app_user_id))
         self._find = SelectByIds(database, chosen)
         self._lock = SelectByIds(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
-        rows = select(entitlements.c.app_user_id, *(entitlements.c[name] for name in _ENTITLEMENT))
-        theirs = rows.where(database.any_of(entitlements.c.app_user_id))
+        theirs = select(entitlements).where(database.any_of(entitlements.c.app_user_id))
         self._rows = SelectByIds(database, theirs)
         named = select(aliases.c.alias, aliases.c.app_user_id)
         leading = named.where(database.any_of(aliases.c.alias))
@@ -61,9 +58,9 @@ class Copies:
             database, theirs, leading, *(select(id).where(database.any_of(id)) for id in (done, aside))
         )
         self._hold = database.insert(subscriptions).on_conflict_do_nothing()
-        self._save = InsertRows(database, subscriptions, key=("app_user_id",))
-        self._save_row = InsertRows(database, entitlements, key=("app_user_id", "entitlement_id"))
-        self._name = _upsert(database, aliases, ("alias",))
+        self._save = InsertRows(subscriptions, overwrite=True)
+        self._save_row = InsertRows(entitlements, overwrite=True)
+        self._name = database.upsert(aliases)
         self._move = [
             update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
             for table in (aliases, currency_transactions, invoices)
@@ -198,9 +195,3 @@ def _entitlement(row: Sequence[Any]) -> Entitlement:
     values = list(row)
     values[_ACTIVE] = bool(values[_ACTIVE])
     return Entitlement(*values)
-
-
-def _upsert(database: ConsumerDatabase, table: Any, key: tuple[str, ...]) -> Any:
-    insert = database.insert(table)
-    values = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
-    return insert.on_conflict_do_update(index_elements=list(key), set_=values)

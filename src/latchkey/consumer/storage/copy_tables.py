@@ -3,6 +3,11 @@
 Instants are epoch milliseconds. A test keeps this equal to the result of the migrations.
 """
 
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, get_args
+
+import msgspec
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -21,6 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from latchkey.consumer.rules.event_handlers import CurrencyRow, EnrollmentRow, InvoiceRow
+from latchkey.consumer.rules.record import Entitlement, Subscription
+
 ID = 255
 
 metadata = MetaData(
@@ -36,35 +44,42 @@ def _instant(name: str, *, nullable: bool = True) -> Column[int]:
     return Column(name, BigInteger, nullable=nullable)
 
 
+# What a field of a struct is in a table. An amount is a number of any kind: the specification does not give its type.
+_TYPES: dict[Any, Any] = {
+    float: Double,
+    bool: Boolean,
+    int: BigInteger,
+    bytes: LargeBinary,
+    str: String(ID),
+    Mapping[str, Any]: _json,
+}
+
+
+def _columns(row: type[msgspec.Struct], *key: str, long: tuple[str, ...] = ()) -> list[Column[Any]]:
+    """A column for each field of the struct, in the same order and with its default. `long` are texts of any length."""
+    columns: list[Column[Any]] = []
+    for field in msgspec.structs.fields(row):
+        kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
+        type = next(type for kind, type in _TYPES.items() if kind in kinds)
+        default: Any = "{}" if type is _json else None
+        if isinstance(field.default, int):
+            default = "0" if type is BigInteger else true() if field.default else false()
+        columns.append(
+            Column(
+                field.name,
+                Text if field.name in long else type,
+                primary_key=field.name in key,
+                nullable=NoneType in kinds,
+                server_default=default,
+            )
+        )
+    return columns
+
+
 subscriptions = Table(
     "billing_subscriptions",
     metadata,
-    Column("app_user_id", String(ID), primary_key=True),
-    Column("external_user_id", Text),
-    Column("email", Text),
-    Column("is_active", Boolean, nullable=False, server_default=false()),
-    Column("subscription_status", String(32)),
-    Column("product_id", String(ID)),
-    Column("entitlements", _json, nullable=False, server_default="{}"),
-    _instant("expires_at"),
-    _instant("purchased_at"),
-    _instant("cancelled_at"),
-    _instant("trial_end_at"),
-    _instant("grace_period_expires_at"),
-    Column("auto_renew", Boolean, nullable=False, server_default=true()),
-    Column("billing_issue", Boolean, nullable=False, server_default=false()),
-    Column("store", String(ID)),
-    Column("environment", String(ID)),
-    Column("last_webhook_event_id", String(ID)),
-    Column("last_webhook_event_type", String(ID)),
-    _instant("last_revenue_sync_at"),
-    _instant("last_updated"),
-    Column("subscriptions", _json, nullable=False, server_default="{}"),
-    Column("last_sequence", BigInteger),
-    _instant("last_event_at"),
-    Column("read_sequence", BigInteger),
-    Column("stale", Boolean, nullable=False, server_default=false()),
-    Column("revision", BigInteger, nullable=False, server_default="0"),
+    *_columns(Subscription, "app_user_id", long=("external_user_id", "email")),
     # The sweep checks users first who were not checked for the longest time.
     Index(None, "last_revenue_sync_at"),
 )
@@ -73,15 +88,7 @@ entitlements = Table(
     "billing_entitlements",
     metadata,
     Column("app_user_id", String(ID), primary_key=True),
-    Column("entitlement_id", String(ID), primary_key=True),
-    Column("product_id", String(ID)),
-    Column("is_active", Boolean, nullable=False, server_default=true()),
-    _instant("granted_at"),
-    _instant("expires_at"),
-    _instant("grace_period_expires_at"),
-    _instant("purchase_date"),
-    Column("store", String(ID)),
-    Column("environment", String(ID)),
+    *_columns(Entitlement, "entitlement_id"),
 )
 
 processed_events = Table(
@@ -104,36 +111,12 @@ aliases = Table(
 )
 
 currency_transactions = Table(
-    "billing_currency_transactions",
-    metadata,
-    Column("event_id", String(ID), primary_key=True),
-    Column("app_user_id", String(ID), nullable=False),
-    Column("currency", String(ID), nullable=False),
-    # The specification does not give its type: it may have a fraction.
-    Column("amount", Double, nullable=False),
-    Column("transaction_type", String(ID), nullable=False),
-    _instant("happened_at", nullable=False),
-    Index(None, "app_user_id"),
+    "billing_currency_transactions", metadata, *_columns(CurrencyRow, "event_id"), Index(None, "app_user_id")
 )
 
-enrollments = Table(
-    "billing_enrollments",
-    metadata,
-    Column("app_user_id", String(ID), primary_key=True),
-    Column("experiment_id", String(ID), primary_key=True),
-    Column("variant_id", String(ID), nullable=False),
-    _instant("enrolled_at", nullable=False),
-)
+enrollments = Table("billing_enrollments", metadata, *_columns(EnrollmentRow, "app_user_id", "experiment_id"))
 
-invoices = Table(
-    "billing_invoices",
-    metadata,
-    Column("event_id", String(ID), primary_key=True),
-    Column("app_user_id", String(ID), nullable=False),
-    _instant("issued_at", nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Index(None, "app_user_id"),
-)
+invoices = Table("billing_invoices", metadata, *_columns(InvoiceRow, "event_id"), Index(None, "app_user_id"))
 
 jobs = Table(
     "billing_jobs",

@@ -1,9 +1,9 @@
 """Events: processed ones, those set aside, and the data of some of them for the app."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,8 +26,7 @@ from latchkey.consumer.storage.copy_tables import (
 ERROR_LENGTH = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Struct, frozen=True):
     event_id: str
     event_type: str
     app_user_id: str
@@ -42,7 +41,7 @@ class EventLog:
     def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
         # The primary key guarantees that no event is processed twice, whatever the locks did.
-        self._record = InsertRows(database, processed_events)
+        self._record = InsertRows(processed_events)
         known = processed_events.c.event_id
         self._known = SelectByIds(database, select(known).where(database.any_of(known)))
         self._take_back = delete(set_aside).where(database.any_of(set_aside.c.event_id))
@@ -64,10 +63,7 @@ class EventLog:
                 "last_attempt_at": put.excluded.last_attempt_at,
             },
         )
-        note = database.insert(progress)
-        self._note = note.on_conflict_do_update(
-            index_elements=["name"], set_={"value": note.excluded.value, "updated_at": note.excluded.updated_at}
-        )
+        self._note = database.upsert(progress)
 
     async def processed(self, connection: AsyncConnection, ids: Collection[str]) -> set[str]:
         """Which of these were processed already."""

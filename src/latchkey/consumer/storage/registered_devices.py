@@ -13,12 +13,8 @@ from latchkey.consumer.storage.copy_tables import aliases, devices
 class RegisteredDevices:
     def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
-        insert = database.insert(devices)
-        self._register = insert.on_conflict_do_update(
-            index_elements=["player_id"],
-            # The phone belongs to the user who registered it last.
-            set_={name: insert.excluded[name] for name in ("app_user_id", "platform", "language", "last_seen_at")},
-        )
+        # The phone belongs to the user who registered it last.
+        self._register = database.upsert(devices, "app_user_id", "platform", "language", "last_seen_at")
 
     async def register(self, row: dict[str, Any], most: int) -> bool:
         """Store the phone, keeping the user's `most` phones that were seen last; returns whether it is new."""

@@ -49,12 +49,12 @@ class StripeRecord(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
 
 
-class StripeProduct(StripeRecord, kw_only=True):
+class StripeProduct(StripeRecord, frozen=True, kw_only=True):
     name: str
     active: bool = True
 
 
-class StripePrice(StripeRecord, kw_only=True):
+class StripePrice(StripeRecord, frozen=True, kw_only=True):
     product: str
     amount: int
     # In lower case.
@@ -73,7 +73,7 @@ class StripePrice(StripeRecord, kw_only=True):
         return f"{self.product}:{self.id}"
 
 
-class StripeCustomer(StripeRecord, kw_only=True):
+class StripeCustomer(StripeRecord, frozen=True, kw_only=True):
     name: str | None = None
     email: str | None = None
     country: str | None = None
@@ -107,7 +107,7 @@ class InvoiceLine(msgspec.Struct, frozen=True, kw_only=True):
     proration: bool = False
 
 
-class StripeSubscription(StripeRecord, kw_only=True):
+class StripeSubscription(StripeRecord, frozen=True, kw_only=True):
     customer: str
     currency: str
     items: tuple[StripeItem, ...]
@@ -150,7 +150,7 @@ class StripeSubscription(StripeRecord, kw_only=True):
         return self.items[0].ends
 
 
-class StripeInvoice(StripeRecord, kw_only=True):
+class StripeInvoice(StripeRecord, frozen=True, kw_only=True):
     number: str
     customer: str
     subscription: str
@@ -181,13 +181,13 @@ class StripeInvoice(StripeRecord, kw_only=True):
         return sum(line.amount for line in self.lines)
 
 
-class StripeIntent(StripeRecord, kw_only=True):
+class StripeIntent(StripeRecord, frozen=True, kw_only=True):
     secret: str
     customer: str | None
     status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
 
 
-class PaymentIntent(StripeIntent, kw_only=True):
+class PaymentIntent(StripeIntent, frozen=True, kw_only=True):
     amount: int
     currency: str
     charge: str | None = None
@@ -197,11 +197,11 @@ class PaymentIntent(StripeIntent, kw_only=True):
     setup_future_usage: str | None = None
 
 
-class SetupIntent(StripeIntent, kw_only=True):
+class SetupIntent(StripeIntent, frozen=True, kw_only=True):
     """A card that is charged later."""
 
 
-class StripeCharge(StripeRecord, kw_only=True):
+class StripeCharge(StripeRecord, frozen=True, kw_only=True):
     amount: int
     currency: str
     customer: str | None
@@ -212,7 +212,7 @@ class StripeCharge(StripeRecord, kw_only=True):
     country: str | None = None
 
 
-class StripeRefund(StripeRecord, kw_only=True):
+class StripeRefund(StripeRecord, frozen=True, kw_only=True):
     charge: str
     intent: str
     amount: int
@@ -222,7 +222,7 @@ class StripeRefund(StripeRecord, kw_only=True):
     reason: str | None = None
 
 
-class StripeDispute(StripeRecord, kw_only=True):
+class StripeDispute(StripeRecord, frozen=True, kw_only=True):
     charge: str
     intent: str
     amount: int
@@ -238,7 +238,7 @@ class CheckoutItem(msgspec.Struct, frozen=True, kw_only=True):
     quantity: int = 1
 
 
-class CheckoutSession(StripeRecord, kw_only=True):
+class CheckoutSession(StripeRecord, frozen=True, kw_only=True):
     mode: Literal["payment", "subscription", "setup"]
     expires_at: Seconds
     currency: str
