@@ -102,7 +102,7 @@ async def export(ask: Ask, shop: Shop) -> None:
     await ask("PATCH /exports/{export_id}", {"every": "day"}, export_id=id)
     await ask("POST /exports/{export_id}/run", {"whole": True}, export_id=id)
     async with shop.database.transaction() as connection:
-        made = await schedules.load(connection, shop.project_id, id)
+        made = await schedules.EXPORTS.find(connection, shop.project_id, id)
         assert made is not None
         run = await schedules.begin_run(connection, made, NOW)
         done = replace(

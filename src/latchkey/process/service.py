@@ -23,8 +23,7 @@ from latchkey.observability.watch import Watch
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child, settings_from_wire
 from latchkey.settings import Settings
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
-from latchkey.subjects.checkout.usecases.checkouts import Checkouts
-from latchkey.subjects.checkout.usecases.cleanup import run_checkouts
+from latchkey.subjects.checkout.usecases.checkouts import Checkouts, run_checkouts
 from latchkey.subjects.exports.usecases.runner import run_exports
 from latchkey.subjects.exports.usecases.schedules import exports_of
 from latchkey.subjects.mail.usecases import mail_of, run_mail

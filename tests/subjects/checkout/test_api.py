@@ -7,7 +7,7 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.stores.errors import StoreDown
 from latchkey.stores.selling import CheckoutState
-from latchkey.subjects.checkout.usecases.cleanup import prune
+from latchkey.subjects.checkout.usecases.checkouts import prune
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.http.client import NOW, Shop

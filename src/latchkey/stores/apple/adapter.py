@@ -10,6 +10,7 @@ import msgspec
 
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.stores import errors
 from latchkey.stores.adapter import (
     ActionTarget,
     AppReceipt,
@@ -27,15 +28,6 @@ from latchkey.stores.apple.payloads import AppleTransaction, OpenedNotification,
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
 from latchkey.stores.apple.signatures import NotSigned, is_jws, payload_of
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
-from latchkey.stores.errors import (
-    ActionRefused,
-    CredentialsRefused,
-    InvalidReceipt,
-    Malformed,
-    Misdirected,
-    NotAuthentic,
-    StoreDown,
-)
 from latchkey.stores.http import StoreHttp
 
 LARGEST_BODY = 1024 * 1024
@@ -80,11 +72,11 @@ class AppleAdapter:
         """Has Apple send a test notification, and opens it with the root certificates if it is there already. An app
         that is not in the App Store yet is known to the sandbox only."""
         connection = self._connection(app)
-        refused: CredentialsRefused | None = None
+        refused: errors.CredentialsRefused | None = None
         for environment in connection.api.environments:
             try:
                 token = await connection.api.request_test(environment)
-            except CredentialsRefused as error:
+            except errors.CredentialsRefused as error:
                 refused = error
                 continue
             signed = await connection.api.test_sent(token, environment) if token is not None else None
@@ -96,11 +88,11 @@ class AppleAdapter:
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         if len(incoming.body) > LARGEST_BODY:
-            raise Malformed("This is too long for a notification of the App Store.")
+            raise errors.Malformed("This is too long for a notification of the App Store.")
         try:
             signed = msgspec.json.decode(incoming.body, type=_Body).signed_payload
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise Malformed(
+            raise errors.Malformed(
                 "This is not an App Store Server Notification of version 2: a JSON object with signedPayload."
             ) from None
         return _journalled(self._connection(app).opener, signed)
@@ -129,12 +121,12 @@ class AppleAdapter:
                 transaction = connection.opener.transaction(token)
                 version = _app_version(connection.opener, receipt.app_transaction)
                 return StoreReading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
-        except (NotAuthentic, NotSigned, Misdirected) as error:
-            raise InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
-        except Malformed as error:
-            raise StoreDown(f"Apple signed it in a form that Latchkey cannot read. {error.message}") from None
+        except (errors.NotAuthentic, NotSigned, errors.Misdirected) as error:
+            raise errors.InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
+        except errors.Malformed as error:
+            raise errors.StoreDown(f"Apple signed it in a form that Latchkey cannot read. {error.message}") from None
         if not token:
-            raise InvalidReceipt("There is no receipt.")
+            raise errors.InvalidReceipt("There is no receipt.")
         return await self._storekit_1(app, connection, token)
 
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
@@ -145,7 +137,7 @@ class AppleAdapter:
             return bool(token) and is_receipt(token)
         try:
             told = shaped(payload_of(token), AppleTransaction)
-        except Malformed:
+        except errors.Malformed:
             return False
         over = told.revocation_date is not None or (told.expires_date or LATEST) <= now
         return not over and set(receipt.product_ids) == {told.product_id}
@@ -159,13 +151,13 @@ class AppleAdapter:
         """Apple takes nothing back that was not acknowledged; the app finishes its transactions itself."""
 
     async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002 - as every store
-        raise ActionRefused(_NO_CANCELLATION)
+        raise errors.ActionRefused(_NO_CANCELLATION)
 
     async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:  # noqa: ARG002
-        raise ActionRefused(_NO_REFUND)
+        raise errors.ActionRefused(_NO_REFUND)
 
     async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:  # noqa: ARG002
-        raise ActionRefused(_NO_REFUND)
+        raise errors.ActionRefused(_NO_REFUND)
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         days = _days(target, extension)
@@ -173,27 +165,27 @@ class AppleAdapter:
         try:
             await self._connection(app).api.extend(target.handle, body, target.environment)
         except UnknownTransaction as error:
-            raise ActionRefused(error.message) from None
+            raise errors.ActionRefused(error.message) from None
         except Declined as declined:
             if not declined.code:
                 # Not an answer in Apple's form: nobody knows.
                 raise
-            raise ActionRefused(_REFUSALS.get(declined.code, declined.message)) from None
+            raise errors.ActionRefused(_REFUSALS.get(declined.code, declined.message)) from None
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         connection = self._connection(app)
-        refused: list[CredentialsRefused] = []
+        refused: list[errors.CredentialsRefused] = []
         for environment in connection.api.environments:
             try:
                 async for signed in connection.api.notifications(since, until, environment):
                     try:
                         yield _journalled(connection.opener, signed)
-                    except (Misdirected, Malformed):
+                    except (errors.Misdirected, errors.Malformed):
                         # Refused when it was sent, for the same reason.
                         continue
-                    except NotAuthentic as error:
+                    except errors.NotAuthentic as error:
                         raise _wrong_roots(error) from None
-            except CredentialsRefused as error:
+            except errors.CredentialsRefused as error:
                 # Production knows nothing of an app that is not in the App Store yet.
                 refused.append(error)
         if len(refused) == len(connection.api.environments):
@@ -235,17 +227,21 @@ class AppleAdapter:
         # In a thread: a receipt may have megabytes, and whoever sends it is not known.
         opened = await asyncio.to_thread(open_receipt, token, connection.credentials.root_certificates)
         if opened.bundle_id != connection.credentials.bundle_id:
-            raise InvalidReceipt("The receipt proves no purchase. It is from another app.")
+            raise errors.InvalidReceipt("The receipt proves no purchase. It is from another app.")
         if opened.transaction_id is None:
             return StoreReading(note="The receipt lists no purchase.")
-        refused: list[UnknownTransaction | Declined | CredentialsRefused] = []
+        refused: list[UnknownTransaction | Declined | errors.CredentialsRefused] = []
         for environment in connection.api.environments:
             try:
                 return StoreReading(seen=await self._everything(app, connection, opened.transaction_id, environment))
-            except (UnknownTransaction, Declined, CredentialsRefused) as error:
+            except (UnknownTransaction, Declined, errors.CredentialsRefused) as error:
                 refused.append(error)
         # An app that is not in the App Store yet is refused by production. Only if nobody takes the key it is no good.
-        kind = CredentialsRefused if all(isinstance(one, CredentialsRefused) for one in refused) else StoreDown
+        kind = (
+            errors.CredentialsRefused
+            if all(isinstance(one, errors.CredentialsRefused) for one in refused)
+            else errors.StoreDown
+        )
         raise kind(f"Apple does not say what the receipt is worth. {' '.join(one.message for one in refused)}")
 
     async def _everything(
@@ -264,20 +260,20 @@ class AppleAdapter:
                 Renewal(connection.opener.renewal(transaction.signed_renewal_info), transaction.status)
                 for transaction in last
             ]
-        except NotAuthentic as error:
+        except errors.NotAuthentic as error:
             raise _wrong_roots(error) from None
-        except (Misdirected, Malformed) as error:
-            raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
+        except (errors.Misdirected, errors.Malformed) as error:
+            raise errors.StoreDown(f"Apple answered something unexpected. {error.message}") from None
         return purchases(app.app_id, transactions, renewals, complete=True)
 
 
 def _days(target: ActionTarget, extension: Extension) -> int:
     if not target.subscription or target.ends_at is None:
-        raise ActionRefused("Only a subscription that renews can be extended.")
+        raise errors.ActionRefused("Only a subscription that renews can be extended.")
     by = extension.by if extension.by is not None else (extension.until or 0) - target.ends_at
     days, rest = divmod(by, DAY)
     if rest or not 1 <= days <= _MOST_DAYS:
-        raise ActionRefused(f"Apple extends a subscription by whole days, from 1 to {_MOST_DAYS}.")
+        raise errors.ActionRefused(f"Apple extends a subscription by whole days, from 1 to {_MOST_DAYS}.")
     return days
 
 
@@ -288,7 +284,7 @@ def _journalled(opener: Opener, signed: str) -> Notification:
     if transaction is not None:
         try:
             subject = shaped(transaction, AppleTransaction).handle
-        except Malformed:
+        except errors.Malformed:
             # It is authentic, so it is kept. Processing will say what is wrong with it.
             subject = None
     about = payload.about
@@ -312,21 +308,21 @@ def _open_own(opener: Opener, signed: str) -> None:
     """What Apple's own server gave out must open with the credentials."""
     try:
         opener.notification(signed)
-    except NotAuthentic as error:
+    except errors.NotAuthentic as error:
         raise _wrong_roots(error) from None
-    except Misdirected as error:
-        raise CredentialsRefused(f"Apple knows another app by this key. {error.message}") from None
-    except Malformed as error:
-        raise StoreDown(f"Apple answered something unexpected. {error.message}") from None
+    except errors.Misdirected as error:
+        raise errors.CredentialsRefused(f"Apple knows another app by this key. {error.message}") from None
+    except errors.Malformed as error:
+        raise errors.StoreDown(f"Apple answered something unexpected. {error.message}") from None
 
 
 def _app_version(opener: Opener, signed: str | None) -> str | None:
     """The version that an app transaction beside a receipt tells. A wrong one is no reason to refuse the receipt."""
     try:
         return opener.app_transaction(signed.strip()).original_application_version if signed else None
-    except (NotAuthentic, Misdirected, Malformed):
+    except (errors.NotAuthentic, errors.Misdirected, errors.Malformed):
         return None
 
 
-def _wrong_roots(error: NotAuthentic) -> CredentialsRefused:
-    return CredentialsRefused(f"root_certificates do not fit what Apple signs. {error.message}")
+def _wrong_roots(error: errors.NotAuthentic) -> errors.CredentialsRefused:
+    return errors.CredentialsRefused(f"root_certificates do not fit what Apple signs. {error.message}")

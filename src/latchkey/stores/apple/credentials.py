@@ -12,16 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
 from pydantic import Field
 
-from latchkey.stores.credential_form import (
-    CredentialField,
-    CredentialForm,
-    address_of,
-    api_address_field,
-    check_known,
-    check_required,
-    public_fingerprint,
-    text_of,
-)
+from latchkey.stores import credential_form
 
 # SHA-256 fingerprints. The first signs what StoreKit 2 and Apple's servers send, the second StoreKit 1 receipts.
 _APPLE_ROOTS = {
@@ -57,8 +48,10 @@ def _chosen_answer(chosen: str) -> dict[str, Any]:
 
 
 FIELDS = (
-    CredentialField("bundle_id", "Bundle ID", "the app's bundle id.", "Such as com.example.app.", required=True),
-    CredentialField(
+    credential_form.CredentialField(
+        "bundle_id", "Bundle ID", "the app's bundle id.", "Such as com.example.app.", required=True
+    ),
+    credential_form.CredentialField(
         "app_apple_id",
         "Apple ID of the app",
         "the app's Apple id, a number.",
@@ -66,21 +59,21 @@ FIELDS = (
         json=Annotated[int, Field(gt=0, lt=10**15)] | str,
         required=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "issuer_id",
         "Issuer ID",
         "the issuer id of the in-app purchase keys.",
         "Above the list of in-app purchase keys.",
         required=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "key_id",
         "Key ID",
         "the id of the in-app purchase key.",
         "Beside the key in that list, such as 2X9R4HXF34.",
         required=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "private_key",
         "Private key",
         "the key, PEM.",
@@ -89,8 +82,8 @@ FIELDS = (
         secret=True,
         required=True,
     ),
-    api_address_field("Address of the App Store Server API"),
-    CredentialField(
+    credential_form.api_address_field("Address of the App Store Server API"),
+    credential_form.CredentialField(
         "root_certificates",
         "Root certificates",
         "a list of PEM, for an emulator. Default: Apple's root certificates.",
@@ -100,7 +93,7 @@ FIELDS = (
         file="a PEM file",
         emulator=True,
     ),
-    CredentialField(
+    credential_form.CredentialField(
         "consumption",
         "When Apple asks about a purchase whose buyer wants the money back",
         "how to answer consumption requests.",
@@ -155,22 +148,24 @@ class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
     """ValueError names the field and says what is wrong with it, never what it holds."""
-    check_known(given, FIELDS, "{name} is not a field of App Store credentials")
-    check_required(given, FIELDS)
+    credential_form.check_known(given, FIELDS, "{name} is not a field of App Store credentials")
+    credential_form.check_required(given, FIELDS)
     return AppleCredentials(
-        bundle_id=text_of(
+        bundle_id=credential_form.text_of(
             given, "bundle_id", _BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"
         ).strip(),
         app_apple_id=_app_apple_id(given["app_apple_id"]),
-        issuer_id=text_of(given, "issuer_id", _ID, "must be the issuer id beside the key in App Store Connect").strip(),
-        key_id=text_of(
+        issuer_id=credential_form.text_of(
+            given, "issuer_id", _ID, "must be the issuer id beside the key in App Store Connect"
+        ).strip(),
+        key_id=credential_form.text_of(
             given, "key_id", _ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"
         ).strip(),
         private_key=_private_key(given["private_key"]),
         root_certificates=_root_certificates(given["root_certificates"])
         if given.get("root_certificates")
         else apple_roots(),
-        api_base_url=address_of(given, "api_base_url", allowed_hosts),
+        api_base_url=credential_form.address_of(given, "api_base_url", allowed_hosts),
         consumption=_consumption(given.get("consumption")),
     )
 
@@ -189,12 +184,13 @@ def _apple_root(name: str, fingerprint: str) -> str:
 
 
 def describe(credentials: AppleCredentials) -> dict[str, str]:
+    fingerprint = credential_form.public_fingerprint(signing_key(credentials.private_key).public_key())
     shown = {
         "bundle_id": credentials.bundle_id,
         "app_apple_id": str(credentials.app_apple_id),
         "issuer_id": credentials.issuer_id,
         "key_id": credentials.key_id,
-        "private_key": f"public key SHA-256 {public_fingerprint(signing_key(credentials.private_key).public_key())}",
+        "private_key": f"public key SHA-256 {fingerprint}",
         "root_certificates": "; ".join(_described(pem) for pem in credentials.root_certificates),
     }
     if credentials.api_base_url is not None:
@@ -288,4 +284,4 @@ def _described(pem: str) -> str:
     return f"{certificate.subject.rfc4514_string()} (SHA-256 {certificate.fingerprint(hashes.SHA256()).hex()})"
 
 
-FORM = CredentialForm("App Store", FIELDS, parse, describe)
+FORM = credential_form.CredentialForm("App Store", FIELDS, parse, describe)

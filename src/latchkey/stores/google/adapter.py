@@ -19,17 +19,10 @@ from latchkey.stores.adapter import (
     StoreReading,
 )
 from latchkey.stores.errors import ActionRefused, InvalidReceipt, StoreDown
-from latchkey.stores.google import credentials, line, periods, product, push, subscription
+from latchkey.stores.google import credentials, line, periods, product, push, resources, subscription
 from latchkey.stores.google.line import Chain, Earlier
 from latchkey.stores.google.publisher import AccessTokens, Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.push import GoogleCertificates
-from latchkey.stores.google.resources import (
-    ACTIVE,
-    UNACKNOWLEDGED,
-    SubscriptionPurchase,
-    VoidedPurchase,
-    millis,
-)
 from latchkey.stores.http import StoreHttp
 
 # Purchase tokens have some 150 to 200 of these signs. Google promises no form, so what is only possible is asked about.
@@ -59,7 +52,7 @@ class GoogleAdapter:
         self._tokens = AccessTokens(http, _real_now)
         self._publisher = Publisher(http, self._tokens, now)
         # Replaced purchases, which do not change any more, by app and token. None: Google no longer tells of it.
-        self._replaced: OrderedDict[tuple[str, str], SubscriptionPurchase | None] = OrderedDict()
+        self._replaced: OrderedDict[tuple[str, str], resources.SubscriptionPurchase | None] = OrderedDict()
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         self._tokens.forget(app)
@@ -73,7 +66,7 @@ class GoogleAdapter:
         try:
             if (one := said.subscription_notification) is not None:
                 asked = one.notification_type == push.PAUSE_SCHEDULE_CHANGED
-                at = millis(said.event_time_millis)
+                at = resources.millis(said.event_time_millis)
                 return await self._subscription(app, one.purchase_token, ask_for_pause=asked, told_at=at)
             if (bought := said.one_time_product_notification) is not None:
                 return await self._product(app, bought.purchase_token)
@@ -167,7 +160,7 @@ class GoogleAdapter:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _alone(self, app: ConnectedApp, target: ActionTarget) -> SubscriptionPurchase:
+    async def _alone(self, app: ConnectedApp, target: ActionTarget) -> resources.SubscriptionPurchase:
         """The subscription, if nothing else was bought with it."""
         _not_one_of_several(target)
         try:
@@ -215,7 +208,7 @@ class GoogleAdapter:
         welcome = (*line.orders_of(topped_up), *line.earlier_orders(purchase, chain, whole=with_history))
         orders = await self._publisher.orders(app, needed, welcome)
         told_of, resume = False, None
-        if (ask_for_pause or with_history) and purchase.subscription_state == ACTIVE:
+        if (ask_for_pause or with_history) and purchase.subscription_state == resources.ACTIVE:
             told_of, resume = await self._publisher.planned_pause(app, purchase.items[0].product_id, token)
         around = subscription.PurchaseContext(
             orders=orders,
@@ -228,12 +221,12 @@ class GoogleAdapter:
         )
         return subscription.read(app.app_id, token, purchase, around)
 
-    async def _chain(self, app: ConnectedApp, purchase: SubscriptionPurchase) -> tuple[Chain, Earlier]:
+    async def _chain(self, app: ConnectedApp, purchase: resources.SubscriptionPurchase) -> tuple[Chain, Earlier]:
         """The purchases that one replaced, newest first: an upgrade has a new token, which names the one before it. A
         prepaid plan is no subscription to Latchkey: what follows it begins anew. The prepaid purchases that it, or the
         first of the chain, has replaced come second."""
-        chain: dict[str, SubscriptionPurchase | None] = {}
-        topped_up: dict[str, SubscriptionPurchase] = {}
+        chain: dict[str, resources.SubscriptionPurchase | None] = {}
+        topped_up: dict[str, resources.SubscriptionPurchase] = {}
         token = purchase.linked_purchase_token
         while token and len(chain) < _LONGEST_CHAIN and token not in chain:
             old = await self._old(app, token)
@@ -249,7 +242,7 @@ class GoogleAdapter:
             token = old.linked_purchase_token
         return tuple(chain.items()), tuple(topped_up.items())
 
-    async def _old(self, app: ConnectedApp, token: str) -> SubscriptionPurchase | None:
+    async def _old(self, app: ConnectedApp, token: str) -> resources.SubscriptionPurchase | None:
         key = (app.app_id, token)
         if key in self._replaced:
             self._replaced.move_to_end(key)
@@ -269,10 +262,10 @@ class GoogleAdapter:
         try:
             if is_subscription:
                 bought = await self._publisher.subscription(app, token)
-                return bought.acknowledgement_state == UNACKNOWLEDGED
+                return bought.acknowledgement_state == resources.UNACKNOWLEDGED
             one = await self._publisher.product(app, token)
             paid = one.purchase_state_context.purchase_state == product.PURCHASED
-            return paid and one.acknowledgement_state == UNACKNOWLEDGED
+            return paid and one.acknowledgement_state == resources.UNACKNOWLEDGED
         except (UnknownPurchase, Gone):
             return False
 
@@ -313,8 +306,8 @@ def _token_of(handle: str) -> str:
     return handle.partition(subscription.ADD_ON)[0]
 
 
-def _notification(app: ConnectedApp, voided: VoidedPurchase, until: Ms) -> Notification:
-    at = millis(voided.voided_time_millis) or until
+def _notification(app: ConnectedApp, voided: resources.VoidedPurchase, until: Ms) -> Notification:
+    at = resources.millis(voided.voided_time_millis) or until
     said = push.GoogleNotification(
         package_name=app.credentials.package_name,
         event_time_millis=at,

@@ -13,17 +13,9 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
+from latchkey.stores.stripe import resources
 from latchkey.stores.stripe.amounts import gone_back, micros, price_of
 from latchkey.stores.stripe.items import ItemLines, Items, Succession
-from latchkey.stores.stripe.resources import (
-    Charge,
-    Dispute,
-    InvoiceItem,
-    InvoiceLine,
-    StripeInvoice,
-    StripeSubscription,
-    SubscriptionItem,
-)
 
 # Stripe does not date its answers; `settle` does.
 NOW = Moment(0)
@@ -36,13 +28,13 @@ class SubscriptionContext:
     """What was read beside the subscription."""
 
     # Oldest first.
-    invoices: tuple[StripeInvoice, ...]
+    invoices: tuple[resources.StripeInvoice, ...]
     # By what an invoice names as its payment.
-    charges: Mapping[str, tuple[Charge, ...]] = field(default_factory=dict)
+    charges: Mapping[str, tuple[resources.Charge, ...]] = field(default_factory=dict)
     # By their charge.
-    disputes: Mapping[str, tuple[Dispute, ...]] = field(default_factory=dict)
+    disputes: Mapping[str, tuple[resources.Dispute, ...]] = field(default_factory=dict)
     # Of changes that are not charged yet.
-    pending: tuple[InvoiceItem, ...] = ()
+    pending: tuple[resources.InvoiceItem, ...] = ()
     # About when a change came that nothing else dates.
     told_at: Ms | None = None
     # The user whom the checkout session or the customer names.
@@ -54,7 +46,7 @@ class SubscriptionContext:
 
 
 def of_items(
-    subscription: StripeSubscription, items: Items, of: Succession, around: SubscriptionContext
+    subscription: resources.StripeSubscription, items: Items, of: Succession, around: SubscriptionContext
 ) -> tuple[Period, ...]:
     """Oldest first; none while nothing is paid."""
     line: list[Period] = []
@@ -93,7 +85,7 @@ def of_items(
 
 
 def _period(
-    line: list[Period], parts: ItemLines, main: InvoiceLine, around: SubscriptionContext, *, trial: bool
+    line: list[Period], parts: ItemLines, main: resources.InvoiceLine, around: SubscriptionContext, *, trial: bool
 ) -> Period:
     invoice, last = parts.invoice, line[-1] if line else None
     start, end = main.period.start * 1000, main.period.end * 1000
@@ -142,7 +134,12 @@ def _share(parts: ItemLines, back: int) -> int:
 
 
 def _is_trial(
-    subscription: StripeSubscription, item: SubscriptionItem | None, parts: ItemLines, main: InvoiceLine, *, first: bool
+    subscription: resources.StripeSubscription,
+    item: resources.SubscriptionItem | None,
+    parts: ItemLines,
+    main: resources.InvoiceLine,
+    *,
+    first: bool,
 ) -> bool:
     if parts.charged or main.amount:
         return False
@@ -164,7 +161,7 @@ def _is_trial(
     )
 
 
-def _trial_without_invoice(subscription: StripeSubscription, item: SubscriptionItem) -> Period:
+def _trial_without_invoice(subscription: resources.StripeSubscription, item: resources.SubscriptionItem) -> Period:
     assert subscription.trial_start is not None
     assert subscription.trial_end is not None
     return Period(
@@ -181,7 +178,7 @@ def _trial_without_invoice(subscription: StripeSubscription, item: SubscriptionI
     )
 
 
-def _move_trial_end(line: list[Period], subscription: StripeSubscription) -> None:
+def _move_trial_end(line: list[Period], subscription: resources.StripeSubscription) -> None:
     """The trial ends when the subscription says so. A trial that was given later extends the period it came in."""
     if subscription.trial_start is None or subscription.trial_end is None:
         return
@@ -193,7 +190,7 @@ def _move_trial_end(line: list[Period], subscription: StripeSubscription) -> Non
     line[at] = replace(line[at], ends_at=ends_at)
 
 
-def _add_changes(line: list[Period], lines: Iterable[InvoiceLine], main: InvoiceLine) -> None:
+def _add_changes(line: list[Period], lines: Iterable[resources.InvoiceLine], main: resources.InvoiceLine) -> None:
     """Changes within the period before, that this invoice charges for."""
     for invoice_line in sorted(lines, key=lambda one: one.period.start):
         details = invoice_line.parent.invoice_item_details if invoice_line.parent is not None else None
@@ -216,8 +213,8 @@ def _add_changes(line: list[Period], lines: Iterable[InvoiceLine], main: Invoice
 
 def _add_running_change(
     line: list[Period],
-    subscription: StripeSubscription,
-    item: SubscriptionItem,
+    subscription: resources.StripeSubscription,
+    item: resources.SubscriptionItem,
     around: SubscriptionContext,
     *,
     waits: bool,

@@ -11,17 +11,10 @@ from latchkey.domain.purchases.subscription import Invoice as Issued
 from latchkey.domain.purchases.subscription import Subscription as Snapshot
 from latchkey.stores.adapter import SeenPurchase, StoreReading
 from latchkey.stores.errors import StoreDown
-from latchkey.stores.stripe import periods
+from latchkey.stores.stripe import periods, resources
 from latchkey.stores.stripe.amounts import price_of
 from latchkey.stores.stripe.items import ItemLines, Items, Succession
 from latchkey.stores.stripe.periods import SubscriptionContext
-from latchkey.stores.stripe.resources import (
-    InvoiceLine,
-    StripeInvoice,
-    StripeSubscription,
-    SubscriptionItem,
-    product_of,
-)
 
 # Divides the subscription from the item in the handle of an item beyond the first.
 ITEM = "#"
@@ -40,7 +33,9 @@ _REASONS = {
 }
 
 
-def read(app_id: str, store: str, subscription: StripeSubscription, around: SubscriptionContext) -> StoreReading:
+def read(
+    app_id: str, store: str, subscription: resources.StripeSubscription, around: SubscriptionContext
+) -> StoreReading:
     if subscription.status not in _KNOWN:
         raise StoreDown("Stripe tells of a subscription in a state that this version of Latchkey does not know.")
     items = Items(subscription, around.invoices, around.pending)
@@ -61,12 +56,12 @@ def read(app_id: str, store: str, subscription: StripeSubscription, around: Subs
 class _Reading:
     """What is read of one item, and of those that it replaced."""
 
-    subscription: StripeSubscription
+    subscription: resources.StripeSubscription
     items: Items
     of: Succession
     around: SubscriptionContext
 
-    def parts(self, invoice: StripeInvoice) -> ItemLines:
+    def parts(self, invoice: resources.StripeInvoice) -> ItemLines:
         return self.items.parts(self.of, invoice)
 
 
@@ -111,12 +106,14 @@ def _removed(reading: _Reading, line: tuple[Period, ...]) -> tuple[tuple[Period,
     return (*line[:-1], replace(running, ends_at=min(at, running.ends_at))), status
 
 
-def _issued(invoice: StripeInvoice) -> Issued:
+def _issued(invoice: resources.StripeInvoice) -> Issued:
     at = invoice.status_transitions.finalized_at or invoice.created
     return Issued(invoice.id, at * 1000, price_of(invoice.total, invoice.currency))
 
 
-def _standing(reading: _Reading, item: SubscriptionItem, line: tuple[Period, ...]) -> tuple[tuple[Period, ...], Status]:
+def _standing(
+    reading: _Reading, item: resources.SubscriptionItem, line: tuple[Period, ...]
+) -> tuple[tuple[Period, ...], Status]:
     subscription = reading.subscription
     status = _renewal(subscription, item, line[-1])
     if subscription.status in _UNPAID:
@@ -149,7 +146,7 @@ def _charged_by(reading: _Reading, running: Period) -> Ms | None:
     return None
 
 
-def _renewal(subscription: StripeSubscription, item: SubscriptionItem, paid: Period) -> Status:
+def _renewal(subscription: resources.StripeSubscription, item: resources.SubscriptionItem, paid: Period) -> Status:
     status = Status(as_of=periods.NOW)
     at = subscription.cancel_at
     if subscription.cancel_at_period_end or (at is not None and at <= item.current_period_end):
@@ -160,13 +157,13 @@ def _renewal(subscription: StripeSubscription, item: SubscriptionItem, paid: Per
     return replace(status, next_product_id=item.product if follows else _next_product(subscription, item))
 
 
-def _reason(subscription: StripeSubscription) -> Reason:
+def _reason(subscription: resources.StripeSubscription) -> Reason:
     details = subscription.cancellation_details
     # Stripe gives no reason where the cancellation was asked for by an older version of its API.
     return _REASONS.get((details.reason if details is not None else None) or "", Reason.UNSUBSCRIBE)
 
 
-def _next_product(subscription: StripeSubscription, item: SubscriptionItem) -> str | None:
+def _next_product(subscription: resources.StripeSubscription, item: resources.SubscriptionItem) -> str | None:
     """What a schedule changes to when the running period is over."""
     schedule = subscription.schedule
     if schedule is None or schedule.status != "active":
@@ -178,9 +175,9 @@ def _next_product(subscription: StripeSubscription, item: SubscriptionItem) -> s
     items = min(following, key=lambda one: one.start_date).items
     price = items[min(position, len(items) - 1)].price
     if isinstance(price, dict) and isinstance(price.get("id"), str) and isinstance(price.get("product"), str):
-        product = product_of(price["product"], price["id"])
+        product = resources.product_of(price["product"], price["id"])
     elif isinstance(price, str):
-        product = product_of(item.price.product, price)
+        product = resources.product_of(item.price.product, price)
     else:
         return None
     return product if product != item.product else None
@@ -210,9 +207,9 @@ def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
     return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
 
 
-def _debt(reading: _Reading) -> tuple[StripeInvoice, InvoiceLine] | None:
+def _debt(reading: _Reading) -> tuple[resources.StripeInvoice, resources.InvoiceLine] | None:
     """The oldest invoice that is not paid, of those after the last paid one."""
-    found: tuple[StripeInvoice, InvoiceLine] | None = None
+    found: tuple[resources.StripeInvoice, resources.InvoiceLine] | None = None
     for invoice in reversed(reading.around.invoices):
         main = reading.parts(invoice).main
         if main is None:
@@ -224,14 +221,14 @@ def _debt(reading: _Reading) -> tuple[StripeInvoice, InvoiceLine] | None:
     return found
 
 
-def _last_try(invoice: StripeInvoice, around: SubscriptionContext) -> Ms:
+def _last_try(invoice: resources.StripeInvoice, around: SubscriptionContext) -> Ms:
     """Stripe does not date the end of its retries: it came with the last failed charge."""
     tried = [charge.created for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
     return max([*tried, invoice.status_transitions.finalized_at or invoice.created]) * 1000
 
 
 def _over(
-    status: Status, subscription: StripeSubscription, line: tuple[Period, ...]
+    status: Status, subscription: resources.StripeSubscription, line: tuple[Period, ...]
 ) -> tuple[tuple[Period, ...], Status]:
     running = line[-1]
     ended_at = (subscription.ended_at or subscription.canceled_at or 0) * 1000 or running.ends_at

@@ -111,6 +111,6 @@ async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> Cus
 
 
 async def _shown(services: Services, project_id: str, id: str) -> Response:
-    grant = await usecases.load(services.database, project_id, id)
-    failed = await usecases.failures(services.database, project_id, grant.id) if grant.failed else []
-    return reply(segments_render.bulk_grant_progress(grant, failed))
+    return reply(
+        segments_render.bulk_grant_progress(*await usecases.load_with_failures(services.database, project_id, id))
+    )

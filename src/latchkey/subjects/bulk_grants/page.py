@@ -21,9 +21,8 @@ CHOICES = 500
 
 @pages.get("/bulk-grants")
 async def show_list(visit: Visit) -> Response:
-    return visit.page(
-        "bulk_grants.html", here="customers", grants=await usecases.newest(visit.database, visit.project_id)
-    )
+    newest = await usecases.list_grants(visit.database, visit.project_id, None, usecases.LISTED, started=True)
+    return visit.page("bulk_grants.html", here="customers", grants=newest)
 
 
 @pages.get("/bulk-grants/new", Needs.GRANT)
@@ -62,8 +61,8 @@ async def prepare(visit: Visit) -> Response:
 
 @pages.get("/bulk-grants/{bulk_grant_id}")
 async def show(visit: Visit) -> Response:
-    grant = await usecases.load(visit.database, visit.project_id, visit.param("bulk_grant_id"))
-    failed = await usecases.failures(visit.database, visit.project_id, grant.id) if grant.failed else []
+    id = visit.param("bulk_grant_id")
+    grant, failed = await usecases.load_with_failures(visit.database, visit.project_id, id)
     length = in_words(grant.duration) if grant.duration else None
     return visit.page(
         "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN

@@ -40,25 +40,10 @@ async def create(
     now: Ms,
 ) -> None:
     """`customers`: their keys and ids."""
-    await connection.execute(
-        query("create_bulk_grant"),
-        project_id,
-        id,
-        *astuple(terms),
-        source,
-        actor,
-        len(customers),
-        holders,
-        now,
-        list(unknown_ids),
-    )
-    await connection.execute(
-        query("add_bulk_grant_customers"),
-        project_id,
-        id,
-        [key for key, _ in customers],
-        [name for _, name in customers],
-    )
+    counted = len(customers), holders, now, list(unknown_ids)
+    await connection.execute(query("create_bulk_grant"), project_id, id, *astuple(terms), source, actor, *counted)
+    keys, names = [key for key, _ in customers], [name for _, name in customers]
+    await connection.execute(query("add_bulk_grant_customers"), project_id, id, keys, names)
 
 
 async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | None:
@@ -66,9 +51,9 @@ async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | No
 
 
 async def page(
-    connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool
+    connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool = False
 ) -> list[BulkGrant]:
-    """By id; those that were started, newest first."""
+    """By id, previews included; those that were started, newest first. Outcomes are not counted."""
     return await fetch_all(connection, BulkGrant, query("list_bulk_grants"), project_id, after, limit, started)
 
 
@@ -76,9 +61,8 @@ async def set_state(
     connection: Executor, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
 ) -> bool:
     """False: it is in another state, or another process has it."""
-    return (
-        await connection.fetchval(query("set_bulk_grant_state"), project_id, id, before, after, now, token) is not None
-    )
+    values = before, after, now, token
+    return await connection.fetchval(query("set_bulk_grant_state"), project_id, id, *values) is not None
 
 
 async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
@@ -87,14 +71,13 @@ async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
 
 async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
     """False: another process has it, or it was stopped."""
-    return (
-        await connection.fetchval(query("renew_bulk_grant"), grant.project_id, grant.id, grant.token, until) is not None
-    )
+    lease = grant.project_id, grant.id, grant.token, until
+    return await connection.fetchval(query("renew_bulk_grant"), *lease) is not None
 
 
 async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit: int) -> list[Turn]:
-    rows = await connection.fetch(query("next_bulk_grant_customers"), grant.project_id, grant.id, after, limit)
-    return [Turn(**row) for row in rows]
+    place = grant.project_id, grant.id, after, limit
+    return await fetch_all(connection, Turn, query("next_bulk_grant_customers"), *place)
 
 
 async def record(connection: Connection, grant: BulkGrant, results: Sequence[GrantResult]) -> None:

@@ -77,35 +77,25 @@ async def load(database: Database, project_id: str, id: str) -> BulkGrant:
     return found
 
 
-async def newest(database: Database, project_id: str) -> list[BulkGrant]:
-    """Those that were started. Outcomes are not counted here."""
-    return await storage.page(database, project_id, None, LISTED, started=True)
+list_grants = storage.page
 
 
-async def list_grants(database: Database, project_id: str, after: str | None, limit: int) -> list[BulkGrant]:
-    """By id, previews included. Outcomes are not counted here."""
-    return await storage.page(database, project_id, after, limit, started=False)
-
-
-async def failures(database: Database, project_id: str, id: str) -> list[tuple[str, str]]:
-    """Ids of customers that did not get it, each with the reason."""
-    return await storage.failures(database, project_id, id, MOST_SHOWN)
+async def load_with_failures(database: Database, project_id: str, id: str) -> tuple[BulkGrant, list[tuple[str, str]]]:
+    """With the ids of customers that did not get it, each with the reason."""
+    grant = await load(database, project_id, id)
+    return grant, await storage.failures(database, project_id, id, MOST_SHOWN) if grant.failed else []
 
 
 async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Confirms a draft. Confirmed twice, it runs once."""
-    started = await storage.set_state(database, project_id, id, "draft", "running", now)
-    if not started:
-        grant = await load(database, project_id, id)
-        raise Conflict(f"This bulk grant is {grant.state} already.")
+    if not await storage.set_state(database, project_id, id, "draft", "running", now):
+        raise Conflict(f"This bulk grant is {(await load(database, project_id, id)).state} already.")
 
 
 async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Who has had their turn keeps the grant."""
-    stopped = await storage.set_state(database, project_id, id, "running", "stopped", now)
-    if not stopped:
-        grant = await load(database, project_id, id)
-        raise Conflict(f"This bulk grant does not run: it is {grant.state}.")
+    if not await storage.set_state(database, project_id, id, "running", "stopped", now):
+        raise Conflict(f"This bulk grant does not run: it is {(await load(database, project_id, id)).state}.")
 
 
 def _check(terms: GrantTerms, catalog: Catalog, now: Ms) -> None:
@@ -166,9 +156,8 @@ async def _of_ids(
         unknown += [id for id in chunk if id not in keys]
         for person in people:
             found[person.key] = person.customer.app_user_id
-            holders += _holds(
-                person.customer, entitlement_id, catalog, now if person.clock_now is None else person.clock_now
-            )
+            lives_at = now if person.clock_now is None else person.clock_now
+            holders += _holds(person.customer, entitlement_id, catalog, lives_at)
     return list(found.items()), holders, unknown
 
 

@@ -17,14 +17,6 @@ from latchkey.domain.formats import duration, iso_duration
 from latchkey.domain.instants import Duration
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.catalog.usecases.entitlement_catalog import (
-    ChangedMeanwhile,
-    Preview,
-    load_grid,
-    preview_mapping,
-    require_possible,
-    save_mapping,
-)
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.projects.usecases import all_apps
 
@@ -54,10 +46,10 @@ async def propose(visit: Visit) -> Response:
     if len(change) > MOST_AT_ONCE:
         raise Invalid(f"That is too much at once. Save in steps of up to {MOST_AT_ONCE} changes.", param="grant")
     version = form.number("version")
-    grid = await load_grid(visit.database, visit.project_id)
+    grid = await entitlement_catalog.load_grid(visit.database, visit.project_id)
     if grid.version != version:
         return await _grid(visit, 409, MEANWHILE, change)
-    require_possible(grid, change)
+    entitlement_catalog.require_possible(grid, change)
     visit.audit("mapping", **_said(change))
     return await visit.to(_preview_path(visit, change, version))
 
@@ -67,13 +59,15 @@ async def show_preview(visit: Visit) -> Response:
     change, version = _change(visit.query), visit.query.number("version")
     if not change:
         return await visit.to(visit.path("catalog"))
-    require_possible(await load_grid(visit.database, visit.project_id), change)
-    so_far = Preview(counts_of(visit.query, "gains"), counts_of(visit.query, "losses"), place_of(visit.query))
+    entitlement_catalog.require_possible(await entitlement_catalog.load_grid(visit.database, visit.project_id), change)
+    so_far = entitlement_catalog.Preview(
+        counts_of(visit.query, "gains"), counts_of(visit.query, "losses"), place_of(visit.query)
+    )
     try:
-        preview = await preview_mapping(
+        preview = await entitlement_catalog.preview_mapping(
             visit.database, visit.services.catalogs, visit.project_id, change, version, visit.now, so_far
         )
-    except ChangedMeanwhile:
+    except entitlement_catalog.ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
     more = None if preview.place.done else _preview_path(visit, change, version, preview)
     return visit.page(
@@ -88,14 +82,14 @@ async def save(visit: Visit) -> Response:
     if change.detached:
         visit.form.confirmed()
     try:
-        await save_mapping(visit.database, visit.project_id, change, version, visit.now)
-    except ChangedMeanwhile:
+        await entitlement_catalog.save_mapping(visit.database, visit.project_id, change, version, visit.now)
+    except entitlement_catalog.ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
     return await visit.to(visit.path("catalog"), "Saved. Customers hold what the grid says from their next request on.")
 
 
 async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapping | None = None) -> Response:
-    grid = await load_grid(visit.database, visit.project_id)
+    grid = await entitlement_catalog.load_grid(visit.database, visit.project_id)
     change = change or Remapping()
     on_sale = {product.id for product in grid.products if product.on_sale}
     known = {entitlement.id for entitlement in grid.entitlements}
@@ -106,7 +100,9 @@ async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapp
     )
 
 
-def _preview_path(visit: Visit, change: Remapping, version: int, so_far: Preview | None = None) -> str:
+def _preview_path(
+    visit: Visit, change: Remapping, version: int, so_far: entitlement_catalog.Preview | None = None
+) -> str:
     query = [("version", str(version))]
     query += [("attach", cell(grant)) for grant in sorted(change.attached)]
     query += [("detach", cell(grant)) for grant in sorted(change.detached)]

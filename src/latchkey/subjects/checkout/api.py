@@ -31,23 +31,10 @@ from latchkey.wire.errors import V1Error
 
 router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
 
-# The codes that the web SDK knows, and what it makes of them.
-CONFIGURATION = 7000  # a configuration error
-INVALID_EMAIL = 7012  # the buyer is asked for another one
-ALREADY_BOUGHT = 7772  # "already subscribed"
-NOT_FOR_SALE = 7814  # an invalid purchase
-NO_SESSION = 7877  # an invalid purchase
-CANNOT_COMPLETE = 7878  # an invalid purchase
-NO_QUICK_PURCHASE = 8172  # the ordinary checkout is used instead
-
-_REFUSALS: dict[type[steps.CheckoutRefusal], tuple[type[ApiError], int]] = {
-    steps.CannotSell: (Unprocessable, CONFIGURATION),
-    steps.InvalidEmail: (BadRequest, INVALID_EMAIL),
-    steps.HasAlready: (Unprocessable, ALREADY_BOUGHT),
-    steps.NotForSale: (Unprocessable, NOT_FOR_SALE),
-    steps.NoSuchCheckout: (Missing, NO_SESSION),
-    steps.CannotComplete: (Unprocessable, CANNOT_COMPLETE),
-    steps.NotInThisWay: (Unprocessable, NO_QUICK_PURCHASE),
+# Every other refusal is a 422.
+_ERRORS: dict[type[steps.CheckoutRefusal], type[ApiError]] = {
+    steps.InvalidEmail: BadRequest,
+    steps.NoSuchCheckout: Missing,
 }
 
 ProductId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -96,8 +83,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except steps.CheckoutRefusal as refusal:
-        error, code = _REFUSALS[type(refusal)]
-        raise error(refusal.message, code=code) from refusal
+        raise _ERRORS.get(type(refusal), Unprocessable)(refusal.message, code=refusal.code) from refusal
 
 
 _no = shows(V1Error, 422, "The checkout does not go on: the code says why")
@@ -108,7 +94,7 @@ _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)
 async def read_branding(services: Provided, caller: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if caller.app_id is None:
-        raise Unprocessable("A checkout needs the public key of an app.", code=CONFIGURATION)
+        raise Unprocessable("A checkout needs the public key of an app.", code=steps.CannotSell.code)
     app = await load_app(services.database, caller.project_id, caller.app_id)
     name, email = app.details.get("app_name") or app.name, app.details.get("support_email")
     return reply(wire.Branding(id=app.id, app_name=name, support_email=email))

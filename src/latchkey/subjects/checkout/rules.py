@@ -3,6 +3,8 @@
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms, add
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access
 
 
@@ -19,16 +21,10 @@ def has_already(customer: Customer | None, catalog: Catalog, store: str, product
     """Whether the customer has bought it in this store and has it still. What is used up can be bought again."""
     if customer is None or (product.kind is ProductKind.ONE_TIME and product.consumable):
         return False
-    held = {
-        subscription.current.product_id
-        for subscription in customer.subscriptions
-        if subscription.store == store and gives_access(subscription, now)
-    } | {
-        purchase.product_id
-        for purchase in customer.purchases
-        if purchase.store == store and gives_access(purchase, now)
-    }
-    return any(catalog.find(id) is product for id in held)
+    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+    held = (one for one in bought if one.store == store and gives_access(one, now))
+    ids = {one.product_id if isinstance(one, Purchase) else one.current.product_id for one in held}
+    return any(catalog.find(id) is product for id in ids)
 
 
 def trial_days(customer: Customer | None, store: str, product: Product, now: Ms) -> int | None:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Literal
 
 from latchkey.database.pool import Connection, Executor, Record
+from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
@@ -42,21 +43,10 @@ def hash_of(id: str) -> bytes:
 
 
 async def save(connection: Connection, new: Checkout) -> None:
-    await connection.execute(
-        query("save_checkout"),
-        new.id_hash,
-        new.project_id,
-        new.app_id,
-        new.app_user_id,
-        new.product_id,
-        new.price.micros,
-        new.price.currency,
-        new.trial_days,
-        new.handle,
-        new.created_at,
-        new.expires_at,
-        new.offering,
-    )
+    who = new.id_hash, new.project_id, new.app_id, new.app_user_id
+    what = new.product_id, new.price.micros, new.price.currency, new.trial_days
+    times = new.created_at, new.expires_at
+    await connection.execute(query("save_checkout"), *who, *what, new.handle, *times, new.offering)
 
 
 async def load(connection: Executor, project_id: str, app_id: str, id: str) -> Checkout | None:
@@ -74,8 +64,7 @@ async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> No
 
 
 def _checkout(row: Record) -> Checkout:
-    columns = {name: row[name] for name in Checkout.__slots__ if name != "price"}
-    return Checkout(**columns, price=Price(row["price_micros"], row["currency"]))
+    return item_of(Checkout, row, price=Price(row["price_micros"], row["currency"]))
 
 
 async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:

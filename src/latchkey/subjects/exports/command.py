@@ -18,15 +18,7 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption, databas
 from latchkey.database.pool import Database
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
-from latchkey.subjects.exports.usecases import writer
-from latchkey.subjects.exports.usecases.destinations import (
-    SCHEME,
-    Bucket,
-    Destination,
-    FolderDestination,
-    Keys,
-    parse_address,
-)
+from latchkey.subjects.exports.usecases import destinations, writer
 from latchkey.subjects.exports.usecases.export_formats import Format
 from latchkey.subjects.exports.usecases.runner import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse
@@ -105,16 +97,16 @@ def export(
     output.bare(manifest.cursor)
 
 
-def _destination(to: str, endpoint: str | None, region: str | None) -> Destination:
-    if not to.startswith(SCHEME):
+def _destination(to: str, endpoint: str | None, region: str | None) -> destinations.Destination:
+    if not to.startswith(destinations.SCHEME):
         if "://" in to:
             raise Invalid("--to takes a folder, or s3://bucket/prefix.")
-        return FolderDestination(Path(to))
-    address = parse_address(to, endpoint, region)
+        return destinations.FolderDestination(Path(to))
+    address = destinations.parse_address(to, endpoint, region)
     access, secret = os.environ.get(_ACCESS, ""), os.environ.get(_SECRET, "")
     if not access or not secret:
         raise Refusal(f"Set {_ACCESS} and {_SECRET} in the environment: the keys of the bucket.")
-    return Bucket(address, Keys(access, secret, os.environ.get(_SESSION) or None))
+    return destinations.Bucket(address, destinations.Keys(access, secret, os.environ.get(_SESSION) or None))
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def run(one: rules.ExportRun) -> wire.ExportRun:
 
 T = TypeVar("T")
 
+# Columns that are fields of an event. Its price is in USD, and the column's is not.
+_AS_IN_EVENT = tuple(name for name in EventRow.__struct_fields__ if name in Event.__struct_fields__ and name != "price")
 SUBSCRIPTION = "subscription"
 
 # What a store can be asked about, by store and the store's id of the purchase.
@@ -75,9 +77,7 @@ def customer_row(customer: Customer, key: int, last_seen: LastSeen) -> CustomerR
     }
     enrollments = [
         {
-            "experiment_id": enrollment.experiment_id,
-            "name": enrollment.name,
-            "variant_id": enrollment.variant_id,
+            **{name: getattr(enrollment, name) for name in ("experiment_id", "name", "variant_id")},
             "enrolled_at_ms": enrollment.enrolled_at,
         }
         for enrollment in customer.enrollments
@@ -102,31 +102,17 @@ def customer_row(customer: Customer, key: int, last_seen: LastSeen) -> CustomerR
 
 def event_row(event: Event, body: bytes, *, position: int, key: int, committed_at: Ms) -> EventRow:
     """`body` is the event as it was delivered."""
+    same: dict[str, Any] = {name: _known(getattr(event, name)) for name in _AS_IN_EVENT}
     return EventRow(
         position=position,
-        id=event.id,
-        type=event.type,
-        app_user_id=event.app_user_id,
-        sequence=_known(event.sequence),
-        environment=event.environment,
-        store=event.store,
-        app_id=_known(event.app_id),
-        product_id=event.product_id,
-        period_type=event.period_type,
-        transaction_id=_known(event.transaction_id),
-        original_transaction_id=_known(event.original_transaction_id),
-        renewal_number=_known(event.renewal_number),
+        **same,
         occurred_at=event.event_timestamp_ms,
         committed_at=committed_at,
         purchased_at=event.purchased_at_ms,
         expires_at=event.expiration_at_ms,
         price_usd=_micros(event.price),
         price=_micros(event.price_in_purchased_currency),
-        currency=event.currency,
         country=_known(event.country_code),
-        tax_percentage=_known(event.tax_percentage),
-        commission_percentage=_known(event.commission_percentage),
-        takehome_percentage=event.takehome_percentage,
         reason=_known(event.cancellation_reason) or _known(event.expiration_reason),
         customer_key=key,
         body=body.decode(),

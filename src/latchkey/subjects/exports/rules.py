@@ -51,10 +51,11 @@ class Export(ExportSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRun:
+    """In the order in which `finish_export_run` takes them."""
+
     project_id: str
     export_id: str
     id: int
-    started_at: Ms
     finished_at: Ms | None = None
     state: State = "running"
     # 'whole' or 'increment'.
@@ -64,3 +65,4 @@ class ExportRun:
     bytes: int = 0
     files: int = 0
     error: str | None = None
+    started_at: Ms

@@ -3,11 +3,12 @@ Exports that run by themselves: their settings, the lease of the process that ru
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
+from functools import partial
 
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all, fetch_one
+from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -50,9 +51,8 @@ class ExportedEvent(Struct, frozen=True):
 
 
 async def take_snapshot(connection: Connection, project_id: str) -> ExportSnapshot:
-    row = await connection.fetchrow(query("export_snapshot"), project_id)
-    assert row is not None, "a query without a table always has a row"
-    return ExportSnapshot(**row)
+    [snapshot] = await fetch_all(connection, ExportSnapshot, query("export_snapshot"), project_id)
+    return snapshot
 
 
 async def allow_time(connection: Connection, seconds: int) -> None:
@@ -115,12 +115,11 @@ async def tokens(
 
 async def size(connection: Executor, project_id: str, most: int) -> tuple[int, int]:
     """How many customers (counted up to `most`) and events a project has."""
-    row = await connection.fetchrow(query("export_size"), project_id, most)
-    assert row is not None, "a query without a table always has a row"
+    [row] = await connection.fetch(query("export_size"), project_id, most)
     return row["customers"], row["events"]
 
 
-_LIST = query("list_exports")
+EXPORTS = Listing("export", query("list_exports"), partial(item_of, Export), by_age=True)
 _RUNS = query("list_export_runs")
 
 # Runs that are kept of each export.
@@ -138,17 +137,9 @@ async def save(
     cursor: str | None = None,
 ) -> Export:
     """A new one, or a changed one."""
-    row = await connection.fetchrow(query("save_export"), project_id, id, *astuple(settings), now, next_at, cursor)
-    assert row is not None
-    return Export(**row)
-
-
-async def load(connection: Executor, project_id: str, id: str) -> Export | None:
-    return await fetch_one(connection, Export, _LIST, project_id, None, 1, id)
-
-
-async def page(connection: Connection, project_id: str, after: str | None, limit: int) -> list[Export]:
-    return await fetch_all(connection, Export, _LIST, project_id, after, limit, None)
+    values = *astuple(settings), now, next_at, cursor
+    [saved] = await fetch_all(connection, Export, query("save_export"), project_id, id, *values)
+    return saved
 
 
 async def delete(connection: Connection, project_id: str, id: str) -> None:
@@ -187,20 +178,7 @@ async def begin_run(connection: Connection, export: Export, now: Ms) -> ExportRu
 
 
 async def finish_run(connection: Connection, run: ExportRun) -> None:
-    await connection.execute(
-        query("finish_export_run"),
-        run.project_id,
-        run.export_id,
-        run.id,
-        run.finished_at,
-        run.state,
-        run.kind,
-        run.folder,
-        run.rows,
-        run.bytes,
-        run.files,
-        run.error,
-    )
+    await connection.execute(query("finish_export_run"), *astuple(run)[:-1])
 
 
 async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:

@@ -4,9 +4,6 @@ import os
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.command import command
@@ -18,7 +15,9 @@ from latchkey.engine.storage.catalog.rates import StoredRate
 from latchkey.now import real_now
 from latchkey.settings import LOOPBACK, load
 from latchkey.subjects.money import usecases
-from latchkey.subjects.money.usecases import RateSource, RatesState, shown
+from latchkey.subjects.money.usecases import RateSource, shown
+
+_NONE = "No exchange rates are known."
 
 app = typer.Typer(
     no_args_is_help=True, help="Import and list exchange rates: what one unit of a currency was worth in USD on a day."
@@ -65,60 +64,29 @@ async def show(
     limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=usecases.MOST_LISTED)] = 30,
 ) -> None:
     """List the currencies with rates, or the rates of one currency."""
-    found: RatesState | list[StoredRate]
-    if currency is None:
-        found = await usecases.standing(at.database)
-    else:
-        found = await usecases.listed(at.database, currency.upper(), real_now(), limit)
-    if at.as_json:
-        _write(found)
-        return
-    console = Console(highlight=False)
-    if isinstance(found, RatesState):
-        table = Table("currency", Column("days", justify="right"), "first", "last")
-        for coverage in found.currencies:
-            table.add_row(coverage.currency, f"{coverage.rates:,}", date_of(coverage.first), date_of(coverage.last))
-        console.print(table if found.currencies else "No exchange rates are known.")
-        if found.reading.read_at is not None:
-            read = f"{found.reading.source}, read {shown_instant(found.reading.read_at)}"
-            console.print(escape(f"{read}: {found.reading.problem or 'good'}"), soft_wrap=True)
-        return
-    table = Table("date", "currency", Column("USD", justify="right"), Column("source", overflow="fold"), "learned")
-    for rate in found:
-        row = rate.rate
-        table.add_row(date_of(row.day), row.currency, row.usd, escape(rate.source), shown_instant(rate.learned_at))
-    console.print(table)
-
-
-def _write(found: RatesState | list[StoredRate]) -> None:
-    """Days are dates, and amounts text, as in the files: a rate must not lose digits."""
-    if isinstance(found, RatesState):
-        output.write(
-            {
-                "object": "list",
-                "items": [
-                    {
-                        "currency": currency.currency,
-                        "days": currency.rates,
-                        "first": date_of(currency.first),
-                        "last": date_of(currency.last),
-                    }
-                    for currency in found.currencies
-                ],
-                "has_more": False,
-                "source": found.reading.source,
-                "read_at": found.reading.read_at,
-                "problem": found.reading.problem or None,
-            }
+    if currency is not None:
+        at.show_list(
+            await usecases.listed(at.database, currency.upper(), real_now(), limit),
+            lambda one: dict(zip(("date", "currency", "usd", "source", "learned_at"), _cells(one), strict=True)),
+            ("date", "currency", "USD", "source", "learned"),
+            lambda one: (*_cells(one)[:-1], shown_instant(one.learned_at)),
+            _NONE,
         )
         return
-    output.write_list(
-        {
-            "date": date_of(rate.rate.day),
-            "currency": rate.rate.currency,
-            "usd": rate.rate.usd,
-            "source": rate.source,
-            "learned_at": rate.learned_at,
-        }
-        for rate in found
-    )
+    found = await usecases.standing(at.database)
+    reading, columns = found.reading, ("currency", "days", "first", "last")
+    rows = [(one.currency, one.rates, date_of(one.first), date_of(one.last)) for one in found.currencies]
+    if at.as_json:
+        items = [dict(zip(columns, row, strict=True)) for row in rows]
+        read = {"source": reading.source, "read_at": reading.read_at, "problem": reading.problem or None}
+        output.write({"object": "list", "items": items, "has_more": False, **read})
+        return
+    output.show_list([(name, f"{days:,}", *ends) for name, days, *ends in rows], columns, _NONE)
+    if reading.read_at is not None:
+        words = f"{reading.source}, read {shown_instant(reading.read_at)}: {reading.problem or 'good'}"
+        output.console().print(output.plain(words), soft_wrap=True)
+
+
+def _cells(one: StoredRate) -> tuple[str, str, str, str, int]:
+    """Days are dates, and amounts text, as in the files: a rate must not lose digits."""
+    return date_of(one.rate.day), one.rate.currency, one.rate.usd, one.source, one.learned_at

@@ -1,5 +1,8 @@
 """The page about money: programs, tax and commission of the project, and the exchange rates of the installation."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Needs, Pages, Visit
@@ -47,8 +50,7 @@ async def add_program(visit: Visit) -> Response:
     until = _day(visit, "program_until") if form.text("program_until") else None
     new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
     known = await usecases.load_fees(visit.database, visit.project_id)
-    await usecases.change_fees(visit.database, visit.project_id, programs=[*known.enrolments, new])
-    return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
+    return await _saved(visit, programs=[*known.enrolments, new])
 
 
 @pages.post("/money/percentages", Needs.MANAGE, "money.changed", show_money)
@@ -63,7 +65,11 @@ async def add_percentages(visit: Visit) -> Response:
         _share(visit, "tax"),
     )
     known = await usecases.load_fees(visit.database, visit.project_id)
-    await usecases.change_fees(visit.database, visit.project_id, percentages=[*known.percentages, new])
+    return await _saved(visit, percentages=[*known.percentages, new])
+
+
+async def _saved(visit: Visit, **lists: Sequence[Any]) -> Response:
+    await usecases.change_fees(visit.database, visit.project_id, **lists)
     return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
 
 
@@ -74,12 +80,9 @@ async def remove(visit: Visit) -> Response:
     visit.subject = kind = form.choice("kind", ("programs", "percentages"))
     place, shown = form.number("place", high=usecases.MOST), form.text("shown")
     known = await usecases.load_fees(visit.database, visit.project_id)
-    if kind == "programs":
-        programs = [one for at, one in enumerate(known.enrolments) if at != place or repr(one) != shown]
-        await usecases.change_fees(visit.database, visit.project_id, programs=programs)
-    else:
-        percentages = [one for at, one in enumerate(known.percentages) if at != place or repr(one) != shown]
-        await usecases.change_fees(visit.database, visit.project_id, percentages=percentages)
+    listed: Sequence[Any] = known.enrolments if kind == "programs" else known.percentages
+    left = [one for at, one in enumerate(listed) if at != place or repr(one) != shown]
+    await usecases.change_fees(visit.database, visit.project_id, **{kind: left})
     return await visit.to(visit.path("money"), "Removed. Payments that were seen before keep their terms.")
 
 

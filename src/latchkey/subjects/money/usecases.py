@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Database, Executor
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.money.exchange_rates import Given, date_of, read_rates
 from latchkey.domain.money.fees import Enrolment, Fees, Percentages
@@ -43,8 +43,8 @@ PROGRAM_STORES = tuple(name for name, store in STORES.items() if store.terms.sma
 _HIGHEST = 1.0
 
 
-async def load_fees(database: Database, project_id: str) -> Fees:
-    found = await rates.load(database, project_id)
+async def load_fees(connection: Executor, project_id: str) -> Fees:
+    found = await rates.load(connection, project_id)
     if found is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return found
@@ -58,21 +58,16 @@ async def change_fees(
     percentages: Sequence[Percentages] | None = None,
 ) -> Fees:
     """Replaces each list that is given. Payments that were seen already keep their terms."""
-    for place, one in enumerate(programs or ()):
-        _check_program(place, one)
-    for place, each in enumerate(percentages or ()):
-        _check_percentages(place, each)
+    for place, program in enumerate(programs or ()):
+        _check_program(place, program)
+    for place, percentage in enumerate(percentages or ()):
+        _check_percentages(place, percentage)
     if max(len(programs or ()), len(percentages or ())) > MOST:
         raise Invalid(f"A project has at most {MOST} programs and {MOST} percentages.")
-    _once("programs", [(program.store, program.program, program.starts) for program in programs or ()])
-    _once(
-        "percentages", [(percentage.store, percentage.country, percentage.starts) for percentage in percentages or ()]
-    )
+    _once("programs", [(one.store, one.program, one.starts) for one in programs or ()])
+    _once("percentages", [(one.store, one.country, one.starts) for one in percentages or ()])
     async with database.transaction() as connection:
-        known = await rates.load(connection, project_id)
-        if known is None:
-            raise NotFound(f"There is no project {project_id}.", param="project_id")
-        changed = known
+        known = changed = await load_fees(connection, project_id)
         if programs is not None:
             changed = replace(changed, enrolments=tuple(sorted(programs, key=attrgetter("store", "starts"))))
         if percentages is not None:
@@ -140,11 +135,7 @@ class RateSource:
 
     async def read(self, source: str) -> str:
         """The text of a file, also where it is the only CSV file of a zip file."""
-        if is_address(source):
-            body = await self._fetch(source)
-        else:
-            body = await asyncio.to_thread(_read_file, source)
-        return text_of(body)
+        return text_of(await (self._fetch(source) if is_address(source) else asyncio.to_thread(_read_file, source)))
 
     async def _fetch(self, url: str) -> bytes:
         resolver = Resolver(self._allowed, self._lookup)
@@ -338,9 +329,7 @@ async def run_rates(
 async def read(database: Database, source: RateSource, setting: str, now: Ms) -> bool:
     """Takes the rates of the setting once, and notes how it went. New days are taken also where the file gives another
     value for a known day: that value is not taken, and is reported."""
-    name = shown(setting)
-    problem: str | None = None
-    taken: RatesFileResult | None = None
+    name, taken, problem = shown(setting), None, None
     try:
         taken = await take(database, await source.read(setting), name, now, keep_known=True)
     except Refusal as refusal:

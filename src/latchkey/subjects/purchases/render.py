@@ -8,9 +8,9 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.presented import offering_of
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.reference import Issued, v2_id
+from latchkey.domain.purchases.reference import Issued, kind_of, v2_id
 from latchkey.domain.purchases.revenue import Earned, Revenue, invoiced, revenue
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.subscription import Period, Subscription
 from latchkey.domain.purchases.summary import end_of, gives_access, purchase_status, summary_of
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.reads import CustomerView
@@ -44,10 +44,8 @@ def subscription(found: FoundPurchase) -> wire.Subscription:
         status=said.status.value,
         total_revenue_in_usd=amount(earned.usd),
         store_subscription_identifier=bought.id,
-        pending_changes=wire.PendingChanges(
-            product=catalog_render.product(view.customer.project_id, found.next_product),
-        )
-        if found.next_product is not None
+        pending_changes=wire.PendingChanges(product=catalog_render.product(view.customer.project_id, following))
+        if (following := found.next_product) is not None
         else None,
         management_url=management_url(bought.store) if said.gives_access else None,
     )
@@ -68,6 +66,11 @@ def purchase(found: FoundPurchase) -> wire.Purchase:
         status=purchase_status(bought).value,
         store_purchase_identifier=bought.id,
     )
+
+
+def bought(found: FoundPurchase) -> wire.Subscription | wire.Purchase:
+    """As V2 names it: grants and prepaid plans are subscriptions there."""
+    return purchase(found) if kind_of(found.bought) == "purchase" else subscription(found)
 
 
 def _common(found: FoundPurchase, earned: Revenue) -> dict[str, Any]:
@@ -94,11 +97,11 @@ def _common(found: FoundPurchase, earned: Revenue) -> dict[str, Any]:
 
 def transactions(found: FoundPurchase) -> Page[wire.SubscriptionTransaction]:
     """All periods, oldest first. A grant has one."""
-    return whole([_transaction(*period) for period in _periods(found.bought)], f"{path_of(found)}/transactions")
+    return whole(_transactions(found.bought), f"{path_of(found)}/transactions")
 
 
 def transaction(found: FoundPurchase, id: str) -> wire.SubscriptionTransaction | None:
-    return next((_transaction(*period) for period in _periods(found.bought) if period[0] == id), None)
+    return next((one for one in _transactions(found.bought) if one.id == id), None)
 
 
 def entitlements(found: FoundPurchase, limit: int, starting_after: str | None) -> Page[Entitlement]:
@@ -159,27 +162,18 @@ def amount(earned: Earned) -> wire.MonetaryAmount:
     )
 
 
-_Row = tuple[str, Ms, str, Ms | None, Ms | None, Ms | None]
-
-
-def _periods(bought: Subscription | Purchase) -> list[_Row]:
+def _transactions(bought: Subscription | Purchase) -> list[wire.SubscriptionTransaction]:
     if isinstance(bought, Purchase):
-        ends = bought.ends_at, bought.access_ends_at
-        return [(bought.id, bought.purchased_at, bought.product_id, *ends, bought.refunded_at)]
-    return [
-        (period.id, period.purchased_at, period.product_id, period.ends_at, end_of(bought, period), period.refunded_at)
-        for period in bought.periods
-    ]
+        return [_transaction(bought, bought.access_ends_at)]
+    return [_transaction(period, end_of(bought, period)) for period in bought.periods]
 
 
-def _transaction(
-    id: str, purchased_at: Ms, product_id: str, ends_at: Ms | None, access_ends_at: Ms | None, refunded_at: Ms | None
-) -> wire.SubscriptionTransaction:
+def _transaction(paid: Period | Purchase, access_ends_at: Ms | None) -> wire.SubscriptionTransaction:
     return wire.SubscriptionTransaction(
-        id=id,
-        purchased_at=purchased_at,
-        product_store_identifier=product_id,
-        expiration_date=ends_at,
+        id=paid.id,
+        purchased_at=paid.purchased_at,
+        product_store_identifier=paid.product_id,
+        expiration_date=paid.ends_at,
         effective_expiration_date=access_ends_at,
-        refunded_at=refunded_at,
+        refunded_at=paid.refunded_at,
     )

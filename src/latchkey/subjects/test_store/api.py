@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, get_args
 from uuid import uuid4
 
+from msgspec import convert
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from starlette.responses import Response
 
-from latchkey.domain.purchases.purchase import Environment, Ownership, Reason
 from latchkey.domain.stores.test_store.orders import NEEDS, TAKES, Action, ActionName
 from latchkey.http.authentication import WriteKey
 from latchkey.http.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
@@ -105,23 +105,9 @@ def _wrong(field: str, problem: str, value: Any) -> ValidationError:
 async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
     """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
     now = services.now()
-    action = Action(
-        name=new.action,
-        app_user_id=new.app_user_id,
-        new_id=f"test_{now}_{uuid4()}",
-        product_id=new.product_id,
-        environment=Environment(new.environment),
-        trial=new.trial,
-        ownership=Ownership(new.ownership_type),
-        reason=Reason(new.reason) if new.reason is not None else None,
-        grace_days=new.grace_days,
-        new_product_id=new.new_product_id,
-        at_renewal=new.when == "at_renewal",
-        resumes_at=new.resume_at_ms,
-        days=new.days,
-        country=new.country,
-        currency=new.currency,
-    )
+    others = {"ownership": new.ownership_type, "at_renewal": new.when == "at_renewal", "resumes_at": new.resume_at_ms}
+    named = {"name": new.action, "new_id": f"test_{now}_{uuid4()}"}
+    action = convert({**new.model_dump(), **others, **named}, Action)
     done = await usecases.act(services.changes, caller.project_id, action)
     result = TestStoreResult(
         events=[EventReference(id=event.id, type=event.type) for event in done.events],

@@ -5,19 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from latchkey.database.pool import Connection, Database, Executor
+from latchkey.domain import naming
 from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, ProductKind, ProductType, price_for
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import NO_CURRENCY, Price, to_micros
-from latchkey.domain.naming import (
-    checked_country,
-    checked_currency,
-    checked_duration,
-    checked_id,
-    checked_name,
-    checked_store,
-)
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage.catalog import product_rows as storage
@@ -48,7 +41,7 @@ class ProductTerms:
 
 async def create_product(database: Database, project_id: str, product_id: str, terms: ProductTerms, now: Ms) -> Product:
     """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
-    checked_id(product_id)
+    naming.checked_id(product_id)
     if product_id.startswith(PREFIX):
         raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
     async with changing_catalog(database, project_id) as connection:
@@ -148,7 +141,7 @@ def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms)
     price = _checked(terms)
     return Product(
         id=id,
-        display_name=id if terms.display_name is None else checked_name(terms.display_name, "display_name"),
+        display_name=id if terms.display_name is None else naming.checked_name(terms.display_name, "display_name"),
         kind=terms.kind,
         price=price,
         duration=parse_duration(terms.duration) if terms.duration is not None else None,
@@ -166,15 +159,15 @@ def _checked(terms: ProductTerms) -> Price:
     if terms.type is not None and terms.type.kind is not terms.kind:
         raise Invalid(f"A product of the type {terms.type} is of the kind {terms.type.kind}.", param="type")
     if terms.duration is not None:
-        checked_duration(terms.duration)
+        naming.checked_duration(terms.duration)
     elif subscribes and not terms.store_decides_duration:
         raise Invalid("A subscription needs a duration, such as P1M.", param="duration")
     if terms.trial_duration is not None:
         if not subscribes:
             raise Invalid("Only a subscription can have a trial.", param="trial_duration")
-        checked_duration(terms.trial_duration, "trial_duration")
+        naming.checked_duration(terms.trial_duration, "trial_duration")
     if terms.credits is not None:
-        checked_id(terms.credits.code, "credits.code")
+        naming.checked_id(terms.credits.code, "credits.code")
         if not 1 <= terms.credits.amount <= MAX_BALANCE:
             raise Invalid("The amount of credits is a whole number from 1 on.", param="credits.amount")
     return _price(terms.price, terms.currency)
@@ -232,7 +225,9 @@ async def set_price(
     """Lists a price, or changes one of the same store, country and currency."""
     if currency == NO_CURRENCY:
         raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
-    one = ListedPrice(_price(amount, currency), store and checked_store(store), country and checked_country(country))
+    one = ListedPrice(
+        _price(amount, currency), store and naming.checked_store(store), country and naming.checked_country(country)
+    )
     async with changing_catalog(database, project_id) as connection:
         await load_product(connection, project_id, product_id)
         await storage.save_price(connection, project_id, product_id, one)
@@ -277,7 +272,7 @@ async def shown_prices(
 
 
 def _price(amount: float, currency: str) -> Price:
-    checked_currency(currency)
+    naming.checked_currency(currency)
     try:
         return Price(to_micros(amount), currency)
     except ValueError as error:

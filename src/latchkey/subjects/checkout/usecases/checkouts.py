@@ -6,19 +6,24 @@ is written to the payment by us, and access follows only from what the provider 
 cannot be guessed; whoever has it can ask how it stands.
 """
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
 
+from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.presented import has_offering
+from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.subscription import Period
 from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.engine.changes import Changes
+from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.reads import Reader, look_at
 from latchkey.stores import selling
 from latchkey.stores.adapter import ConnectedApp
@@ -45,6 +50,8 @@ FIRST_ASKED: Ms = MINUTE
 _LEASE: Ms = 2 * MINUTE
 _AT_ONCE = 20
 _LONGEST_EMAIL = 254
+# How long an expired checkout can still be asked for.
+KEPT: Ms = 7 * DAY
 
 NOT_CONNECTED = (
     "Purchases on web pages need a payment provider, and none is connected to this app. To try a purchase, use the key "
@@ -79,17 +86,12 @@ class Checkouts:
         self, project_id: str, store: str | None, app_user_id: str, products: Sequence[Product]
     ) -> Sequence[Product]:
         """The products as a page shows them to this user: with a free trial only where the checkout would give one."""
-        if not self.sells(store) or store is None:
-            return products
-        if all(product.trial is None for product in products):
+        if store is None or not self.sells(store) or all(product.trial is None for product in products):
             return products
         customer, _, now = await self._customer(project_id, app_user_id)
-        return [
-            product
-            if eligibility.trial_days(customer, store, product, now) is not None
-            else replace(product, trial=None)
-            for product in products
-        ]
+        without = [replace(product, trial=None) for product in products]
+        pairs = zip(products, without, strict=True)
+        return [one if eligibility.trial_days(customer, store, one, now) else other for one, other in pairs]
 
     async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> selling.PaymentForm:
         """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
@@ -168,8 +170,7 @@ class Checkouts:
         """What was paid is taken in at once, so that the customer has access even before the provider's notification.
         Taking in the same purchase again changes nothing."""
         till = await self._till(project_id, app_id)
-        known = await self._load(till, id)
-        return await self._progress(till, known)
+        return await self._progress(till, await self._load(till, id))
 
     async def ask_due(self) -> int:
         """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
@@ -192,9 +193,8 @@ class Checkouts:
             return steps.CheckoutProgress(known, selling.CheckoutState.FAILED, expired=now >= known.expires_at)
         if known.handle is None:
             over = now >= known.expires_at
-            return steps.CheckoutProgress(
-                known, selling.CheckoutState.EXPIRED if over else selling.CheckoutState.OPEN, expired=over
-            )
+            state = selling.CheckoutState.EXPIRED if over else selling.CheckoutState.OPEN
+            return steps.CheckoutProgress(known, state, expired=over)
         if not self.limit.asks(known.id_hash, now):
             return steps.CheckoutProgress(known, selling.CheckoutState.PENDING)
         sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
@@ -311,11 +311,9 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
         ) from error
     except selling.NotPayable as error:
         raise steps.CannotComplete("This checkout cannot be paid so, or not any more. Start a new one.") from error
-    except ActionRefused as error:
-        log.error("checkout not possible", app_id=till.app.app_id, store=till.app.store, reason=error.message)
-        raise steps.CannotSell(NOT_SET_UP) from error
     except StoreError as error:
-        log.error("payment provider refuses", app_id=till.app.app_id, store=till.app.store, reason=error.message)
+        problem = "checkout not possible" if isinstance(error, ActionRefused) else "payment provider refuses"
+        log.error(problem, app_id=till.app.app_id, store=till.app.store, reason=error.message)
         raise steps.CannotSell(NOT_SET_UP) from error
 
 
@@ -337,16 +335,35 @@ def _checked_email(email: str | None) -> str | None:
 
 def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] | None:
     """The transaction and its time of the customer's newest purchase of this product in this store."""
-    periods = [subscription.current for subscription in customer.subscriptions if subscription.store == store]
-    found = [(period.purchased_at, period.id, period.product_id) for period in periods]
-    found += [
-        (purchase.purchased_at, purchase.id, purchase.product_id)
-        for purchase in customer.purchases
-        if purchase.store == store
-    ]
-    fitting = [(at, id) for at, id, sold in found if product_id in (sold, without_plan(sold))]
-    return (max(fitting)[1], max(fitting)[0]) if fitting else None
+    bought: list[Period | Purchase] = [one.current for one in customer.subscriptions if one.store == store]
+    bought += [purchase for purchase in customer.purchases if purchase.store == store]
+    fitting = [one for one in bought if product_id in (one.product_id, without_plan(one.product_id))]
+    newest = max(fitting, key=lambda one: (one.purchased_at, one.id), default=None)
+    return (newest.id, newest.purchased_at) if newest is not None else None
 
 
 # For an erased customer.
 forget = storage.forget
+
+
+async def run_checkouts(
+    lookout: Lookout, checkouts: Checkouts, database: Database, now: Callable[[], Ms], stop: asyncio.Event
+) -> None:
+    """Until `stop` is set: asks for the payments of pages that were closed, and removes old checkouts."""
+    failed = "chore of checkouts failed"
+
+    async def ask() -> None:
+        while await lookout.until(lambda seen: seen.checkout_at) is not None:
+            await attempt(failed, checkouts.ask_due)
+
+    chores = [asyncio.create_task(one) for one in (ask(), every(600.0, failed, lambda: prune(database, now() - KEPT)))]
+    try:
+        await stop.wait()
+    finally:
+        await cancel_all(chores)
+
+
+async def prune(database: Database, before: Ms) -> None:
+    async with database.acquire() as connection:
+        while await storage.prune(connection, before):
+            pass

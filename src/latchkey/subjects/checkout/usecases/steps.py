@@ -58,32 +58,41 @@ class CheckoutLimit:
 
 
 class CheckoutRefusal(Refusal):
-    pass
+    # A code that the web SDK knows. Where nothing else is said, it takes the purchase for an invalid one.
+    code: int
 
 
 class CannotSell(CheckoutRefusal):
     """An operator has to act: the app or the product is not set up for it. The log says what is wrong."""
 
+    code = 7000
 
-class NotForSale(CheckoutRefusal):
-    """This app does not sell the product."""
+
+class InvalidEmail(CheckoutRefusal):
+    code = 7012
 
 
 class HasAlready(CheckoutRefusal):
-    """The customer has it."""
+    code = 7772
+
+
+class NotForSale(CheckoutRefusal):
+    code = 7814
 
 
 class NoSuchCheckout(CheckoutRefusal):
     """This app has no such checkout, or it has expired."""
 
+    code = 7877
+
 
 class CannotComplete(CheckoutRefusal):
     """The checkout cannot be paid in this way, or not any more."""
 
-
-class InvalidEmail(CheckoutRefusal):
-    pass
+    code = 7878
 
 
 class NotInThisWay(CheckoutRefusal):
-    """The shortcut that the page asked for is not there; the ordinary checkout is."""
+    """The shortcut that the page asked for is not there; the SDK then uses the ordinary checkout."""
+
+    code = 8172

@@ -43,11 +43,9 @@ class Upload(Protocol):
 
     async def put(self, name: str) -> None:
         """This file of the workspace is complete."""
-        ...
 
     async def finish(self, manifest: bytes) -> None:
         """All files are there. Only now the export exists."""
-        ...
 
 
 class Destination(Protocol):
@@ -56,11 +54,9 @@ class Destination(Protocol):
 
     def upload(self, folder: str) -> AbstractAsyncContextManager[Upload]:
         """Begin an export in this folder (`project/name`)."""
-        ...
 
     def manifests(self, parent: str) -> AsyncIterator[bytes]:
         """The manifests of the exports in this folder, the last name first."""
-        ...
 
 
 class FolderDestination:
@@ -95,11 +91,11 @@ class FolderDestination:
                     yield path.read_bytes()
 
 
+@dataclass(slots=True)
 class _FolderUpload:
-    def __init__(self, shown: str, partial: Path, final: Path) -> None:
-        self.workspace = partial
-        self._shown = shown
-        self._final = final
+    _shown: str
+    workspace: Path
+    _final: Path
 
     async def put(self, name: str) -> None:
         with errors_in_words(self._shown):
@@ -251,12 +247,12 @@ class Bucket:
                     yield bytes(await found.bytes_async())
 
 
+@dataclass(slots=True)
 class _BucketUpload:
-    def __init__(self, shown: str, store: S3Store, workspace: Path, folder: str) -> None:
-        self.workspace = workspace
-        self._shown = shown
-        self._store = store
-        self._folder = folder
+    _shown: str
+    _store: S3Store
+    workspace: Path
+    _folder: str
 
     async def put(self, name: str) -> None:
         path = self.workspace / name

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
@@ -68,16 +68,6 @@ _JSON: dict[RowKind, Written] = {
 }
 
 
-@cache
-def csv_writers(row: type[Row]) -> tuple[Written, ...]:
-    return tuple(_CSV[column.kind] for column in columns(row))
-
-
-@cache
-def json_writers(row: type[Row]) -> tuple[tuple[str, Written | None], ...]:
-    return tuple((column.name, _JSON.get(column.kind)) for column in columns(row))
-
-
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -87,19 +77,14 @@ ROW_GROUP = 20_000
 
 
 def open_part(path: Path, format: Format, what: str, row: type[Row]) -> PartFile:
-    match format:
-        case "csv":
-            return CsvFile(path, row)
-        case "jsonl":
-            return JsonLinesFile(path, row)
-        case "parquet":
-            return ParquetFile(path, what, row)
+    return _FILES[format](path, what, row)
 
 
 class PartFile(ABC):
     """One file that is being written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, what: str, row: type[Row]) -> None:
+        self._what, self._columns = what, columns(row)
         self._file: BinaryIO = path.open("wb")
 
     @abstractmethod
@@ -116,12 +101,12 @@ class PartFile(ABC):
 class CsvFile(PartFile):
     """RFC 4180: UTF-8, a header, CRLF. An empty cell is no value. Cells are exact, also those that begin with `=`."""
 
-    def __init__(self, path: Path, row: type[Row]) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, what: str, row: type[Row]) -> None:
+        super().__init__(path, what, row)
         self._text = TextIOWrapper(self._file, encoding="utf-8", newline="", write_through=True)
         self._csv = csv.writer(self._text)
-        self._writers = csv_writers(row)
-        self._csv.writerow([column.name for column in columns(row)])
+        self._writers = [_CSV[column.kind] for column in self._columns]
+        self._csv.writerow([column.name for column in self._columns])
 
     def write(self, rows: list[Row]) -> None:
         self._csv.writerows(
@@ -139,19 +124,16 @@ class CsvFile(PartFile):
 class JsonLinesFile(PartFile):
     """One JSON object on each line. Every column is there, null where there is no value."""
 
-    def __init__(self, path: Path, row: type[Row]) -> None:
-        super().__init__(path)
-        self._writers = json_writers(row)
-        self._encode = json.Encoder().encode_lines
-
     def write(self, rows: list[Row]) -> None:
-        self._file.write(self._encode([self._object(row) for row in rows]))
-
-    def _object(self, row: Row) -> dict[str, Any]:
-        return {
-            name: value if written is None or value is None else written(value)
-            for value, (name, written) in zip(astuple(row), self._writers, strict=True)
-        }
+        writers = [(column.name, _JSON.get(column.kind)) for column in self._columns]
+        objects = [
+            {
+                name: value if written is None or value is None else written(value)
+                for value, (name, written) in zip(astuple(row), writers, strict=True)
+            }
+            for row in rows
+        ]
+        self._file.write(json.Encoder().encode_lines(objects))
 
 
 class ParquetFile(PartFile):
@@ -159,8 +141,7 @@ class ParquetFile(PartFile):
         # Imported here: it takes a quarter of a second, and most commands and processes never need it.
         import pyarrow.parquet as pq
 
-        super().__init__(path)
-        self._columns = columns(row)
+        super().__init__(path, what, row)
         self._schema = parquet_schema(what, row)
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd")
         self._waiting: list[Row] = []
@@ -187,6 +168,9 @@ class ParquetFile(PartFile):
             self._waiting = []
         self._writer.close()
         super().close()
+
+
+_FILES: dict[Format, type[PartFile]] = {"csv": CsvFile, "jsonl": JsonLinesFile, "parquet": ParquetFile}
 
 
 def parquet_schema(what: str, row: type[Row]) -> pa.Schema:

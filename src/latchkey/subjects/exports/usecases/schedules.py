@@ -13,19 +13,12 @@ from msgspec import Struct, json
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Every, Export, ExportRun, ExportSettings
-from latchkey.subjects.exports.usecases.destinations import (
-    SCHEME,
-    Bucket,
-    Destination,
-    DestinationRefused,
-    FolderDestination,
-    Keys,
-    parse_address,
-)
+from latchkey.subjects.exports.storage import EXPORTS
+from latchkey.subjects.exports.usecases import destinations
 from latchkey.subjects.exports.usecases.writer import checked_what
 
 # Hours and days begin as in UTC, weeks on Monday; 1970-01-05 was one.
@@ -86,14 +79,14 @@ class Exports(Struct, frozen=True):
         id = f"exp_{secrets.token_hex(8)}"
         settings = self._checked(project_id, id, given, None)
         async with self.database.transaction() as connection:
-            if len(await storage.page(connection, project_id, None, MOST)) >= MOST:
+            if len(await EXPORTS.page(connection, project_id, None, MOST)) >= MOST:
                 raise Refusal(f"A project has at most {MOST} exports.")
             return await storage.save(connection, project_id, id, settings, now, _next_at(settings, now))
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Export:
         """Fields that are not given stay as they are."""
         async with self.database.transaction() as connection:
-            before = _found(await storage.load(connection, project_id, id), id)
+            before = await EXPORTS.get(connection, project_id, id)
             settings = self._checked(project_id, id, given, before)
             timed = settings.every != before.every or settings.enabled != before.enabled
             next_at = _next_at(settings, now) if timed else before.next_at
@@ -101,46 +94,45 @@ class Exports(Struct, frozen=True):
             return await storage.save(connection, project_id, id, settings, now, next_at, cursor)
 
     async def load(self, project_id: str, id: str) -> Export:
-        return _found(await storage.load(self.database, project_id, id), id)
+        return await EXPORTS.get(self.database, project_id, id)
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[Export]:
-        async with self.database.acquire() as connection:
-            if after is not None:
-                _found(await storage.load(connection, project_id, after), after, param="starting_after")
-            return await storage.page(connection, project_id, after, limit)
+        return await EXPORTS.load_page(self.database, project_id, after, limit)
 
     async def delete(self, project_id: str, id: str) -> None:
         async with self.database.transaction() as connection:
-            _found(await storage.load(connection, project_id, id), id)
+            await EXPORTS.get(connection, project_id, id)
             await storage.delete(connection, project_id, id)
 
     async def run_now(self, project_id: str, id: str, now: Ms, *, whole: bool = False) -> Export:
         """As soon as a process with the role `clock` has time. `whole`: everything, and increments continue there."""
-        return _found(await storage.run_now(self.database, project_id, id, now, whole=whole), id)
+        return EXPORTS.found(await storage.run_now(self.database, project_id, id, now, whole=whole), id)
 
     async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
         async with self.database.acquire() as connection:
-            _found(await storage.load(connection, project_id, id), id)
+            await EXPORTS.get(connection, project_id, id)
             return await storage.runs(connection, project_id, id, before, limit)
 
     async def last_runs(self, project_id: str) -> dict[str, ExportRun]:
         return await storage.last_runs(self.database, project_id)
 
-    def destination(self, export: Export) -> Destination:
+    def destination(self, export: Export) -> destinations.Destination:
         """Checked again: the operator may have changed the rules since it was saved."""
         self._check_place(export.destination, export.endpoint, export.region)
-        if not export.destination.startswith(SCHEME):
+        if not export.destination.startswith(destinations.SCHEME):
             assert self.folder is not None
-            return FolderDestination(self.folder / export.destination)
+            return destinations.FolderDestination(self.folder / export.destination)
         if export.credentials is None:
-            raise DestinationRefused("The export has no access key.")
+            raise destinations.DestinationRefused("The export has no access key.")
         try:
-            keys = json.decode(self.sealer.unseal(export.credentials, _place(export.project_id, export.id)), type=Keys)
+            keys = json.decode(
+                self.sealer.unseal(export.credentials, _place(export.project_id, export.id)), type=destinations.Keys
+            )
         except UnsealableError as error:
-            raise DestinationRefused(
+            raise destinations.DestinationRefused(
                 "Its access key cannot be decrypted: LATCHKEY_SECRET_KEY has changed. Save the key again."
             ) from error
-        return Bucket(parse_address(export.destination, export.endpoint, export.region), keys)
+        return destinations.Bucket(destinations.parse_address(export.destination, export.endpoint, export.region), keys)
 
     def _checked(
         self, project_id: str, id: str, given: Mapping[str, Any], before: ExportSettings | None
@@ -150,12 +142,10 @@ class Exports(Struct, frozen=True):
         access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
         settings = ExportSettings(**{**merged, "what": checked_what(tuple(merged["what"]))})
         self._check_place(settings.destination, settings.endpoint, settings.region)
-        if not settings.destination.startswith(SCHEME):
+        if not settings.destination.startswith(destinations.SCHEME):
             return replace(settings, credentials=None, access_key=None, endpoint=None, region=None)
-        moved = before is not None and (before.destination, before.endpoint) != (
-            settings.destination,
-            settings.endpoint,
-        )
+        place = settings.destination, settings.endpoint
+        moved = before is not None and (before.destination, before.endpoint) != place
         if bool(access) != bool(secret):
             raise Refusal("Give the access key and its secret together.", param="secret_access_key")
         if not access and (settings.credentials is None or moved):
@@ -163,12 +153,12 @@ class Exports(Struct, frozen=True):
             raise Refusal("Give the access key and its secret.", param="access_key_id")
         if not access:
             return settings
-        sealed = self.sealer.seal(json.encode(Keys(access, secret)).decode(), _place(project_id, id))
+        sealed = self.sealer.seal(json.encode(destinations.Keys(access, secret)).decode(), _place(project_id, id))
         return replace(settings, credentials=sealed, access_key=f"…{access[-4:]}" if len(access) > 8 else "…")
 
     def _check_place(self, destination: str, endpoint: str | None, region: str | None) -> None:
-        if destination.startswith(SCHEME):
-            parse_address(destination, endpoint, region)
+        if destination.startswith(destinations.SCHEME):
+            destinations.parse_address(destination, endpoint, region)
             if endpoint is not None:
                 self._check_host(endpoint)
         elif self.folder is None:
@@ -214,12 +204,6 @@ def _next_at(settings: ExportSettings, now: Ms) -> Ms | None:
 
 def _place(project_id: str, id: str) -> str:
     return f"{project_id}/{id}/export_keys"
-
-
-def _found(export: Export | None, id: str, param: str = "export_id") -> Export:
-    if export is None:
-        raise NotFound(f"There is no export {id!r}.", param=param)
-    return export
 
 
 def exports_of(database: Database, settings: ServiceSettings) -> Exports:

@@ -1,6 +1,7 @@
 """A project's one-time purchases: each by its id, by an id of its store, or of one customer; and a customer's
 invoices."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
@@ -42,9 +43,8 @@ async def search_purchases(
 ) -> Response:
     """The one-time purchases that have this id in their store. There is no list of all purchases."""
     found = await lookup.by_store_id(services, caller.project_id, "purchase", store_purchase_identifier)
-    return reply(
-        render.whole([render.purchase(purchase) for purchase in found], project_path(caller.project_id, "purchases"))
-    )
+    path = project_path(caller.project_id, "purchases")
+    return reply(render.whole([render.purchase(purchase) for purchase in found], path))
 
 
 @purchases_router.post("/purchases", responses=shows(wire.SnapshotTaken))
@@ -53,10 +53,9 @@ async def take_snapshot(services: Provided, caller: WriteKey, new: NewSnapshot) 
     """Tell how a subscription or a one-time purchase stands in a store that Latchkey has no adapter for. Snapshots may
     come in any order and any number of times: the newest `as_of` counts. One that contradicts what is known gets a
     409."""
-    bought = new.bought()
     subscription = new.subscription
     snapshot = external_snapshots.ExternalSnapshot(
-        bought=bought,
+        bought=new.bought(),
         as_of=new.as_of,
         app_user_id=new.app_user_id,
         transfer=new.transfer,
@@ -97,9 +96,7 @@ async def list_entitlements_of_purchase(
 async def refund_purchase(services: Provided, caller: WriteKey, purchase_id: str) -> Response:
     """Give the money back and end access at once. A real store is asked to do it: one that refunds nothing on request
     gets a 422."""
-    found = await lookup.by_id(services, caller.project_id, "purchase", purchase_id)
-    await store_actions.revoke(services, store_actions.item_of(found.view.customer, found.bought))
-    return reply(render.purchase(await lookup.by_id(services, caller.project_id, "purchase", purchase_id)))
+    return await _acted(services, caller, "purchase", purchase_id, store_actions.revoke)
 
 
 @purchases_router.get("/customers/{customer_id}/purchases", responses=shows(Page[wire.Purchase]))
@@ -133,16 +130,9 @@ async def _listed(
     found = await lookup.of_customer(
         services, view, kind, Environment(environment.upper()) if environment is not None else None
     )
-    return reply(
-        page(
-            [render.purchase(purchase) if kind == "purchase" else render.subscription(purchase) for purchase in found],
-            lambda item: item.id,
-            f"{customer_path(view)}/{kind}s",
-            limit,
-            starting_after,
-            {"environment": environment} if environment is not None else None,
-        )
-    )
+    items, path = [render.bought(purchase) for purchase in found], f"{customer_path(view)}/{kind}s"
+    filters = {"environment": environment} if environment is not None else None
+    return reply(page(items, lambda item: item.id, path, limit, starting_after, filters))
 
 
 @purchases_router.get("/customers/{customer_id}/invoices", responses=shows(Page[wire.Invoice]))
@@ -218,9 +208,7 @@ async def read_management_url(services: Provided, caller: ReadKey, subscription_
 async def cancel_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Turn renewal off; access stays until the end of the period. A real store is asked to do it: one that lets only
     the buyer cancel gets a 422."""
-    item = await _item(services, caller, subscription_id)
-    await store_actions.cancel(services, item)
-    return await _reply(services, caller, subscription_id)
+    return await _acted(services, caller, "subscription", subscription_id, store_actions.cancel)
 
 
 @subscriptions_router.post("/{subscription_id}/actions/refund", responses=shows(wire.Subscription))
@@ -228,9 +216,7 @@ async def cancel_subscription(services: Provided, caller: WriteKey, subscription
 async def refund_subscription(services: Provided, caller: WriteKey, subscription_id: str) -> Response:
     """Give the last payment back and end access at once; a promotional grant only ends. A real store is asked to do it:
     one that refunds nothing on request gets a 422."""
-    item = await _item(services, caller, subscription_id)
-    await store_actions.revoke(services, item)
-    return await _reply(services, caller, subscription_id)
+    return await _acted(services, caller, "subscription", subscription_id, store_actions.revoke)
 
 
 @subscriptions_router.post(
@@ -253,11 +239,14 @@ async def refund_transaction(
     return reply(render.transaction(after, transaction_id))
 
 
-async def _item(services: Services, caller: Caller, subscription_id: str) -> store_actions.ActionItem:
-    found = await lookup.by_id(services, caller.project_id, "subscription", subscription_id)
-    return store_actions.item_of(found.view.customer, found.bought)
-
-
-async def _reply(services: Services, caller: Caller, subscription_id: str) -> Response:
-    """The subscription, read again after the action."""
-    return reply(render.subscription(await lookup.by_id(services, caller.project_id, "subscription", subscription_id)))
+async def _acted(
+    services: Services,
+    caller: Caller,
+    kind: Kind,
+    id: str,
+    act: Callable[[Services, store_actions.ActionItem], Awaitable[None]],
+) -> Response:
+    """What was bought, read again after the action."""
+    found = await lookup.by_id(services, caller.project_id, kind, id)
+    await act(services, store_actions.item_of(found.view.customer, found.bought))
+    return reply(render.bought(await lookup.by_id(services, caller.project_id, kind, id)))
