@@ -87,7 +87,7 @@ async def test_a_project_on_which_the_rules_fail_stops_no_other(core: Core, monk
     other = Core(core.database, "proj_other", core.time)
     await new_project(core.database, other.project_id, core.time)
     async with core.database.acquire() as connection:
-        await list_progress.start(connection)
+        await list_progress.start(connection, None)
     await other.act("purchase", product="pro_monthly")
     await core.act("purchase", product="pro_monthly")
     write = list_progress.write_facets

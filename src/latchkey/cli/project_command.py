@@ -13,9 +13,9 @@ from latchkey.cli.command import Printer
 from latchkey.cli.output import JsonOption
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
 from latchkey.database.pool import Database
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Refusal
 from latchkey.engine.changes import Changes
-from latchkey.engine.reads import CustomerView, Reader, look_at
+from latchkey.engine.reads import CustomerView, Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
 from latchkey.settings import Settings, load
@@ -92,10 +92,7 @@ class ProjectContext(Office):
 
     async def customer(self, id: str) -> CustomerView:
         """The customer with this id, which may be any of their ids."""
-        row = await self.reader.read(self.project_id, id)
-        if row is None:
-            raise NotFound(f"There is no customer {id!r}.", param="customer_id")
-        return look_at(row, real_now())
+        return await self.reader.view(self.project_id, id, real_now())
 
     def audited(
         self, action: str, subject: str, *, afterwards: str = "", **detail: str

@@ -1,7 +1,7 @@
 """Rows of a query as objects of a type whose fields are named like the columns; and what a project has of one kind."""
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, TypeAlias, TypeVar
 
 from msgspec import convert
 
@@ -23,6 +23,53 @@ async def fetch_one(connection: Executor, shape: type[Item], statement: str, *ar
 
 async def fetch_all(connection: Executor, shape: type[Item], statement: str, *arguments: Any) -> list[Item]:
     return [item_of(shape, row) for row in await connection.fetch(statement, *arguments)]
+
+
+# Statements as functions of a connection, or of the database, and of the statement's parameters in their order.
+Statement: TypeAlias = Callable[Concatenate[Executor, ...], Coroutine[Any, Any, Item]]
+
+
+def executes(statement: str) -> Statement[None]:
+    async def execute(connection: Executor, *arguments: Any) -> None:
+        await connection.execute(statement, *arguments)
+
+    return execute
+
+
+def fetches_one(shape: type[Item], statement: str) -> Statement[Item | None]:
+    return lambda connection, *arguments: fetch_one(connection, shape, statement, *arguments)
+
+
+def fetches_all(shape: type[Item], statement: str) -> Statement[list[Item]]:
+    return lambda connection, *arguments: fetch_all(connection, shape, statement, *arguments)
+
+
+def fetches_value(shape: type[Item], statement: str) -> Statement[Item]:  # noqa: ARG001 - for the type checker
+    """The first column of the one row that there always is."""
+    return lambda connection, *arguments: connection.fetchval(statement, *arguments)
+
+
+def finds_value(shape: type[Item], statement: str) -> Statement[Item | None]:  # noqa: ARG001 - for the type checker
+    """The first column of the first row; None if there is no row."""
+    return lambda connection, *arguments: connection.fetchval(statement, *arguments)
+
+
+def fetches_column(shape: type[Item], statement: str) -> Statement[list[Item]]:  # noqa: ARG001 - for the type checker
+    """The first column of each row."""
+
+    async def fetch(connection: Executor, *arguments: Any) -> list[Item]:
+        return [row[0] for row in await connection.fetch(statement, *arguments)]
+
+    return fetch
+
+
+def returns_row(statement: str) -> Statement[bool]:
+    """Whether the statement has found, or changed, anything: it returns what it did."""
+
+    async def fetch(connection: Executor, *arguments: Any) -> bool:
+        return await connection.fetchrow(statement, *arguments) is not None
+
+    return fetch
 
 
 class Listing(Generic[Item]):

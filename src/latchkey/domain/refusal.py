@@ -1,5 +1,9 @@
 """Errors of the rules: a request that is not possible in the current state. The message is shown to the caller."""
 
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
 
 class Refusal(Exception):
     """The request is not possible in the current state."""
@@ -16,6 +20,13 @@ class Invalid(Refusal):
 
 class NotFound(Refusal):
     """The named object does not exist."""
+
+
+def found(item: Item | None, message: str, param: str | None = None) -> Item:
+    """What was looked for, or NotFound with this message if it is None or False."""
+    if item is None or item is False:
+        raise NotFound(message, param=param)
+    return item
 
 
 class Conflict(Refusal):

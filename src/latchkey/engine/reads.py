@@ -22,6 +22,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, LastSeen, own_now
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.leases import LeaseCount
+from latchkey.domain.refusal import found
 from latchkey.engine.admission import Caller, Limited, Verdict, caller_of, limited
 from latchkey.engine.batch import Batch
 from latchkey.engine.due_transitions import at_present
@@ -41,6 +42,18 @@ class ReadResult(Struct, frozen=True, gc=False):
 
 
 _STRANGER = ReadResult(None, None)
+
+
+class CustomerView(Struct, frozen=True, gc=False):
+    """The input of rendering: a customer at an instant, with the catalog and the last visit."""
+
+    # The key of the customer's row.
+    key: int
+    customer: Customer
+    catalog: Catalog
+    # The customer's current time: that of its test clock, if it is on one.
+    now: Ms
+    last_seen: LastSeen
 
 
 class Reader:
@@ -68,6 +81,11 @@ class Reader:
     def read(self, project_id: str, app_user_id: str) -> asyncio.Future[StoredRow | None]:
         """The customer as committed at some moment after this call; None if there is none with that id."""
         return self._batch.ask((project_id, app_user_id))
+
+    async def view(self, project_id: str, app_user_id: str, now: Ms) -> CustomerView:
+        """The customer with this id, which may be any of their ids."""
+        row = await self.read(project_id, app_user_id)
+        return look_at(found(row, f"There is no customer {app_user_id!r}.", "customer_id"), now)
 
     async def admit(self, key_hash: bytes, app_user_id: str | None) -> ReadResult:
         """The same for a request with this key, and the verdict on the request. Counts as one request."""
@@ -130,8 +148,8 @@ class Reader:
             )
         answers = [_STRANGER] * len(questions)
         first = 0
-        for (key_hash, indexes), found in zip(of_key.items(), keys, strict=True):
-            key, known = found if found is not None else (None, None)
+        for (key_hash, indexes), answer in zip(of_key.items(), keys, strict=True):
+            key, known = answer if answer is not None else (None, None)
             leases.learn(key_hash, counts[key_hash], sent, key)
             if key is not None:
                 caller = caller_of(key, covered.get(key_hash, key.used))
@@ -153,18 +171,6 @@ def _by_key(questions: Sequence[KeyQuestion]) -> dict[bytes, list[int]]:
     for index, (key_hash, _) in enumerate(questions):
         of_key[key_hash].append(index)
     return of_key
-
-
-class CustomerView(Struct, frozen=True, gc=False):
-    """The input of rendering: a customer at an instant, with the catalog and the last visit."""
-
-    # The key of the customer's row.
-    key: int
-    customer: Customer
-    catalog: Catalog
-    # The customer's current time: that of its test clock, if it is on one.
-    now: Ms
-    last_seen: LastSeen
 
 
 def look_at(row: StoredRow, now: Ms) -> CustomerView:

@@ -245,10 +245,3 @@ def subscriber(
     return subscriber_v1.subscriber(
         view, subscriber_v1.SubscriberAudience(caller.is_public, token, is_vendors(exchange))
     )
-
-
-async def view_of_customers(services: Services, project_id: str, customer_id: str) -> CustomerView:
-    row = await services.reader.read(project_id, customer_id)
-    if row is None:
-        raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
-    return look_at(row, services.now())

@@ -11,7 +11,7 @@ import pytest
 
 from latchkey.database.pool import Database
 from latchkey.now import real_now
-from latchkey.subjects.accounts.storage import session_rows as second_factors
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.usecases import accounts, sessions
 from latchkey.subjects.accounts.usecases import team as operators
 from tests.cli.running import typed
@@ -105,8 +105,8 @@ async def test_who_lost_the_second_factor_gets_in_with_the_password_again(
     ann = await accounts.find_account(database, "ann@example.com")
     assert ann is not None
     async with database.transaction() as connection:
-        await second_factors.begin(connection, ann.id, b"sealed", 1)
-        await second_factors.confirm(connection, ann.id, b"sealed", 1, 1)
+        await storage.begin_second_factor(connection, ann.id, b"sealed", 1)
+        await storage.confirm_second_factor(connection, ann.id, 1, 1, b"sealed")
     assert re.search(r"owner\s+on\s", (await _typed("user", "list", **told)).stdout)
     reset = await _typed("user", "reset-second-factor", "ANN@example.com", **told)
     assert reset.returncode == 0, reset.stderr

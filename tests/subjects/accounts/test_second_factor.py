@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.refusal import Refusal
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import CODE, HALF_LASTS, RECOVERY_CODES, STEP, Account
-from latchkey.subjects.accounts.storage import session_rows as stored
 from latchkey.subjects.accounts.usecases import accounts, sessions
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors, WrongCode
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
@@ -69,8 +69,8 @@ async def test_codes_are_those_of_the_standard(database: Database) -> None:
     secret = base64.b32encode(b"12345678901234567890").decode()
     async with database.transaction() as connection:
         sealed = sealer.seal(secret, f"{account.id}/second_factor")
-        await stored.begin(connection, account.id, sealed, 0)
-        await stored.confirm(connection, account.id, sealed, 0, 1)
+        await storage.begin_second_factor(connection, account.id, sealed, 0)
+        await storage.confirm_second_factor(connection, account.id, 1, 0, sealed)
     factors = SecondFactors(database, sealer)
     # RFC 6238, appendix B: the last six of its eight digits.
     for seconds, code in ((59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (20000000000, "353130")):

@@ -10,6 +10,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.storage import state as customer_state
+from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules.spend import spend_of
 from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import log_in
@@ -19,8 +20,7 @@ from latchkey.subjects.customers.usecases.profile import (
     add_note,
     change_note,
     delete_note,
-    notes_of,
-    past_of,
+    read_past,
     remedies,
 )
 from tests.domain.shop import NOON, bought, someone, subscribed
@@ -44,17 +44,17 @@ async def test_a_note_is_changed_and_deleted_by_its_author_alone(core: Core) -> 
     await core.act("purchase", product="pro_monthly")
     database, project, key = core.database, core.project_id, await key_of(core)
     id = await add_note(database, project, key, "acc_1", "ann@example.com", " Called.\r\nWants a refund. ", core.time)
-    [note] = await notes_of(database, project, key)
+    [note] = await storage.notes_of(database, project, key, 9)
     assert (note.body, note.author, note.edited_at) == ("Called.\nWants a refund.", "ann@example.com", None)
     with pytest.raises(NotFound):
         await change_note(database, project, key, id, "acc_2", "Not mine", core.time)
     with pytest.raises(NotFound):
         await delete_note(database, project, key, id, "acc_2")
     await change_note(database, project, key, id, "acc_1", "Refunded.", core.time + 1)
-    [note] = await notes_of(database, project, key)
+    [note] = await storage.notes_of(database, project, key, 9)
     assert (note.body, note.created_at, note.edited_at) == ("Refunded.", core.time, core.time + 1)
     await delete_note(database, project, key, id, "acc_1")
-    assert await notes_of(database, project, key) == []
+    assert await storage.notes_of(database, project, key, 9) == []
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x" * (LONGEST_NOTE + 1), "a\x00b", "a\x1b[31m"])
@@ -71,7 +71,7 @@ async def test_notes_follow_a_merge_and_are_erased_with_the_customer(core: Core)
         key = await key_of(core, user)
         await add_note(core.database, core.project_id, key, "acc_1", "ann@example.com", f"Of {user}", core.time)
     await log_in(core.changes, core.project_id, ANONYMOUS[0], "alice")
-    assert len(await notes_of(core.database, core.project_id, await key_of(core))) == 2
+    assert len(await storage.notes_of(core.database, core.project_id, await key_of(core), 9)) == 2
     gone = await key_of(core)
     await erase(core.changes, core.project_id, "alice")
     assert not await core.database.pool.fetchval("select count(*) from customer_notes")
@@ -87,7 +87,7 @@ async def test_events_say_when_payments_failed_and_pauses_began(core: Core) -> N
     await core.act("recover_billing")
     await core.act("pause", resumes_at=core.time + 60 * DAY)
     await core.wait(31 * DAY)
-    past = await past_of(core.database, core.project_id, await key_of(core))
+    past = read_past(await storage.past(core.database, core.project_id, await key_of(core), 9))
     [subscription] = (await customer_of(core)).subscriptions
     place = subscription.store, subscription.id
     [issue] = past.failed[place]

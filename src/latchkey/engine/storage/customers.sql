@@ -63,7 +63,7 @@ select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]);
 
 -- name: aliases_of_customer
 -- the ids of a customer, and since when it has each of them
-select app_user_id, created_at from aliases where customer_id = $2 and project_id = $1;
+select app_user_id as id, created_at from aliases where customer_id = $2 and project_id = $1;
 
 -- name: keep_emails
 -- set the e-mail address of each of these customers; null is none

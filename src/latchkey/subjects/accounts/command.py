@@ -15,7 +15,7 @@ from latchkey.cli.output import shown
 from latchkey.cli.project_command import Office, ProjectContext, audited, office, project_context
 from latchkey.cli.target_database import is_of_up
 from latchkey.database.pool import Database
-from latchkey.domain.refusal import Conflict, NotFound
+from latchkey.domain.refusal import Conflict, found
 from latchkey.now import real_now
 from latchkey.settings import gather
 from latchkey.subjects.accounts import rules
@@ -60,12 +60,12 @@ async def create(
 @command(app, "list", project_context)
 async def show(at: ProjectContext) -> None:
     """List the members of a project."""
-    found = await team.members(at.database, at.project_id)
+    members = await team.members(at.database, at.project_id)
     if at.as_json:
-        output.write_list(_as_data(one) for one in found)
+        output.write_list(_as_data(member) for member in members)
         return
     table = output.table("e-mail", "name", "role", "second factor", "since", "last seen")
-    for member in found:
+    for member in members:
         seen = shown(member.last_seen_at) or "never"
         account, second = member.account, "on" if member.account.has_second_factor else "off"
         table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
@@ -134,9 +134,7 @@ async def operator(
 
 async def _known(database: Database, email: str) -> rules.Account:
     account = await accounts.find_account(database, email)
-    if account is None:
-        raise NotFound(f"There is no account {email}. Create it with `latchkey user create`.")
-    return account
+    return found(account, f"There is no account {email}. Create it with `latchkey user create`.")
 
 
 def _as_data(member: rules.Member) -> dict[str, Any]:

@@ -5,8 +5,7 @@ a.id, a.email, a.name, a.password_hash is not null as has_password, a.openid, a.
 
 -- name: create_account
 -- a new account, unless the address is taken
-insert into accounts (id, email, name, password_hash, openid, created_at)
-values ($1, $2, $3, $4, $5, $6)
+insert into accounts (id, email, name, password_hash, created_at) values ($1, $2, $3, $4, $5)
 on conflict do nothing
 returning id, email, name, password_hash is not null as has_password, openid, created_at, false as is_operator,
     false as has_second_factor;
@@ -38,7 +37,7 @@ on conflict (account_id, project_id) do update set role = excluded.role;
 
 -- name: remove_member
 -- remove an account from a project
-delete from memberships where account_id = $1 and project_id = $2;
+delete from memberships where account_id = $1 and project_id = $2 returning account_id;
 
 -- name: lock_owners
 -- the owners of a project, locked, so that two who leave at once cannot both rely on the other staying
@@ -50,14 +49,14 @@ select role from memberships where account_id = $1 and project_id = $2;
 
 -- name: projects_of_account
 -- the projects of an account, and its role in each
-select p.id, p.name, m.role
+select p.id as project_id, p.name, m.role
 from memberships m join projects p on p.id = m.project_id
 where m.account_id = $1
 order by m.created_at, p.id;
 
 -- name: members_of_project
 -- the members of a project, in the order they joined
-select {account_columns}, m.role, m.created_at as member_since,
+select {account_columns}, m.role, m.created_at as since,
     (select max(s.last_seen_at) from sessions s where s.account_id = a.id) as last_seen_at
 from memberships m join accounts a on a.id = m.account_id
 where m.project_id = $1
@@ -211,7 +210,8 @@ returning account_id;
 
 -- name: load_second_factor
 -- the second factor of an account, confirmed or not, and how many recovery codes are left
-select secret_sealed, created_at, confirmed_at, cardinality(recovery_codes) from second_factors where account_id = $1;
+select secret_sealed, created_at, confirmed_at, cardinality(recovery_codes) as codes_left
+from second_factors where account_id = $1;
 
 -- name: confirm_second_factor
 -- ask for codes from now on; the code of this time step counts as used

@@ -1,7 +1,7 @@
 """The audit log: who changed what, when, from where, and with which outcome."""
 
 from latchkey.database.pool import Database
-from latchkey.subjects.accounts.usecases.accounts import account_of_address
+from latchkey.subjects.accounts.usecases.accounts import known_account
 from latchkey.subjects.audit import storage
 from latchkey.subjects.audit.rules import AuditEntry
 
@@ -24,7 +24,6 @@ async def entries(
     """Newest first: what was done in the project, and what its members did to their accounts."""
     account = None
     if actor is not None:
-        async with database.acquire() as connection:
-            account = await account_of_address(connection, actor.strip().lower())
+        account = await known_account(database, email=actor.strip().lower())
     by = {"actor": actor} if account is None else {"account_id": account.id}
     return await storage.page(database, project_id, before, limit, action=action, **by)

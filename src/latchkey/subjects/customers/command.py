@@ -112,7 +112,7 @@ _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, l
 async def show_one(at: ProjectContext, customer: CustomerArgument) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
     view = await at.customer(customer)
-    ids = [alias.app_user_id for alias in await list_aliases(at.database, at.project_id, view.key)]
+    ids = [alias.id for alias in await list_aliases(at.database, at.project_id, view.key)]
     if at.as_json:
         output.write(_as_data(view, ids))
     else:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import fetches_all, returns_row
 from latchkey.database.sql import query
 from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
@@ -15,7 +16,7 @@ from latchkey.wire.event import Event
 
 
 class Alias(Struct, frozen=True):
-    app_user_id: str
+    id: str
     created_at: Ms
 
 
@@ -31,11 +32,8 @@ async def page(
     return [ListedCustomer(**row) for row in rows]
 
 
-async def aliases(connection: Executor, project_id: str, key: int) -> list[Alias]:
-    """All ids of a customer."""
-    return [Alias(**row) for row in await connection.fetch(query("aliases_of_customer"), project_id, key)]
-
-
+# All ids of a customer.
+aliases = fetches_all(Alias, query("aliases_of_customer"))
 _MAX = 2**63 - 1
 
 
@@ -91,19 +89,8 @@ async def place_of(connection: Connection, project_id: str, event_id: str) -> Ti
     return None if row is None else TimelineCursor(*row)
 
 
-async def newest(
-    connection: Connection, project_id: str, customer_key: int, before: TimelineCursor, limit: int
-) -> list[TimelineEvent]:
-    rows = await connection.fetch(query("newest_events_of_customer"), project_id, customer_key, *before, limit)
-    return [TimelineEvent(**row) for row in rows]
-
-
-async def movements(
-    connection: Executor, project_id: str, customer_key: int, before: MovementCursor, limit: int
-) -> list[Movement]:
-    rows = await connection.fetch(query("movements_of_customer"), project_id, customer_key, *before, limit)
-    return [Movement(**row) for row in rows]
-
+newest = fetches_all(TimelineEvent, query("newest_events_of_customer"))
+movements = fetches_all(Movement, query("movements_of_customer"))
 
 _DECODER = json.Decoder(Event)
 _ENCODER = json.Encoder()
@@ -143,25 +130,12 @@ class Note(Struct, frozen=True):
     edited_at: Ms | None
 
 
-async def add(
-    connection: Connection, project_id: str, key: int, id: str, account_id: str, author: str, body: str, now: Ms
-) -> bool:
-    """False: there is no such customer any more."""
-    return await connection.fetchval(query("add_note"), project_id, key, id, account_id, author, body, now) is not None
-
-
-async def change(connection: Executor, project_id: str, key: int, id: str, account_id: str, body: str, now: Ms) -> bool:
-    """False: there is no such note of this account."""
-    return await connection.fetchval(query("change_note"), project_id, key, id, account_id, body, now) is not None
-
-
-async def delete(connection: Executor, project_id: str, key: int, id: str, account_id: str) -> bool:
-    """False: there is no such note of this account."""
-    return await connection.fetchval(query("delete_note"), project_id, key, id, account_id) is not None
-
-
-async def of_customer(connection: Executor, project_id: str, key: int, limit: int) -> list[Note]:
-    return [Note(**row) for row in await connection.fetch(query("notes_of_customer"), project_id, key, limit)]
+# False: there is no such customer any more.
+add_note = returns_row(query("add_note"))
+# False: there is no such note of this account.
+change_note = returns_row(query("change_note"))
+delete_note = returns_row(query("delete_note"))
+notes_of = fetches_all(Note, query("notes_of_customer"))
 
 
 class CustomerProblem(Struct, frozen=True):

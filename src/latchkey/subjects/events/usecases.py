@@ -11,7 +11,7 @@ import structlog
 
 from latchkey.database.pool import Database
 from latchkey.database.transient_errors import PASSING
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.engine.storage import event_feed, state
 from latchkey.subjects.events import storage
 from latchkey.subjects.events.rules import EventDetails, EventFilter, ListedEvent
@@ -38,49 +38,45 @@ async def page_of_newest(
 ) -> EventPage:
     async with database.acquire() as connection:
         # Read first: an event that commits meanwhile is not on this page, but a live view gets it.
-        head = await storage.head(connection, project_id)
+        head = await storage.head(connection, project_id) or 0
         start = min(before if before is not None else head + 1, head + 1)
+        fitting = chosen.type, chosen.environment, limit + 1
         if chosen.customer_id is not None:
-            key = await state.key_of(connection, project_id, chosen.customer_id)
-            if key is None:
-                raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer")
-            found = await storage.newest_of_customer(connection, project_id, key, chosen, before=start, limit=limit + 1)
+            known = await state.key_of(connection, project_id, chosen.customer_id)
+            key = found(known, f"There is no customer {chosen.customer_id!r}.", "customer")
+            events = await storage.newest_of_customer(connection, project_id, key, start, *fitting)
             floor = 1
         else:
             filtered = chosen.type is not None or chosen.environment is not None
             floor = max(start - EXAMINED, 1) if filtered else 1
-            found = await storage.newest(connection, project_id, chosen, before=start, floor=floor, limit=limit + 1)
-        events = await storage.tallied(connection, project_id, found[:limit])
-        if len(found) > limit:
-            return EventPage(events, head, events[-1].position)
+            events = await storage.newest(connection, project_id, start, floor, *fitting)
+        shown = await storage.tallied(connection, project_id, events[:limit])
+        if len(events) > limit:
+            return EventPage(shown, head, shown[-1].position)
         # Positions have a large gap after a restore, so the next page begins at an event.
-        older = await storage.newest(connection, project_id, EventFilter(), before=floor, floor=1, limit=1)
-    return EventPage(events, head, older[0].position + 1 if older else None)
+        older = await storage.newest(connection, project_id, floor, 1, None, None, 1)
+    return EventPage(shown, head, older[0].position + 1 if older else None)
 
 
 async def newest_of_clock(database: Database, project_id: str, test_clock_id: str, limit: int = 50) -> EventPage:
     """The newest events of a test clock's customers."""
     async with database.acquire() as connection:
-        head = await storage.head(connection, project_id)
-        found = await storage.newest_of_clock(
-            connection, project_id, test_clock_id, customers=CLOCK_CUSTOMERS, until=head, limit=limit
-        )
-        return EventPage(await storage.tallied(connection, project_id, found), head, None)
+        head = await storage.head(connection, project_id) or 0
+        events = await storage.newest_of_clock(connection, project_id, test_clock_id, CLOCK_CUSTOMERS, head, limit)
+        return EventPage(await storage.tallied(connection, project_id, events), head, None)
 
 
 async def events_after(database: Database, project_id: str, position: int, limit: int) -> Sequence[ListedEvent]:
     """Events after a position, oldest first."""
     async with database.acquire() as connection:
-        found = await storage.after(connection, project_id, position, limit)
-        return await storage.tallied(connection, project_id, found)
+        events = await storage.after(connection, project_id, position, limit)
+        return await storage.tallied(connection, project_id, events)
 
 
 async def show_event(database: Database, project_id: str, event_id: str) -> EventDetails:
     async with database.acquire() as connection:
         shown = await storage.load(connection, project_id, event_id)
-    if shown is None:
-        raise NotFound(f"There is no event {event_id!r} in this project.", param="event_id")
-    return shown
+    return found(shown, f"There is no event {event_id!r} in this project.", "event_id")
 
 
 customer_key = state.key_of
@@ -158,7 +154,7 @@ class Tail:
 
     async def join(self) -> Subscriber:
         if self._task is None:
-            head = await storage.head(self._database, self._project_id)
+            head = await storage.head(self._database, self._project_id) or 0
             # Another `join` may have started the task meanwhile.
             if self._task is None:
                 self.position = head
@@ -210,7 +206,7 @@ class Tail:
                     self._open.pop(after.position, None)
 
     async def _jump(self) -> None:
-        head = await storage.head(self._database, self._project_id)
+        head = await storage.head(self._database, self._project_id) or 0
         if head - self.position > FURTHEST:
             skipped, self.position = head - self.position, head
             self._tell([Skipped(skipped, head)])
@@ -253,14 +249,14 @@ class Tails:
         """The events between two positions; if they are too many, none of them and their number."""
         if until - after > FURTHEST:
             return [], until - after
-        found: list[ListedEvent] = []
+        missed: list[ListedEvent] = []
         while after < until:
             events = await events_after(self._database, project_id, after, min(BATCH, until - after))
             if not events:
                 break
-            found += (event for event in events if event.position <= until)
+            missed += (event for event in events if event.position <= until)
             after = events[-1].position
-        return found, 0
+        return missed, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,28 +271,19 @@ async def page_of_events(
     database: Database, project_id: str, *, after: str | None, limit: int, app_user_id: str | None = None
 ) -> FeedPage:
     """A page of a project's or a customer's events; `after` is the id of the last event seen."""
+    missing, param = f"There is no event {after!r} to start after.", "starting_after"
     async with database.acquire() as connection:
         if app_user_id is None and after is not None:
             # One statement: most pages are read this way.
-            page = await event_feed.bodies_after(connection, project_id, after, limit + 1)
-            if page is None:
-                raise _no_event(after)
+            page = found(await event_feed.bodies_after(connection, project_id, after, limit + 1), missing, param)
             return FeedPage(page[:limit], len(page) > limit)
         position = 0
         if after is not None:
-            found = await event_feed.position_of(connection, project_id, after)
-            if found is None:
-                raise _no_event(after)
-            position = found
+            position = found(await event_feed.position_of(connection, project_id, after), missing, param)
         if app_user_id is None:
             bodies = await event_feed.bodies(connection, project_id, position, limit + 1)
         else:
-            key = await state.key_of(connection, project_id, app_user_id)
-            if key is None:
-                raise NotFound(f"There is no customer {app_user_id!r}.", param="customer_id")
+            known = await state.key_of(connection, project_id, app_user_id)
+            key = found(known, f"There is no customer {app_user_id!r}.", "customer_id")
             bodies = await event_feed.bodies_of_customer(connection, project_id, key, position, limit + 1)
     return FeedPage(bodies[:limit], len(bodies) > limit)
-
-
-def _no_event(id: str) -> NotFound:
-    return NotFound(f"There is no event {id!r} to start after.", param="starting_after")

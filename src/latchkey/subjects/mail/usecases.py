@@ -229,13 +229,11 @@ class Mail:
         return str(self.way.path) if isinstance(self.way, MailFolder) else None
 
     async def invite(self, email: str, now: Ms) -> None:
-        async with self.database.transaction() as connection:
-            await storage.add(connection, MailKind.INVITATION, email, now, now + TRIED_FOR[MailKind.INVITATION])
+        await storage.add(self.database, MailKind.INVITATION, email, now, now + TRIED_FOR[MailKind.INVITATION])
 
     async def tell_of_change(self, email: str, now: Ms) -> None:
         """The password of an account was changed: its owner must know, in case it was somebody else."""
-        async with self.database.transaction() as connection:
-            await storage.add(connection, MailKind.CHANGED, email, now, now + TRIED_FOR[MailKind.CHANGED])
+        await storage.add(self.database, MailKind.CHANGED, email, now, now + TRIED_FOR[MailKind.CHANGED])
 
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
@@ -274,12 +272,11 @@ async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
         log.warning("mail given up", mail=one.id, kind=one.kind, attempts=one.attempts)
     else:
         done = await _send(mail, one, now())
-    async with mail.database.acquire() as connection:
-        if done:
-            await storage.remove(connection, one.id)
-        else:
-            pause = min(FIRST_PAUSE << min(one.attempts - 1, 20), LONGEST_PAUSE)
-            await storage.postpone(connection, one.id, now() + pause)
+    if done:
+        await storage.remove(mail.database, one.id)
+    else:
+        pause = min(FIRST_PAUSE << min(one.attempts - 1, 20), LONGEST_PAUSE)
+        await storage.postpone(mail.database, one.id, now() + pause)
     return True
 
 

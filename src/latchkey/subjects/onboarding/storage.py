@@ -1,13 +1,10 @@
 """The first steps in a project: which are done, as the data says, and as is remembered."""
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from latchkey.database.pool import Connection, Executor
+from latchkey.database.pool import Connection
+from latchkey.database.rows import executes
 from latchkey.database.sql import query
-from latchkey.domain.instants import Ms
-
-_KEEP = query("keep_onboarding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +25,5 @@ async def found(connection: Connection, project_id: str) -> frozenset[str]:
     return frozenset(name for name in ("store", "product", "test_event") if row[name])
 
 
-async def keep(connection: Connection, project_id: str, done: AbstractSet[str]) -> None:
-    await connection.execute(_KEEP, project_id, sorted(done), None)
-
-
-async def dismiss(connection: Executor, project_id: str, now: Ms) -> None:
-    await connection.execute(_KEEP, project_id, None, now)
+# The steps that are done, and when the list was dismissed; null keeps what there is.
+keep = executes(query("keep_onboarding"))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from latchkey.database.pool import Database
+from latchkey.domain.instants import Ms
 from latchkey.subjects.onboarding import storage
 from latchkey.subjects.webhooks.usecases import delivery_log
 
@@ -31,9 +32,10 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
             done |= {"delivery"}
         if done != kept.done:
             # A step stays done: a product that is deleted later was made all the same.
-            await storage.keep(connection, project_id, done)
+            await storage.keep(connection, project_id, sorted(done), None)
     return Checklist(done) if done < set(STEPS) else None
 
 
-# For everybody in the project, for good.
-dismiss = storage.dismiss
+async def dismiss(database: Database, project_id: str, now: Ms) -> None:
+    """For everybody in the project, for good."""
+    await storage.keep(database, project_id, None, now)

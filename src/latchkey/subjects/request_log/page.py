@@ -43,7 +43,7 @@ async def show_requests(visit: Visit) -> Response:
         kept=kept,
         filtered=any(kept.values()) or before is not None,
         classes=CLASSES,
-        routes=await usecases.routes(visit.database, visit.project_id),
+        routes=await usecases.routes(visit.database, visit.project_id, usecases.EXAMINED),
         keys=known,
         names={key.id: key.name for key in known},
         examined=usecases.EXAMINED,

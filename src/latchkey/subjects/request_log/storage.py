@@ -1,12 +1,11 @@
 """Requests with API keys, when each key was last used, and requests with an Idempotency-Key with their replies."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
-from latchkey.database.pool import Connection, Database, Executor
-from latchkey.database.rows import item_of
+from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import executes, fetch_all, fetches_column, fetches_one, finds_value
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 
@@ -62,15 +61,12 @@ async def page(
 ) -> list[LoggedRequest]:
     """Newest first, of at most `EXAMINED` rows. Rows that say how many were left out are shown only where nothing is
     filtered."""
-    before = _LAST_ID if before is None else before
-    chosen = before, EXAMINED, status_class, route, limit, key_id
-    return [
-        item_of(LoggedRequest, row) for row in await database.pool.fetch(query("list_requests"), project_id, *chosen)
-    ]
+    chosen = _LAST_ID if before is None else before, EXAMINED, status_class, route, limit, key_id
+    return await fetch_all(database, LoggedRequest, query("list_requests"), project_id, *chosen)
 
 
-async def routes(database: Database, project_id: str) -> list[str]:
-    return [row["route"] for row in await database.pool.fetch(query("logged_routes"), project_id, EXAMINED)]
+# Of so many of the newest rows.
+routes = fetches_column(str, query("logged_routes"))
 
 
 async def prune_request_log(
@@ -93,7 +89,7 @@ async def prune_request_log(
     return gone
 
 
-class KnownRequest(NamedTuple):
+class KnownRequest(Struct, frozen=True):
     fingerprint: bytes
     started_at: Ms
     # None: it is under way, or its process has died.
@@ -102,23 +98,10 @@ class KnownRequest(NamedTuple):
     reply: bytes | None
 
 
-async def begin(
-    connection: Connection, id_hash: bytes, project_id: str, fingerprint: bytes, now: Ms, forgotten: Ms
-) -> Ms | None:
-    """When the request was first sent, if it is to be carried out now. None: `load` says why not."""
-    created_at: Ms | None = await connection.fetchval(
-        query("begin_idempotent_request"), id_hash, project_id, fingerprint, now, forgotten
-    )
-    return created_at
-
-
-async def load(connection: Connection, id_hash: bytes) -> KnownRequest | None:
-    row = await connection.fetchrow(query("load_idempotent_request"), id_hash)
-    return KnownRequest(*row) if row is not None else None
-
-
-async def finish(connection: Executor, id_hash: bytes, started_at: Ms, status: int, reply: bytes | None) -> None:
-    await connection.execute(query("finish_idempotent_request"), id_hash, started_at, status, reply)
+# When the request was first sent, if it is to be carried out now. None: `load` says why not.
+begin = finds_value(int, query("begin_idempotent_request"))
+load = fetches_one(KnownRequest, query("load_idempotent_request"))
+finish = executes(query("finish_idempotent_request"))
 
 
 async def prune_idempotent_requests(database: Database, before: Ms, *, at_once: int = 1_000) -> None:

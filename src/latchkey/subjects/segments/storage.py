@@ -11,7 +11,8 @@ import asyncpg
 from msgspec import Struct, convert, json, to_builtins
 from msgspec.structs import astuple
 
-from latchkey.database.pool import Connection, Database, Executor, Record
+from latchkey.database.pool import Connection, Database, Record
+from latchkey.database.rows import Listing, executes, fetches_one, item_of, returns_row
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
@@ -33,10 +34,8 @@ async def plan_each(connection: Connection) -> None:
     await connection.execute("set local plan_cache_mode = force_custom_plan")
 
 
-async def standing(connection: Connection, project_id: str, now: Ms, most: int = 1) -> ListsState | None:
-    """None: there is no such project. Missing customers are counted up to `most`."""
-    row = await connection.fetchrow(query("customer_list_standing"), project_id, now, most)
-    return None if row is None else ListsState(row["missing"], row["earliest"])
+# None: there is no such project. Missing customers are counted up to a limit.
+standing = fetches_one(ListsState, query("customer_list_standing"))
 
 
 async def page(
@@ -65,18 +64,16 @@ async def count_within(
     """Counting ends at `most`. None if it takes longer than `timeout_ms`."""
     try:
         async with database.transaction(readonly=True, statement_timeout_ms=timeout_ms) as connection:
-            found = await standing(connection, project_id, now)
+            found = await standing(connection, project_id, now, 1)
             if found is None:
                 return 0
             await plan_each(connection)
-            row = await connection.fetchrow(
+            customers: int = await connection.fetchval(
                 query("count_facets"), project_id, now, found.earliest, *arguments(wanted, now), most
             )
+            return customers
     except asyncpg.QueryCanceledError:
         return None
-    assert row is not None, "an aggregate always has a row"
-    customers: int = row["customers"]
-    return customers
 
 
 async def count_seen(connection: Connection, project_id: str, environment: str, since: Ms) -> int:
@@ -116,21 +113,6 @@ def facets_in(row: Record) -> Facets:
     return convert(dict(row), Facets)
 
 
-_LIST_SEGMENTS = query("list_segments")
-
-
-async def page_segments(
-    connection: Executor, project_id: str, after: str | None = None, limit: int | None = None
-) -> list[Segment]:
-    """By id."""
-    return [_segment(row) for row in await connection.fetch(_LIST_SEGMENTS, project_id, after, limit, None)]
-
-
-async def load(connection: Executor, project_id: str, id: str) -> Segment | None:
-    row = await connection.fetchrow(_LIST_SEGMENTS, project_id, None, 1, id)
-    return None if row is None else _segment(row)
-
-
 async def save(
     connection: Connection,
     project_id: str,
@@ -148,13 +130,15 @@ async def save(
     return _segment(row)
 
 
-async def delete(connection: Executor, project_id: str, id: str) -> bool:
-    return await connection.fetchval(query("delete_segment"), project_id, id) is not None
+delete = returns_row(query("delete_segment"))
 
 
 def _segment(row: Record) -> Segment:
-    filter = parse(json.decode(row["filter"], type=dict[str, str]))
-    return Segment(**{**row, "filter": filter, "columns": tuple(row["columns"]), "sort": Sort(row["sort"])})
+    return item_of(Segment, row, filter=parse(json.decode(row["filter"], type=dict[str, str])))
+
+
+# By id.
+SEGMENTS = Listing("segment", query("list_segments"), _segment)
 
 
 class StoredCustomer:
@@ -237,9 +221,8 @@ class ProjectionBatch(Struct, frozen=True):
     seen: VisibleTransactions
 
 
-async def start(connection: Executor, project_id: str | None = None) -> None:
-    """Starts the facets of a project, or of all new ones."""
-    await connection.execute(query("start_facets"), project_id)
+# Of a project, or with None of all new ones.
+start = executes(query("start_facets"))
 
 
 async def hold(connection: Connection, project_id: str) -> Roll | None:
@@ -294,9 +277,8 @@ async def stretch(connection: Connection, stretches: Sequence[CountRange], limit
     return [Walked(row["project_id"], row["id"], _found(row)) for row in rows]
 
 
-async def forget(connection: Connection, project_id: str) -> None:
-    """Deletes a project's facets; the roller makes them anew."""
-    await connection.execute(query("forget_facets"), project_id)
+# Deletes a project's facets; the roller makes them anew.
+forget = executes(query("forget_facets"))
 
 
 def _found(row: Record) -> StoredCustomer | None:

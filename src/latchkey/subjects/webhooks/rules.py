@@ -1,5 +1,6 @@
 """Webhooks: settings, health, circuit breaker and pause, leases, operational events, rows of the delivery log."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -188,6 +189,13 @@ class Detail:
     attempts: list[Attempt]
     # None is the default.
     dialect: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    deliveries: Sequence[Delivery]
+    # The next page begins after the delivery of this event. A short or empty page may still have a next one.
+    after: str | None
 
 
 Which = Literal["failed", "all"]

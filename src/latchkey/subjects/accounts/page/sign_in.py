@@ -173,7 +173,7 @@ async def signed_in(visit: Visit, account: Account, next: str, *, through: str |
 async def sign_in_page(
     visit: Visit, status: int = 200, *, error: str = "", email: str = "", next: str = ROOT
 ) -> Response:
-    anybody = await accounts.any_account(visit.database)
+    anybody = await accounts.count_accounts(visit.database) > 0
     asked = provider(visit)
     way = address(f"{ROOT}/sign-in/openid", (), {"next": next if next != ROOT else None}) if asked else ""
     name = asked.name if asked else ""

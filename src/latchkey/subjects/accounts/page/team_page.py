@@ -3,7 +3,7 @@
 from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.subjects.accounts import rules
 from latchkey.subjects.accounts.rules import EXPLAINED, INVITATION_LASTS, Account, Role, checked_role
 from latchkey.subjects.accounts.usecases import accounts, team
@@ -88,10 +88,9 @@ async def remove_member(visit: Visit) -> Response:
 
 
 async def _member(visit: Visit) -> rules.Member:
-    for member in await team.members(visit.database, visit.project_id):
-        if member.account.id == visit.param("account_id"):
-            return member
-    raise NotFound("There is no such member in this project.", param="account_id")
+    members = await team.members(visit.database, visit.project_id)
+    member = next((member for member in members if member.account.id == visit.param("account_id")), None)
+    return found(member, team.NO_MEMBER, "account_id")
 
 
 def _link(visit: Visit, account: Account, token: str) -> Response:

@@ -14,9 +14,9 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.refusal import Conflict, Invalid, found
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import INVITATION_LASTS, Account, checked_email, checked_password
-from latchkey.subjects.accounts.storage import account_rows, session_rows
 from latchkey.subjects.api_keys.usecases import hash_of
 
 # 19 MiB and two rounds: 32 ms of one core. The library's default takes 230 ms on four cores, which would delay reads.
@@ -33,33 +33,30 @@ async def create_account(
     email = checked_email(email)
     name = checked_name(name) if name.strip() else ""
     hashed = await hash_password(password) if password is not None else None
-    account = await account_rows.create(database, f"acc_{secrets.token_hex(8)}", email, name, hashed, now)
+    account = await storage.create_account(database, f"acc_{secrets.token_hex(8)}", email, name, hashed, now)
     if account is None:
         raise Conflict(f"There is already an account {email}.", param="email")
     return account
 
 
 async def find_account(database: Database, email: str) -> Account | None:
-    return await account_rows.find(database, checked_email(email))
+    return await storage.find_account(database, email=checked_email(email))
 
 
 # What needs no more than one statement. The address is as it is stored.
-account_of_address, any_account = account_rows.find, account_rows.any_exists
+known_account, count_accounts = storage.find_account, storage.count_accounts
 
 
 async def load_account(database: Database, account_id: str) -> Account:
-    account = await account_rows.load(database, account_id)
-    if account is None:
-        raise NotFound("There is no such account.", param="account_id")
-    return account
+    return found(await storage.find_account(database, id=account_id), "There is no such account.", "account_id")
 
 
 async def invite(database: Database, account_id: str, now: Ms) -> str:
     """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await account_rows.forget_tokens(connection, account_id, now, "password")
-        await account_rows.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
+        await storage.forget_tokens(connection, account_id, now, "password")
+        await storage.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
     return token
 
 
@@ -67,23 +64,23 @@ async def add_link(database: Database, account_id: str, now: Ms, lasts: Ms) -> s
     """Like `invite`, but some earlier links stay: whoever asks for a mail in somebody's name must not end the link that
     they have."""
     token = secrets.token_urlsafe(32)
-    await account_rows.add_token(database, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
+    await storage.add_token(database, hash_of(token), account_id, "password", now, now + lasts, MOST_LINKS)
     return token
 
 
 async def invited(database: Database, token: str, now: Ms) -> Account | None:
-    return await account_rows.account_of_token(database, hash_of(token), "password", now)
+    return await storage.account_of_token(database, hash_of(token), "password", now)
 
 
 async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        account_id = await account_rows.take_token(connection, hash_of(token), "password", now)
+        account_id = await storage.take_token(connection, hash_of(token), "password", now)
         if account_id is None:
             raise Invalid("This link was used already, or is too old. Ask for a new one.")
-        await account_rows.set_password(connection, account_id, hashed)
-        await account_rows.forget_tokens(connection, account_id, now)
-        await session_rows.end_all_of(connection, account_id)
+        await storage.set_password(connection, account_id, hashed)
+        await storage.forget_tokens(connection, account_id, now)
+        await storage.end_sessions_of(connection, account_id)
     return await load_account(database, account_id)
 
 
@@ -91,10 +88,9 @@ async def set_password(database: Database, account_id: str, password: str, now: 
     """A new password ends every session but the one with the hash `keep`, and every invitation."""
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        if not await account_rows.set_password(connection, account_id, hashed):
-            raise NotFound("There is no such account.", param="account_id")
-        await account_rows.forget_tokens(connection, account_id, now)
-        await session_rows.end_all_of(connection, account_id, keep=keep)
+        found(await storage.set_password(connection, account_id, hashed), "There is no such account.", "account_id")
+        await storage.forget_tokens(connection, account_id, now)
+        await storage.end_sessions_of(connection, account_id, keep=keep)
 
 
 async def hash_password(password: str) -> str:
@@ -113,7 +109,7 @@ async def matches(password: str, hashed: str | None) -> bool:
 
 
 async def has_password(database: Database, email: str, password: str) -> bool:
-    known = await account_rows.credentials(database, email)
+    known = await storage.credentials(database, email)
     return known is not None and await matches(password, known.password_hash)
 
 
@@ -157,5 +153,5 @@ class Devices:
 
 
 def _read(cookie: str) -> tuple[str, list[str]]:
-    found = _FORM.fullmatch(cookie)
-    return (found["id"], found["entries"].split(".")[1:]) if found else ("", [])
+    read = _FORM.fullmatch(cookie)
+    return (read["id"], read["entries"].split(".")[1:]) if read else ("", [])

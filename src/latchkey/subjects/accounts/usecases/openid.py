@@ -21,8 +21,8 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import HOUR, MINUTE, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import HttpClient, HttpError
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import Account, Identity, NotBelieved, NotKnown, identity_of
-from latchkey.subjects.accounts.storage import account_rows
 from latchkey.subjects.accounts.usecases.accounts import find_account
 
 # Asymmetric signatures only: never "none", never one with a shared secret.
@@ -210,7 +210,7 @@ class Provider:
 
 async def account_for(database: Database, identity: Identity) -> Account:
     """The account of this identity: linked before, or linked now by an e-mail address that the provider verified."""
-    linked = await account_rows.find_by_openid(database, identity.key)
+    linked = await storage.find_account(database, openid=identity.key)
     if linked is not None:
         return linked
     if identity.email is None:
@@ -221,7 +221,7 @@ async def account_for(database: Database, identity: Identity) -> Account:
         account = None
     if account is None:
         raise NotKnown(f"There is no account for {identity.email[:200]}. An owner makes one on the team page.")
-    if not await account_rows.link(database, account.id, identity.key):
+    if not await storage.link_openid(database, account.id, identity.key):
         raise NotKnown(f"The account {account.email} belongs to somebody else there.")
     return account
 

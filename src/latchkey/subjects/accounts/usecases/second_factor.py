@@ -17,6 +17,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import (
     DIGITS,
     HALF_LASTS,
@@ -33,7 +34,6 @@ from latchkey.subjects.accounts.rules import (
     shown_secret,
     steps_at,
 )
-from latchkey.subjects.accounts.storage import account_rows, session_rows
 from latchkey.subjects.accounts.usecases.sessions import guess
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -63,13 +63,13 @@ class SecondFactors:
         """A new secret. It is asked for only after `confirm`."""
         secret = base64.b32encode(os.urandom(SECRET_BYTES)).decode()
         sealed = self._sealer.seal(secret, _name(account.id))
-        if not await session_rows.begin(self._database, account.id, sealed, now):
+        if not await storage.begin_second_factor(self._database, account.id, sealed, now):
             raise Refusal("This account has a second factor already. Remove it first.")
         return _set_up(secret, account)
 
     async def under_way(self, account: Account, now: Ms) -> SetUp | None:
         """The set-up that was begun a short time ago and not confirmed."""
-        found = await session_rows.load(self._database, account.id)
+        found = await storage.load_second_factor(self._database, account.id)
         if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
             return None
         return _set_up(self._sealer.unseal(found.secret_sealed, _name(account.id)), account)
@@ -82,17 +82,17 @@ class SecondFactors:
         codes, hashes = _new_codes()
         limits = code_limits(account.id, address, device)
         async with guess(self._database, limits, now, "codes"), self._database.transaction() as connection:
-            found = await session_rows.load(connection, account.id)
+            found = await storage.load_second_factor(connection, account.id)
             if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
                 raise Refusal("There is no set-up under way. Start again.")
             step = self._step(found.secret_sealed, account.id, text, now)
             if step is None:
                 raise WrongCode(WRONG)
-            if not await session_rows.confirm(connection, account.id, found.secret_sealed, step, now):
+            if not await storage.confirm_second_factor(connection, account.id, now, step, found.secret_sealed):
                 raise Refusal("There is no set-up under way. Start again.")
-            await session_rows.replace_codes(connection, account.id, hashes)
-            await account_rows.forget_tokens(connection, account.id, now, "second_factor")
-            await session_rows.end_all_of(connection, account.id, keep=keep)
+            await storage.replace_codes(connection, account.id, hashes)
+            await storage.forget_tokens(connection, account.id, now, "second_factor")
+            await storage.end_sessions_of(connection, account.id, keep=keep)
         return codes
 
     async def check(self, account_id: str, text: str, address: str, device: str | None, now: Ms) -> None:
@@ -106,14 +106,14 @@ class SecondFactors:
         """New recovery codes. All earlier ones stop working."""
         codes, hashes = _new_codes()
         async with self._database.transaction() as connection:
-            found = await session_rows.load(connection, account_id)
+            found = await storage.load_second_factor(connection, account_id)
             if found is None or found.confirmed_at is None:
                 raise Refusal("This account has no second factor.")
-            await session_rows.replace_codes(connection, account_id, hashes)
+            await storage.replace_codes(connection, account_id, hashes)
         return codes
 
     async def codes_left(self, account_id: str) -> int:
-        found = await session_rows.load(self._database, account_id)
+        found = await storage.load_second_factor(self._database, account_id)
         return 0 if found is None else found.codes_left
 
     # Sign-ins that wait for a code.
@@ -121,26 +121,26 @@ class SecondFactors:
     async def begin_half(self, account_id: str, now: Ms) -> str:
         """A token for the cookie of somebody whose password was right. It opens nothing."""
         token = secrets.token_urlsafe(32)
-        await account_rows.add_token(self._database, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
+        await storage.add_token(self._database, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
         return token
 
     async def waiting(self, token: str, now: Ms) -> Account | None:
         """Whose code is to come."""
-        return await account_rows.account_of_token(self._database, hash_of(token), "second_factor", now)
+        return await storage.account_of_token(self._database, hash_of(token), "second_factor", now)
 
     async def finish_half(self, token: str, account_id: str, now: Ms) -> None:
         """After the code was right. A token works once."""
-        if await account_rows.take_token(self._database, hash_of(token), "second_factor", now) != account_id:
+        if await storage.take_token(self._database, hash_of(token), "second_factor", now) != account_id:
             raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:
         if (recovery := as_recovery_code(text)) is not None:
-            return await session_rows.use_code(connection, account_id, hash_of(recovery))
-        found = await session_rows.load(connection, account_id)
+            return await storage.use_code(connection, account_id, hash_of(recovery))
+        found = await storage.load_second_factor(connection, account_id)
         if found is None or found.confirmed_at is None:
             return False
         step = self._step(found.secret_sealed, account_id, text, now)
-        return step is not None and await session_rows.use_step(connection, account_id, step)
+        return step is not None and await storage.use_step(connection, account_id, step)
 
     def _step(self, sealed: bytes, account_id: str, text: str, now: Ms) -> int | None:
         """The time step of this code. All of them are compared, whichever is right."""
@@ -155,7 +155,7 @@ class SecondFactors:
 
 async def remove(database: Database, account_id: str) -> None:
     """No code is asked for any more."""
-    if not await session_rows.remove(database, account_id):
+    if await storage.remove_second_factor(database, account_id) is None:
         raise Refusal("This account has no second factor.")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from latchkey.database.pool import Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import (
     IDLE_FOR,
     LIVES_FOR,
@@ -23,8 +24,7 @@ from latchkey.subjects.accounts.rules import (
     limits,
     wait,
 )
-from latchkey.subjects.accounts.storage import account_rows, session_rows
-from latchkey.subjects.accounts.storage.session_rows import Notice
+from latchkey.subjects.accounts.storage import Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -89,13 +89,13 @@ async def sign_in(
         email = checked_email(email)
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
-    known = await account_rows.credentials(database, email)
-    account_id, device = (known.account_id, device_of(known.account_id)) if known else (None, None)
+    known = await storage.credentials(database, email)
+    account_id, device = (known.id, device_of(known.id)) if known else (None, None)
     async with guess(database, limits(email, address, account_id, device), now):
         right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
         if known is None or not right:
             raise WrongCredentials("There is no account with this e-mail address and password.")
-    return await load_account(database, known.account_id)
+    return await load_account(database, known.id)
 
 
 @asynccontextmanager
@@ -104,15 +104,15 @@ async def guess(database: Database, limits: Sequence[Limit], now: Ms, what: str 
     exception it was right, and counts no longer."""
     async with database.transaction() as connection:
         for limit in limits:
-            failed = await session_rows.failures(connection, limit.subject, now - limit.pace.counted_for)
+            failed = await storage.failures(connection, limit.subject, now - limit.pace.counted_for)
             if left := wait(limit.pace, failed.count, failed.last_at, now):
                 raise TooManyGuesses(left, what)
-        await session_rows.note_failures(connection, [limit.subject for limit in limits], now)
+        await storage.note_failures(connection, [limit.subject for limit in limits], now)
     yield
     async with database.acquire() as connection:
         cleared = [limit.subject for limit in limits if limit.cleared]
-        await session_rows.forget_failures(connection, cleared, now - LONGEST_COUNTED)
-        await session_rows.forget_one_failure(connection, [limit.subject for limit in limits if not limit.cleared], now)
+        await storage.forget_failures(connection, cleared, now - LONGEST_COUNTED)
+        await storage.forget_one_failure(connection, [limit.subject for limit in limits if not limit.cleared], now)
 
 
 async def open_session(
@@ -121,47 +121,47 @@ async def open_session(
     """The token of a new session, for the cookie. Only its hash is stored."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await session_rows.forget_old(connection, now - LIVES_FOR, now - IDLE_FOR)
+        await storage.forget_old_sessions(connection, now - LIVES_FOR, now - IDLE_FOR)
         shown_agent = "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
-        await session_rows.open(connection, hash_of(token), account_id, now, address, shown_agent, through)
+        await storage.open_session(connection, hash_of(token), account_id, now, address, shown_agent, through)
     return token
 
 
 async def find_session(database: Database, token: str, project_id: str | None, now: Ms) -> Session | None:
     async with database.acquire() as connection:
-        found = await session_rows.find(connection, hash_of(token), project_id)
+        found = await storage.find_session(connection, hash_of(token), project_id)
         if found is None or is_over(found.opened_at, found.last_seen_at, now):
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
-            await session_rows.touch(connection, hash_of(token), now)
+            await storage.touch_session(connection, hash_of(token), now)
     return Session(token, found.account, found.role, found.notice, found.through == OPENID)
 
 
 async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
     """The role of the session's account in a project, if the session has not ended. Does not extend the session."""
-    found = await session_rows.find(database, hash_of(token), project_id)
+    found = await storage.find_session(database, hash_of(token), project_id)
     return None if found is None or is_over(found.opened_at, found.last_seen_at, now) else found.role
 
 
 async def end_session(database: Database, token: str) -> None:
-    await session_rows.end(database, hash_of(token))
+    await storage.end_session(database, hash_of(token))
 
 
 async def end_stay(database: Database, account_id: str, stay_id: str) -> None:
     with suppress(ValueError):
         token_hash = bytes.fromhex(stay_id)
-        await session_rows.end(database, token_hash, account_id)
+        await storage.end_session(database, token_hash, account_id)
 
 
 async def end_other_stays(database: Database, session: Session) -> None:
-    await session_rows.end_all_of(database, session.account.id, keep=hash_of(session.token))
+    await storage.end_sessions_of(database, session.account.id, keep=hash_of(session.token))
 
 
 async def leave_notice(database: Database, session: Session, text: str | None, kind: str = "done") -> None:
     """Shown on the next page of this session. None: it was shown."""
     notice = Notice(text, kind) if text is not None else None
-    await session_rows.set_notice(database, hash_of(session.token), notice)
+    await storage.set_notice(database, hash_of(session.token), notice)
 
 
 # What needs no more than one statement; the last two are for others who limit guesses.
-stays, failures_of, note_failures = session_rows.stays, session_rows.failures, session_rows.note_failures
+stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures

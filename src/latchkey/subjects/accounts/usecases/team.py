@@ -6,40 +6,42 @@ project cannot, because other projects are not theirs.
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Refusal, found
 from latchkey.engine.storage.catalog.app_rows import Project
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import Account, Role
-from latchkey.subjects.accounts.storage import account_rows
 from latchkey.subjects.accounts.usecases import second_factor
 from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, invite, load_account
 from latchkey.subjects.projects.usecases import create_project, load_project
+
+NO_MEMBER = "There is no such member in this project."
 
 
 async def set_operator(database: Database, account: Account, since: Ms | None) -> None:
     """None: it is no operator any more. When it becomes one, earlier links to choose the account's password stop
     working: an owner of a project may hold one."""
     async with database.transaction() as connection:
-        await account_rows.set_operator(connection, account.id, since)
+        await storage.set_operator(connection, account.id, since)
         if since is not None:
-            await account_rows.forget_tokens(connection, account.id, since, "password")
+            await storage.forget_tokens(connection, account.id, since, "password")
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
-    account = await account_rows.load(database, account_id)
+    account = await storage.find_account(database, id=account_id)
     return account is not None and account.is_operator
 
 
 # What needs no more than one statement.
-addresses, members, places = account_rows.operator_addresses, account_rows.members, account_rows.places
+addresses, members, places = storage.operator_addresses, storage.members, storage.places
 
 
 async def create_beside(database: Database, project_id: str, name: str, now: Ms) -> Project:
     """A new project with the owners of an existing one."""
     made = await create_project(database, name, now)
     async with database.transaction() as connection:
-        for member in await account_rows.members(connection, project_id):
+        for member in await storage.members(connection, project_id):
             if member.role is Role.OWNER:
-                await account_rows.put(connection, member.account.id, made.id, Role.OWNER, now)
+                await storage.put_member(connection, member.account.id, made.id, Role.OWNER, now)
     return made
 
 
@@ -53,25 +55,23 @@ async def add_member(
     if account is None:
         account = await create_account(database, email, now, name=name)
     async with database.transaction() as connection:
-        if await account_rows.role_of(connection, account.id, project_id) is not None:
+        if await storage.role_of(connection, account.id, project_id) is not None:
             raise Refusal(f"{account.email} belongs to this project already.", param="email")
-        await account_rows.put(connection, account.id, project_id, role, now)
+        await storage.put_member(connection, account.id, project_id, role, now)
     return account, made
 
 
 async def set_role(database: Database, project_id: str, account_id: str, role: Role, now: Ms) -> None:
     async with database.transaction() as connection:
         await _require_other_owner(connection, project_id, account_id, unless=role is Role.OWNER)
-        if await account_rows.role_of(connection, account_id, project_id) is None:
-            raise NotFound("There is no such member in this project.", param="account_id")
-        await account_rows.put(connection, account_id, project_id, role, now)
+        found(await storage.role_of(connection, account_id, project_id), NO_MEMBER, "account_id")
+        await storage.put_member(connection, account_id, project_id, role, now)
 
 
 async def remove_member(database: Database, project_id: str, account_id: str) -> None:
     async with database.transaction() as connection:
         await _require_other_owner(connection, project_id, account_id)
-        if not await account_rows.remove(connection, account_id, project_id):
-            raise NotFound("There is no such member in this project.", param="account_id")
+        found(await storage.remove_member(connection, account_id, project_id), NO_MEMBER, "account_id")
 
 
 async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
@@ -94,8 +94,7 @@ async def _require_owner_everywhere(
     member belongs to, and be an operator if the member is one: otherwise owning one project would give access to the
     others."""
     going = await places(database, account_id)
-    if not any(place.project_id == project_id for place in going):
-        raise NotFound("There is no such member in this project.", param="account_id")
+    found(any(place.project_id == project_id for place in going), NO_MEMBER, "account_id")
     owned = {place.project_id for place in await places(database, by) if place.role is Role.OWNER}
     if await is_operator(database, account_id) and not await is_operator(database, by):
         raise Refusal(
@@ -112,6 +111,6 @@ async def _require_owner_everywhere(
 async def _require_other_owner(
     connection: Connection, project_id: str, account_id: str, *, unless: bool = False
 ) -> None:
-    owners = await account_rows.lock_owners(connection, project_id)
+    owners = await storage.lock_owners(connection, project_id)
     if not unless and owners == [account_id]:
         raise Refusal("A project needs an owner. Make another member an owner first.")

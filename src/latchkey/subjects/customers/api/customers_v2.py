@@ -13,7 +13,7 @@ from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey, documented
 from latchkey.http.errors import InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
-from latchkey.http.hot_reads import V2_ROUTE, view_of_customers
+from latchkey.http.hot_reads import V2_ROUTE
 from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId, without_nul
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
@@ -51,14 +51,14 @@ async def list_active_entitlements(
     services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
 ) -> Response:
     """The customer's active entitlements."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     return reply(customer_v2.active_entitlements(view, paging.limit, paging.after))
 
 
 @customers_router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
 async def list_attributes(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's attributes."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     return reply(customer_v2.attributes(view, paging.limit, paging.after))
 
 
@@ -71,7 +71,7 @@ async def list_customers(services: Provided, caller: ReadKey, paging: Paging, se
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
     found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
-    items = [customer_v2.listed_customer(caller.project_id, customer) for customer in found]
+    items = [from_attributes(wire.ListedCustomer, customer) for customer in found]
     return reply(paging.of(items, filters={"search": search} if search is not None else None))
 
 
@@ -154,7 +154,7 @@ async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Resp
     """Create a customer, with attributes, and on a test clock if one is given."""
     values = checked(new.attributes)
     await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id, values)
-    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, new.id)), 201)
+    return reply(customer_v2.customer(await services.reader.view(caller.project_id, new.id, services.now())), 201)
 
 
 @customer_actions_router.delete("/{customer_id}", responses=shows(Deleted))
@@ -174,11 +174,10 @@ async def transfer_purchases(
     made in these apps; grants have no app and stay."""
     project_id = caller.project_id
     await transfer(services.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
+    source = await services.reader.view(project_id, customer_id, services.now())
+    target = await services.reader.view(project_id, new.target_customer_id, services.now())
     return reply(
-        Transferred(
-            source_customer=customer_v2.customer(await view_of_customers(services, project_id, customer_id)),
-            target_customer=customer_v2.customer(await view_of_customers(services, project_id, new.target_customer_id)),
-        )
+        Transferred(source_customer=customer_v2.customer(source), target_customer=customer_v2.customer(target))
     )
 
 
@@ -192,7 +191,7 @@ async def transfer_purchases(
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
     """Grant an entitlement until a given time, or for ever."""
     await edits.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
-    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)), 201)
+    return reply(customer_v2.customer(await services.reader.view(caller.project_id, customer_id, services.now())), 201)
 
 
 @customer_actions_router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
@@ -202,20 +201,17 @@ async def revoke_granted_entitlement(
 ) -> Response:
     """End every active grant of an entitlement; purchases are not affected."""
     await edits.revoke(services.changes, caller.project_id, customer_id, new.entitlement_id)
-    return reply(customer_v2.customer(await view_of_customers(services, caller.project_id, customer_id)))
+    return reply(customer_v2.customer(await services.reader.view(caller.project_id, customer_id, services.now())))
 
 
 @customer_actions_router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
 async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """All ids of this customer, and since when it has each of them."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     found = await edits.list_aliases(services.database, caller.project_id, view.key)
-    items = [Alias(id=alias.app_user_id, created_at=alias.created_at) for alias in found]
-    return reply(
-        wire_paging.page(
-            items, lambda item: item.id, f"{customer_v2.customer_path(view)}/aliases", paging.limit, paging.after
-        )
-    )
+    items = [from_attributes(Alias, alias) for alias in found]
+    path = f"{customer_v2.customer_path(view)}/aliases"
+    return reply(wire_paging.page(items, lambda item: item.id, path, paging.limit, paging.after))
 
 
 @customer_actions_router.get(
@@ -227,7 +223,7 @@ async def explain_entitlement(
     services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
 ) -> Response:
     """Why this customer has, or lacks, an entitlement: since when, until when, by what, and what would change it."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     found = explain(view.customer, view.catalog, entitlement_id, view.now)
     return reply(from_attributes(Explanation, found, customer_id=view.customer.app_user_id))
 

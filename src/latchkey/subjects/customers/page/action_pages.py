@@ -19,7 +19,6 @@ from latchkey.subjects.customers.page.profile_page import show_profile
 from latchkey.subjects.customers.usecases import edits, profile
 from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import transfer
-from latchkey.subjects.customers.usecases.profile import view_of
 from latchkey.subjects.purchases.usecases import store_actions
 
 pages = Pages()
@@ -30,7 +29,7 @@ LONGEST_EXTENSION = 3650
 
 def of_customer(act: Act) -> Answer:
     async def answer(visit: Visit) -> Response:
-        view = await view_of(visit.services, visit.project_id, customer_id(visit))
+        view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
         visit.audit(view.customer.app_user_id)
         return await act(visit, view)
 
@@ -88,7 +87,7 @@ async def extend(visit: Visit, view: CustomerView) -> Response:
     item = _named(visit, view)
     visit.audit(until=instant(until) if until is not None else f"{days} days more")
     await store_actions.extend(visit.services, item, adapter.Extension(by=days * DAY if days else None, until=until))
-    after = (await view_of(visit.services, visit.project_id, view.customer.app_user_id)).customer
+    after = (await visit.services.reader.view(visit.project_id, view.customer.app_user_id, visit.now)).customer
     extended = after.subscription(item.bought.store, item.bought.id)
     ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
     return await _done(visit, view, f"Extended.{ends}")
@@ -165,9 +164,9 @@ async def _target(visit: Visit) -> Customer:
     typed = visit.form.raw("target")
     visit.form.needed("target")
     try:
-        return (await view_of(visit.services, visit.project_id, typed)).customer
+        return (await visit.services.reader.view(visit.project_id, typed, visit.now)).customer
     except NotFound:
-        return (await view_of(visit.services, visit.project_id, typed.strip())).customer
+        return (await visit.services.reader.view(visit.project_id, typed.strip(), visit.now)).customer
 
 
 def _moment(visit: Visit, name: str) -> Ms | None:

@@ -12,7 +12,7 @@ from latchkey.domain.user_id import is_anonymous
 from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
 from latchkey.subjects.customers.page.timeline_svg import WORDS, picture
 from latchkey.subjects.customers.rules.subscription_timeline import latest, lives
-from latchkey.subjects.customers.usecases.profile import load_profile, movements, timeline, view_of
+from latchkey.subjects.customers.usecases.profile import load_profile, movements, timeline
 
 pages = Pages()
 
@@ -63,7 +63,7 @@ async def show_profile(visit: Visit) -> Response:
 
 @pages.get("/customers/{customer_id}/events")
 async def show_events(visit: Visit) -> Response:
-    view = await view_of(visit.services, visit.project_id, customer_id(visit))
+    view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
     id = view.customer.app_user_id
     before = visit.query.text("before") or None
     told = await timeline(visit.database, visit.project_id, view.key, before=before, limit=EVENTS)
@@ -83,7 +83,7 @@ async def show_events(visit: Visit) -> Response:
 
 @pages.get("/customers/{customer_id}/movements")
 async def show_movements(visit: Visit) -> Response:
-    view = await view_of(visit.services, visit.project_id, customer_id(visit))
+    view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
     id = view.customer.app_user_id
     query = visit.query
     at = query.number("at", -1, high=2**63 - 1)

@@ -7,10 +7,7 @@ from msgspec import UNSET, UnsetType
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
 from latchkey.engine.reads import CustomerView, lifetime_end
-from latchkey.subjects.customers import wire
-from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.wire import v2
-from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import DEFAULT_LIMIT, page, path_of
 
 
@@ -75,7 +72,3 @@ def _experiment(view: CustomerView) -> v2.ExperimentEnrollment | UnsetType:
         return UNSET
     last = enrollments[-1]
     return v2.ExperimentEnrollment(id=last.experiment_id, name=last.name, variant=last.variant_id)
-
-
-def listed_customer(project_id: str, one: ListedCustomer) -> wire.ListedCustomer:
-    return from_attributes(wire.ListedCustomer, one, id=one.app_user_id, project_id=project_id)

@@ -53,7 +53,8 @@ def spend_of(customer: Customer, environment: Environment) -> Spend | None:
 
 
 class ListedCustomer(Struct, frozen=True):
-    app_user_id: str
+    id: str
+    project_id: str
     first_seen_at: Ms
     last_seen_at: Ms
     last_seen_platform: str | None

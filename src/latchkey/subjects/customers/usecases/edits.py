@@ -114,8 +114,7 @@ list_customers = storage.page
 
 async def list_aliases(database: Database, project_id: str, customer_key: int) -> list[Alias]:
     """All ids of a customer, sorted."""
-    found = await storage.aliases(database, project_id, customer_key)
-    return sorted(found, key=lambda one: one.app_user_id)
+    return sorted(await storage.aliases(database, project_id, customer_key), key=lambda alias: alias.id)
 
 
 async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:

@@ -14,10 +14,10 @@ from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.domain.stores.store import Store, store_of
 from latchkey.engine.changes import Changes
-from latchkey.engine.reads import CustomerView, Reader, look_at
+from latchkey.engine.reads import CustomerView, Reader
 from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
@@ -29,11 +29,7 @@ from latchkey.subjects.customers.storage import CustomerProblem, Movement, Movem
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
-
-
-async def notes_of(database: Database, project_id: str, customer_key: int) -> list[Note]:
-    """Newest first."""
-    return await storage.of_customer(database, project_id, customer_key, MOST_NOTES)
+NO_NOTE = "There is no such note of yours."
 
 
 async def add_note(
@@ -42,10 +38,10 @@ async def add_note(
     """Returns the note's id."""
     text, id = checked(text), f"note_{uuid4().hex[:24]}"
     async with database.transaction() as connection:
-        if len(await storage.of_customer(connection, project_id, customer_key, MOST_NOTES)) >= MOST_NOTES:
+        if len(await storage.notes_of(connection, project_id, customer_key, MOST_NOTES)) >= MOST_NOTES:
             raise Refusal(f"A customer has at most {MOST_NOTES} notes. Delete one first.")
-        if not await storage.add(connection, project_id, customer_key, id, account_id, author, text, now):
-            raise NotFound("There is no such customer any more.")
+        added = await storage.add_note(connection, project_id, customer_key, id, account_id, author, text, now)
+        found(added, "There is no such customer any more.")
     return id
 
 
@@ -53,14 +49,13 @@ async def change_note(
     database: Database, project_id: str, customer_key: int, id: str, account_id: str, text: str, now: Ms
 ) -> None:
     """Only its author may."""
-    if not await storage.change(database, project_id, customer_key, id, account_id, checked(text), now):
-        raise NotFound("There is no such note of yours.", param="note_id")
+    changed = await storage.change_note(database, project_id, customer_key, id, account_id, checked(text), now)
+    found(changed, NO_NOTE, "note_id")
 
 
 async def delete_note(database: Database, project_id: str, customer_key: int, id: str, account_id: str) -> None:
     """Only its author may."""
-    if not await storage.delete(database, project_id, customer_key, id, account_id):
-        raise NotFound("There is no such note of yours.", param="note_id")
+    found(await storage.delete_note(database, project_id, customer_key, id, account_id), NO_NOTE, "note_id")
 
 
 def checked(text: str) -> str:
@@ -87,11 +82,11 @@ class Remedies(Struct, frozen=True):
 
 def remedies(customer: Customer, now: Ms) -> dict[PurchaseKey, Remedies]:
     """For every purchase and grant of this customer, by store and id."""
-    found = {
+    periodic = {
         (subscription.store, subscription.id): _of_subscription(subscription, now)
         for subscription in customer.subscriptions
     }
-    return found | {(purchase.store, purchase.id): _of_purchase(purchase, now) for purchase in customer.purchases}
+    return periodic | {(purchase.store, purchase.id): _of_purchase(purchase, now) for purchase in customer.purchases}
 
 
 def _of_subscription(one: Subscription, now: Ms) -> Remedies:
@@ -115,14 +110,10 @@ def _of_purchase(one: Purchase, now: Ms) -> Remedies:
 MOST = 200
 
 
-async def past_of(database: Database, project_id: str, customer_key: int) -> Past:
-    return read_past(await storage.past(database, project_id, customer_key, MOST))
-
-
-def read_past(found: list[CustomerProblem]) -> Past:
+def read_past(problems: list[CustomerProblem]) -> Past:
     failed: dict[PurchaseKey, tuple[FailedPayment, ...]] = {}
     paused: dict[PurchaseKey, tuple[Ms, ...]] = {}
-    for one in reversed(found):
+    for one in reversed(problems):
         event = one.event
         if event.store is None or event.original_transaction_id is UNSET:
             continue
@@ -166,7 +157,7 @@ class ProfileServices(Protocol):
 
 
 async def load_profile(services: ProfileServices, project_id: str, customer_id: str) -> Profile:
-    view = await view_of(services, project_id, customer_id)
+    view = await services.reader.view(project_id, customer_id, services.now())
     customer = view.customer
     known = view.catalog.entitlements | held(customer, view.catalog).keys()
     explained = [explain(customer, view.catalog, id, view.now) for id in sorted(known)]
@@ -177,17 +168,9 @@ async def load_profile(services: ProfileServices, project_id: str, customer_id: 
         visible(customer),
         remedies(customer, view.now),
         [spent for one in Environment if (spent := spend_of(customer, one)) is not None],
-        await past_of(services.database, project_id, view.key),
-        await notes_of(services.database, project_id, view.key),
+        read_past(await storage.past(services.database, project_id, view.key, MOST)),
+        await storage.notes_of(services.database, project_id, view.key, MOST_NOTES),
     )
-
-
-async def view_of(services: ProfileServices, project_id: str, customer_id: str) -> CustomerView:
-    """The customer with this id, which may be any of their ids."""
-    row = await services.reader.read(project_id, customer_id)
-    if row is None:
-        raise NotFound(f"There is no customer {customer_id!r}.", param="customer_id")
-    return look_at(row, services.now())
 
 
 class Timeline(Struct, frozen=True):
@@ -209,10 +192,8 @@ async def timeline(
         place = storage.END
         if before is not None:
             known = await storage.place_of(connection, project_id, before)
-            if known is None:
-                raise NotFound(f"There is no event {before!r} to go on from.", param="before")
-            place = known
-        events = await storage.newest(connection, project_id, key, place, limit + 1)
+            place = found(known, f"There is no event {before!r} to go on from.", "before")
+        events = await storage.newest(connection, project_id, key, *place, limit + 1)
         shown = events[:limit]
         sent = await event_feed.deliveries(
             connection, project_id, [(event.customer_key, event.sequence) for event in shown]
@@ -226,5 +207,5 @@ async def movements(
 ) -> Movements:
     """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
     place = storage.LAST_MOVEMENT if before is None else MovementCursor(*before)
-    found = await storage.movements(database, project_id, key, place, limit + 1)
-    return Movements(found[:limit], len(found) > limit)
+    items = await storage.movements(database, project_id, key, *place, limit + 1)
+    return Movements(items[:limit], len(items) > limit)

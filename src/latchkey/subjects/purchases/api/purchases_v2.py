@@ -15,7 +15,6 @@ from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing, NoSuchPath
 from latchkey.http.exchange import SCOPE_KEY
-from latchkey.http.hot_reads import view_of_customers
 from latchkey.http.models import Paging, PathUserId, StoreId
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
@@ -104,7 +103,7 @@ async def list_purchases_of_customer(
     services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging, environment: InEnvironment = None
 ) -> Response:
     """The customer's one-time purchases, by id. Subscriptions are in V1, which has the whole history."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     return await _listed(services, view, "purchase", environment, paging.limit, paging.after)
 
 
@@ -120,7 +119,7 @@ async def list_subscriptions_of_customer(
     """The customer's subscriptions, by id. Only in the vendor's shape; otherwise there is nothing at this path."""
     if not is_vendors(request.scope[SCOPE_KEY]):
         raise NoSuchPath()
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     return await _listed(services, view, "subscription", environment, paging.limit, paging.after)
 
 
@@ -139,7 +138,7 @@ async def _listed(
 async def list_invoices(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The invoices that stores have issued to the customer, by id: each was an INVOICE_ISSUANCE event. The App Store
     and Google Play issue none to their developers."""
-    view = await view_of_customers(services, caller.project_id, customer_id)
+    view = await services.reader.view(caller.project_id, customer_id, services.now())
     return reply(render.invoices(view, lookup.invoices_of(view), paging.limit, paging.after))
 
 

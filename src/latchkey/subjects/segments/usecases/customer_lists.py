@@ -16,7 +16,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import visible
 from latchkey.domain.formats import counted, money
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Invalid, found
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog.catalogs import Catalogs
@@ -90,10 +90,10 @@ async def list_page(
 async def count(
     database: Database, project_id: str, wanted: CustomerFilter, now: Ms, *, within_ms: int = FOR_A_DECISION_MS
 ) -> CustomerCount:
-    found = await storage.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
-    if found is None:
+    customers = await storage.count_within(database, within_ms, project_id, wanted, now, MOST_COUNTED + 1)
+    if customers is None:
         return CustomerCount(None)
-    return CustomerCount(min(found, MOST_COUNTED), found > MOST_COUNTED)
+    return CustomerCount(min(customers, MOST_COUNTED), customers > MOST_COUNTED)
 
 
 async def active_customers(database: Database, project_id: str, environment: str, now: Ms) -> int:
@@ -112,9 +112,7 @@ async def missing_customers(database: Database, project_id: str, now: Ms) -> int
 
 async def _standing(connection: Connection, project_id: str, now: Ms) -> storage.ListsState:
     standing = await storage.standing(connection, project_id, now, MOST_COUNTED)
-    if standing is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return standing
+    return found(standing, f"There is no project {project_id}.", "project_id")
 
 
 def _cursor(place: ListCursor | None) -> str:
@@ -125,8 +123,8 @@ def _cursor(place: ListCursor | None) -> str:
 def _place(cursor: str | None) -> ListCursor | None:
     if not cursor:
         return None
-    found = _CURSOR.fullmatch(cursor)
-    values = (int(found[1]), int(found[2])) if found else None
+    written = _CURSOR.fullmatch(cursor)
+    values = (int(written[1]), int(written[2])) if written else None
     if values is None or any(abs(value) >= 2**63 for value in values):
         raise Invalid("That is not the cursor of a list.", param="starting_after")
     return ListCursor(*values)
@@ -209,8 +207,8 @@ class Column(Struct, frozen=True):
 
 def _attribute(name: str) -> Callable[[ListEntry, Catalog], str | None]:
     def value(entry: ListEntry, _: Catalog) -> str | None:
-        found = visible(entry.customer).get(name) if entry.customer is not None else None
-        return found.value if found is not None else None
+        attribute = visible(entry.customer).get(name) if entry.customer is not None else None
+        return attribute.value if attribute is not None else None
 
     return value
 

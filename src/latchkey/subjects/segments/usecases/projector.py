@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from latchkey.database.pool import Connection, Database
 from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.engine.due_work import EVERY, Lookout, in_turns
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import Outlook, look_out
@@ -126,10 +126,7 @@ async def rebuild(database: Database, project_id: str) -> None:
 
 
 async def _held(connection: Connection, project_id: str) -> Roll:
-    held = await storage.hold(connection, project_id)
-    if held is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return held
+    return found(await storage.hold(connection, project_id), f"There is no project {project_id}.", "project_id")
 
 
 async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled:
@@ -269,7 +266,7 @@ class Roller:
     async def roll(self, seen: Outlook, now: Ms) -> bool:
         """Rolls what is behind. Returns whether there is more to do at once."""
         if seen.unstarted:
-            await storage.start(self._database)
+            await storage.start(self._database, None)
         chores = self._chores(seen.newest, now)
         rolled = await roll_all(self._database, now, chores=chores)
         if chores:

@@ -6,23 +6,18 @@ from uuid import uuid4
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.filter import CustomerFilter, Segment, Sort
+from latchkey.subjects.segments.storage import SEGMENTS
 from latchkey.subjects.segments.usecases.customer_lists import chosen
 
 LONGEST_NAME = 100
 MOST_SEGMENTS = 200
 
 
-list_segments = storage.page_segments
-
-
-async def load_segment(database: Database, project_id: str, id: str) -> Segment:
-    found = await storage.load(database, project_id, id)
-    if found is None:
-        raise NotFound(f"There is no segment {id!r}.", param="segment_id")
-    return found
+list_segments = SEGMENTS.page
+load_segment = SEGMENTS.get
 
 
 async def save_segment(
@@ -38,11 +33,11 @@ async def save_segment(
         saved = await storage.save(
             connection, project_id, f"seg_{uuid4().hex[:24]}", name, wanted, chosen(columns), sort, now
         )
-        if len(await storage.page_segments(connection, project_id, limit=MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
+        if len(await SEGMENTS.page(connection, project_id, limit=MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
             raise Refusal(f"A project has at most {MOST_SEGMENTS} segments. Delete one first.")
     return saved
 
 
 async def delete_segment(database: Database, project_id: str, id: str) -> None:
     if not await storage.delete(database, project_id, id):
-        raise NotFound(f"There is no segment {id!r}.", param="segment_id")
+        raise SEGMENTS.missing(id)

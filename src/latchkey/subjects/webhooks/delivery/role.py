@@ -191,14 +191,15 @@ async def prune(database: Database, now: Ms, kept_ms: int) -> int:
     removed = 0
     known = await lanes.known(database)
     limits = [(one.number, deleted_before(one.number, known, now, kept_ms)) for one in known]
-    for key, deleted in await lanes.prunable_webhooks(database):
-        if deleted:
+    for webhook in await lanes.prunable_webhooks(database):
+        key = webhook.key
+        if webhook.deleted:
             await _in_batches(partial(lanes.remove_lanes, database, key, _BATCH))
             removed += await _in_batches(partial(lanes.remove_deliveries, database, key, _BATCH))
             await lanes.forget_webhook(database, key)
         else:
             for part, before in limits:
-                removed += await _in_batches(partial(lanes.remove_delivered, database, key, part, before, _BATCH))
+                removed += await _in_batches(partial(lanes.remove_delivered, database, key, before, _BATCH, part))
     return removed
 
 

@@ -112,7 +112,8 @@ async def tell(
             )  # fmt: skip
             next_at = decision.at if isinstance(decision, Retry) else None
         delivered_at = ended if answer.delivered else None
-        await webhook_rows.record_announcement(database, event, next_at, delivered_at, answer.error)
+        ended_with = next_at, delivered_at, answer.error
+        await webhook_rows.record_announcement(database, event.project_id, event.id, *ended_with)
     return len(due)
 
 

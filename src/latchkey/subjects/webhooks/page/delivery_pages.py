@@ -17,7 +17,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import Attempt, Chosen, DeliveryFilter, StatusRange
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, DeliveryFilter, DeliveryPage, StatusRange
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
@@ -33,7 +33,7 @@ STATUSES = ("waiting", "delivered", "failed")
 @pages.get("/webhooks/{webhook_id}/deliveries")
 async def show_log(visit: Visit) -> Response:
     webhook, asked = await load_webhook(visit), visit.query
-    error, found = "", delivery_log.DeliveryPage([], None)
+    error, found = "", DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
         found = await delivery_log.page_of_deliveries(

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database, Record
-from latchkey.database.rows import fetch_all, fetch_one, item_of
+from latchkey.database.rows import executes, fetch_all, fetches_one, fetches_value, finds_value, item_of, returns_row
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
 from latchkey.domain.events.customer_event import Dialect, selected
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Attempt, Delivery, DeliveryFilter, Detail, Replay, Which
+from latchkey.subjects.webhooks.rules import Attempt, Delivery, DeliveryFilter, DeliveryPage, Detail, Replay, Which
 
 _WEBHOOK = query("list_webhooks")
 _LOAD = query("load_delivery")
@@ -21,7 +21,6 @@ _LOCK = query("lock_lanes")
 _HURRY = query("hurry_deliveries")
 _REPLAYS = query("list_replays")
 _REQUEUE = query("requeue_deliveries")
-_ADVANCE = query("advance_replay")
 
 
 class DeliveryCursor(NamedTuple):
@@ -44,15 +43,6 @@ class FailedAttempt:
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """The deliveries that match."""
-
-    deliveries: list[Delivery]
-    # The event of the oldest examined delivery, if the limit ended the search before the end of the log.
-    last_examined: str | None = None
-
-
 async def webhook_key(connection: Connection, project_id: str, webhook_id: str) -> int | None:
     """The key that a webhook's deliveries are stored under. None: there is no such webhook."""
     row = await connection.fetchrow(_WEBHOOK, project_id, None, 1, webhook_id)
@@ -66,8 +56,9 @@ async def place_of(connection: Connection, project_id: str, webhook_key: int, ev
 
 async def page(
     connection: Connection, webhook_key: int, before: DeliveryCursor, chosen: DeliveryFilter, limit: int, examined: int
-) -> Examined:
-    """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log."""
+) -> DeliveryPage:
+    """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log. If that
+    ended the search, the page names the event of the last one."""
     answered = chosen.answered or (None, None)
     rows = await connection.fetch(
         query("page_of_deliveries"),
@@ -81,7 +72,7 @@ async def page(
         *answered,
     )
     mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
-    return Examined([item_of(Delivery, row) for row in rows], mark)
+    return DeliveryPage([item_of(Delivery, row) for row in rows], mark)
 
 
 async def page_of_customer(
@@ -92,13 +83,11 @@ async def page_of_customer(
     before: DeliveryCursor,
     chosen: DeliveryFilter,
     limit: int,
-) -> Examined:
+) -> list[Delivery]:
     """Newest first, with the deliveries of customers that were merged into this one."""
     fitting = chosen.status, chosen.type, limit, webhook_key, *(chosen.answered or (None, None)), chosen.since or 0
-    found = await fetch_all(
-        connection, Delivery, query("deliveries_of_customer"), project_id, customer_key, *before, *fitting
-    )
-    return Examined(found)
+    asked = project_id, customer_key, *before, *fitting
+    return await fetch_all(connection, Delivery, query("deliveries_of_customer"), *asked)
 
 
 async def load(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Detail | None:
@@ -171,9 +160,8 @@ async def hurry_all(connection: Connection, project_id: str, webhook_key: int, n
     return len(await connection.fetch(query("hurry_lanes"), project_id, webhook_key, now, limit))
 
 
-async def feed_end(connection: Connection, project_id: str) -> int:
-    """The last position of a project's feed; 0 when it is empty."""
-    return await connection.fetchval(query("feed_head"), project_id) or 0
+# The last position of a project's feed; None when it is empty.
+feed_end = finds_value(int, query("feed_head"))
 
 
 async def committed_at(connection: Connection, project_id: str, position: int) -> Ms | None:
@@ -182,22 +170,8 @@ async def committed_at(connection: Connection, project_id: str, position: int) -
     return None if row is None else row["committed_at"]
 
 
-async def start(
-    connection: Connection,
-    project_id: str,
-    webhook_id: str,
-    id: str,
-    times: tuple[Ms, Ms],
-    status: Which,
-    event_types: tuple[str, ...],
-    positions: tuple[int, int],
-    now: Ms,
-) -> bool:
-    """A replay of the events after the first position, up to the last. False when there is no such webhook."""
-    chosen = id, *times, status, event_types
-    return (
-        await connection.fetchval(query("start_replay"), project_id, webhook_id, *chosen, now, *positions) is not None
-    )
+# A replay of the events after the first position, up to the last. False when there is no such webhook.
+start = returns_row(query("start_replay"))
 
 
 @translates_errors
@@ -212,19 +186,13 @@ async def load_replay(database: Database, project_id: str, webhook_id: str, id: 
 
 async def recent_replays(database: Database, project_id: str, webhook_id: str, limit: int) -> list[Replay]:
     """Newest first."""
-    return [item_of(Replay, row) for row in await database.pool.fetch(_REPLAYS, project_id, webhook_id, None, limit)]
+    return await fetch_all(database, Replay, _REPLAYS, project_id, webhook_id, None, limit)
 
 
-@translates_errors
-async def some_unfinished(database: Database) -> bool:
-    """Whether there is an unfinished replay, locked or not. One statement, no transaction."""
-    found: bool = await database.pool.fetchval(query("unfinished_replays"))
-    return found
-
-
-async def take(connection: Connection) -> TakenReplay | None:
-    """The oldest unfinished replay that no other worker is working on, locked for this transaction."""
-    return await fetch_one(connection, TakenReplay, query("take_replay"))
+# Whether there is an unfinished replay, locked or not. One statement, no transaction.
+some_unfinished = translates_errors(fetches_value(bool, query("unfinished_replays")))
+# The oldest unfinished replay that no other worker is working on, locked for this transaction.
+take = fetches_one(TakenReplay, query("take_replay"))
 
 
 async def next_events(connection: Connection, replay: TakenReplay, limit: int) -> list[ReplayedEvent]:
@@ -285,20 +253,14 @@ async def requeue(
     return scheduled, hurried
 
 
-async def advance(
-    connection: Connection, replay_id: str, position: int, scheduled: int, hurried: int, finished_at: Ms | None
-) -> None:
-    await connection.execute(_ADVANCE, replay_id, position, scheduled, finished_at, hurried)
-
-
-async def stop(connection: Connection, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
-    """The webhook's key. None: there is no such replay, or it was stopped before."""
-    key: int | None = await connection.fetchval(query("stop_replay"), project_id, webhook_id, id, now)
-    return key
+# How far a replay is: its position, what was queued, when it ended, and what was hurried.
+advance = executes(query("advance_replay"))
+# The webhook's key. None: there is no such replay, or it was stopped before.
+stop = finds_value(int, query("stop_replay"))
 
 
 async def unqueue(connection: Connection, project_id: str, webhook_key: int, id: str, now: Ms, limit: int) -> int:
     """Take back what a stopped replay has queued and nobody is sending."""
     back: int = await connection.fetchval(query("unqueue_replayed"), project_id, webhook_key, id, now, limit)
-    await connection.execute(_ADVANCE, id, None, -back, None, 0)
+    await advance(connection, id, None, -back, None, 0)
     return back

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from latchkey.database.errors import DatabaseBusyError, NodeAwayError, OutageError
 from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import fetches_all, fetches_value
 from latchkey.database.sql import notation, query
 from latchkey.database.transient_errors import listening as listening_to
 from latchkey.database.transient_errors import translated_errors, translates_errors
@@ -218,18 +219,9 @@ def listening(database: Database, heard: Callable[[list[int]], None]) -> Abstrac
 LOCK_TIMEOUT_MS = 100
 
 
-@translates_errors
-async def known(database: Database) -> list[Partition]:
-    """All that have not been dropped."""
-    return [
-        Partition(row["partition"], row["opened_at"]) for row in await database.pool.fetch(query("list_partitions"))
-    ]
-
-
-@translates_errors
-async def database_time(database: Database) -> Ms:
-    at: Ms = await database.pool.fetchval(query("database_time"))
-    return at
+# All that have not been dropped.
+known = translates_errors(fetches_all(Partition, query("list_partitions")))
+database_time = translates_errors(fetches_value(int, query("database_time")))
 
 
 @translates_errors
@@ -275,30 +267,21 @@ async def _alone(database: Database) -> AsyncIterator[Connection]:
             raise DatabaseBusyError("The tables of the parts are in use.") from error
 
 
-@translates_errors
-async def prunable_webhooks(database: Database) -> list[tuple[int, bool]]:
-    """The key of each, and whether it is deleted."""
-    return [(row["key"], row["deleted"]) for row in await database.pool.fetch(query("prunable_webhooks"))]
+class PrunableWebhook(Struct, frozen=True):
+    key: int
+    deleted: bool
 
 
-@translates_errors
-async def remove_delivered(database: Database, webhook_key: int, part: int, before: Ms, limit: int) -> int:
-    """Deletes up to `limit` deliveries of a part delivered before this time, with their attempts; returns how many."""
-    removed: int = await database.pool.fetchval(query("prune_deliveries"), webhook_key, before, limit, part)
-    return removed
+prunable_webhooks = translates_errors(fetches_all(PrunableWebhook, query("prunable_webhooks")))
+# Deletes deliveries of a webhook from before a time, up to a limit, of a part, with their attempts. Returns how many.
+remove_delivered = translates_errors(fetches_value(int, query("prune_deliveries")))
+# The same for all deliveries of a deleted webhook, up to a limit; and for its lanes.
+remove_deliveries = translates_errors(fetches_value(int, query("clear_deleted")))
 
 
 @translates_errors
 async def remove_lanes(database: Database, webhook_key: int, limit: int) -> int:
-    """Deletes up to `limit` lanes of a deleted webhook; returns how many."""
     return len(await database.pool.fetch(query("clear_lanes_of_deleted"), webhook_key, limit))
-
-
-@translates_errors
-async def remove_deliveries(database: Database, webhook_key: int, limit: int) -> int:
-    """Deletes up to `limit` deliveries of a deleted webhook, with their attempts; returns how many."""
-    removed: int = await database.pool.fetchval(query("clear_deleted"), webhook_key, limit)
-    return removed
 
 
 @translates_errors

@@ -175,7 +175,7 @@ where w.enabled and w.deleted_at is null and w.paused_at is null and due.at is n
 
 -- name: list_partitions
 -- the partitions whose deliveries have not been dropped, and the one that keeps what outlives them
-select partition, opened_at from partitions where dropped_at is null order by partition;
+select partition as number, opened_at from partitions where dropped_at is null order by partition;
 
 -- name: database_time
 -- the time of the database's machine

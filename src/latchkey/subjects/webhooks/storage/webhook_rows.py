@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from latchkey.database.pool import Connection, Database, Executor, Record
-from latchkey.database.rows import fetch_all, item_of
+from latchkey.database.rows import executes, fetches_all, fetches_value, item_of, returns_row
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.database.sql import query
 from latchkey.database.transient_errors import translates_errors
@@ -91,16 +91,10 @@ async def rotate_secret(
     )
 
 
-@translates_errors
-async def delete(database: Database, project_id: str, id: str, now: Ms) -> bool:
-    """Nothing more is sent to it. False: there was none. Pruning deletes its rows later."""
-    return await database.pool.fetchrow(query("delete_webhook"), project_id, id, now) is not None
-
-
-async def was_made(database: Database, project_id: str, webhook_id: str) -> bool:
-    """Whether a webhook with this id exists, or existed and is not pruned yet."""
-    known: bool = await database.pool.fetchval(query("webhook_was_made"), project_id, webhook_id)
-    return known
+# Nothing more is sent to it. False: there was none. Pruning deletes its rows later.
+delete = translates_errors(returns_row(query("delete_webhook")))
+# Whether a webhook with this id exists, or existed and is not pruned yet.
+was_made = fetches_value(bool, query("webhook_was_made"))
 
 
 def _values(id: str, setup: Setup, sealer: Sealer) -> tuple[object, ...]:
@@ -177,30 +171,14 @@ async def announce(connection: Connection, event: OperationalEvent) -> None:
     )
 
 
-@translates_errors
-async def claim_announcements(database: Database, now: Ms, lease_until: Ms) -> list[OperationalEvent]:
-    """Claims what is due. No other worker gets it until the lease runs out."""
-    return [
-        item_of(OperationalEvent, row)
-        for row in await database.pool.fetch(query("claim_announcements"), now, lease_until)
-    ]
-
-
-@translates_errors
-async def record_announcement(
-    database: Database, event: OperationalEvent, next_at: Ms | None, delivered_at: Ms | None, error: str | None
-) -> None:
-    await database.pool.execute(query("record_announcement"), event.project_id, event.id, next_at, delivered_at, error)
+# Claims what is due. No other worker gets it until the lease runs out.
+claim_announcements = translates_errors(fetches_all(OperationalEvent, query("claim_announcements")))
+# When it is sent next, when it was delivered, and the error.
+record_announcement = translates_errors(executes(query("record_announcement")))
+# Newest first, before a place, of one webhook or of all.
+operational_events = fetches_all(OperationalEvent, query("page_of_operational_events"))
 
 
 async def place_of_operational_event(connection: Connection, project_id: str, id: str) -> Place | None:
     row = await connection.fetchrow(query("operational_event_place"), project_id, id)
     return None if row is None else (row["at"], row["id"])
-
-
-async def operational_events(
-    connection: Connection, project_id: str, before: Place, webhook_id: str | None, limit: int
-) -> list[OperationalEvent]:
-    """Newest first, of one webhook or of all."""
-    asked = project_id, *before, webhook_id, limit
-    return await fetch_all(connection, OperationalEvent, query("page_of_operational_events"), *asked)

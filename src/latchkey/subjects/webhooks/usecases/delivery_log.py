@@ -1,16 +1,15 @@
 """The log of deliveries: what was sent to a webhook, when, what the receiver answered; and what needs attention."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.engine.storage import state
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import (
-    Delivery,
     DeliveryFilter,
+    DeliveryPage,
     Detail,
     OperationalEvent,
     missing_webhook,
@@ -21,13 +20,6 @@ from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, Fai
 
 # How many deliveries one page examines at most: about a tenth of a second.
 EXAMINED = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryPage:
-    deliveries: Sequence[Delivery]
-    # The next page begins after the delivery of this event. A short or empty page may still have a next one.
-    after: str | None
 
 
 async def page_of_deliveries(
@@ -43,34 +35,29 @@ async def page_of_deliveries(
             before = min(before, DeliveryCursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
-            found = await delivery_rows.page(connection, key, before, chosen, limit + 1, examined)
+            page = await delivery_rows.page(connection, key, before, chosen, limit + 1, examined)
         else:
-            customer = await state.key_of(connection, project_id, chosen.customer_id)
-            if customer is None:
-                raise NotFound(f"There is no customer {chosen.customer_id!r}.", param="customer_id")
-            found = await delivery_rows.page_of_customer(
-                connection, project_id, customer, key, before, chosen, limit + 1
-            )
-    if len(found.deliveries) > limit:
-        return DeliveryPage(found.deliveries[:limit], found.deliveries[limit - 1].event_id)
-    return DeliveryPage(found.deliveries, found.last_examined)
+            known = await state.key_of(connection, project_id, chosen.customer_id)
+            customer = found(known, f"There is no customer {chosen.customer_id!r}.", "customer_id")
+            asked = project_id, customer, key, before, chosen, limit + 1
+            page = DeliveryPage(await delivery_rows.page_of_customer(connection, *asked), None)
+    if len(page.deliveries) > limit:
+        return DeliveryPage(page.deliveries[:limit], page.deliveries[limit - 1].event_id)
+    return page
 
 
 async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
         detail = await delivery_rows.load(connection, project_id, key, event_id)
-    if detail is None:
-        raise _missing(webhook_id, event_id)
-    return detail
+    return found(detail, f"Webhook {webhook_id!r} has no delivery {event_id!r}.", "delivery_id")
 
 
 async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> Detail:
     """Send it again, at once."""
     # Raises the error that says whether the webhook or the delivery is missing.
     await load_delivery(database, project_id, webhook_id, event_id)
-    if not await requeue_runs.resend(database, project_id, webhook_id, event_id, now):
-        raise _missing(webhook_id, event_id)
+    await requeue_runs.resend(database, project_id, webhook_id, event_id, now)
     return await load_delivery(database, project_id, webhook_id, event_id)
 
 
@@ -78,10 +65,6 @@ async def last_failed_attempt(database: Database, project_id: str, webhook_id: s
     """Why a webhook fails: its newest failed attempt."""
     async with database.acquire() as connection:
         return await delivery_rows.last_failed_attempt(connection, await _webhook(connection, project_id, webhook_id))
-
-
-def _missing(webhook_id: str, event_id: str) -> NotFound:
-    return NotFound(f"Webhook {webhook_id!r} has no delivery {event_id!r}.", param="delivery_id")
 
 
 async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
@@ -95,9 +78,7 @@ async def _place(connection: Connection, project_id: str, key: int, after: str |
     if after is None:
         return delivery_rows.END
     place = await delivery_rows.place_of(connection, project_id, key, after)
-    if place is None:
-        raise NotFound(f"There is no delivery {after!r} to start after.", param="starting_after")
-    return place
+    return found(place, f"There is no delivery {after!r} to start after.", "starting_after")
 
 
 async def page_of_operational_events(
@@ -108,10 +89,8 @@ async def page_of_operational_events(
         before = webhook_rows.END
         if after is not None:
             place = await webhook_rows.place_of_operational_event(connection, project_id, after)
-            if place is None:
-                raise NotFound(f"There is no operational event {after!r} to start after.", param="starting_after")
-            before = place
-        return await webhook_rows.operational_events(connection, project_id, before, webhook_id, limit)
+            before = found(place, f"There is no operational event {after!r} to start after.", "starting_after")
+        return await webhook_rows.operational_events(connection, project_id, *before, webhook_id, limit)
 
 
 # The most that a page shows; the list of webhooks shows all.

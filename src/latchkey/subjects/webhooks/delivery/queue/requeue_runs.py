@@ -70,8 +70,8 @@ async def start_replay(
     id, until = f"rep_{uuid4().hex[:20]}", now + 1 if until_ms is None else until_ms
     async with transaction(database) as connection:
         positions = await _positions(connection, project_id, since_ms, until)
-        chosen = (since_ms, until), status, event_types, positions
-        if not await delivery_rows.start(connection, project_id, webhook_id, id, *chosen, now):
+        chosen = since_ms, until, status, event_types, now, *positions
+        if not await delivery_rows.start(connection, project_id, webhook_id, id, *chosen):
             raise missing_webhook(webhook_id)
         await lanes.wake(connection, None)
     started = await load_replay(database, project_id, webhook_id, id)
@@ -151,13 +151,13 @@ async def work_off(database: Database, now: Ms) -> bool:
             await lanes.wake(connection, replay.webhook_key)
         done = len(events) < _BATCH
         position = replay.last_position if done else events[-1].position
-        await delivery_rows.advance(connection, replay.id, position, scheduled, hurried, now if done else None)
+        await delivery_rows.advance(connection, replay.id, position, scheduled, now if done else None, hurried)
     return True
 
 
 async def _positions(connection: Connection, project_id: str, since: Ms, until: Ms) -> tuple[int, int]:
     """What was committed in this time is after the first and up to the second position."""
-    end = await delivery_rows.feed_end(connection, project_id)
+    end = await delivery_rows.feed_end(connection, project_id) or 0
     first = await _position_before(connection, project_id, since - _SKEW_MS, end)
     return first, max(first, await _position_before(connection, project_id, until + _SKEW_MS, end))
 
