@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.access.api_key import (
-    LONGEST_OVERLAP_DAYS,
-    OVERLAP_DAYS,
-    WARNED_BEFORE,
-    checked_expiry,
-    checked_networks,
-    replaced_expiry,
-)
+from latchkey.domain.access import api_key as key_rules
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
@@ -72,8 +65,8 @@ async def create_secret_key(
     shape: str = "latchkey",
 ) -> IssuedKey:
     """A key for servers. It reads and writes everything in the project, as its scopes allow."""
-    checked_expiry(expires_at, now)
-    networks = checked_networks(allowed_networks)
+    key_rules.checked_expiry(expires_at, now)
+    networks = key_rules.checked_networks(allowed_networks)
     chosen = [scope for scope in SCOPES if scope in scopes]
     if not chosen or set(scopes) - set(SCOPES):
         raise Invalid(f"Scopes are some of {', '.join(SCOPES)}.", param="scopes")
@@ -171,8 +164,8 @@ async def change_key(
         wanted = change(key)
         _check_rate(wanted.rate_limit)
         if wanted.expires_at != key.expires_at:
-            checked_expiry(wanted.expires_at, now)
-        networks = tuple(checked_networks(wanted.allowed_networks))
+            key_rules.checked_expiry(wanted.expires_at, now)
+        networks = tuple(key_rules.checked_networks(wanted.allowed_networks))
         changed = replace(wanted, name=checked_name(wanted.name), allowed_networks=networks)
         return _found(await keys.set_rules(connection, changed), key_id)
 
@@ -183,18 +176,18 @@ async def rotate_key(
     key_id: str,
     now: Ms,
     *,
-    overlap_days: int = OVERLAP_DAYS,
+    overlap_days: int = key_rules.OVERLAP_DAYS,
     check: Callable[[ApiKey, Ms | None], None] = lambda _key, _expires_at: None,
 ) -> tuple[IssuedKey, ApiKey]:
     """A successor with the same name, scopes, limit, networks, shape and length of life; and the old key, which works
     for some more days. `check` sees the old key and the successor's expiry before anything is changed."""
-    if not 0 <= overlap_days <= LONGEST_OVERLAP_DAYS:
-        raise Invalid(f"The old key works for 0 to {LONGEST_OVERLAP_DAYS} more days.", param="overlap_days")
+    if not 0 <= overlap_days <= key_rules.LONGEST_OVERLAP_DAYS:
+        raise Invalid(f"The old key works for 0 to {key_rules.LONGEST_OVERLAP_DAYS} more days.", param="overlap_days")
     async with database.transaction() as connection:
         old = _in_use(await keys.lock(connection, project_id, key_id), key_id)
         if old.rules is not None and old.rules.is_expired(now):
             raise Refusal(f"The key {key_id} has expired. Create a new one.", param="key_id")
-        expires_at = replaced_expiry(old.created_at, old.expires_at, now)
+        expires_at = key_rules.replaced_expiry(old.created_at, old.expires_at, now)
         check(old, expires_at)
         issued = await _issue(connection, SECRET_PREFIX, replace(old, created_at=now, expires_at=expires_at))
         ends = now + overlap_days * DAY
@@ -204,7 +197,7 @@ async def rotate_key(
 
 async def about_to_expire(database: Database, now: Ms, *, limit: int = 100) -> list[ApiKey]:
     """Keys of all projects that expire soon, the first to expire first."""
-    return await keys.about_to_expire(database, now, now + WARNED_BEFORE, limit)
+    return await keys.about_to_expire(database, now, now + key_rules.WARNED_BEFORE, limit)
 
 
 def _in_use(key: ApiKey | None, key_id: str) -> ApiKey:

@@ -5,20 +5,7 @@ from functools import partial
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from latchkey.dashboard.cookie import (
-    HALF,
-    OPENID,
-    SESSION,
-    attempt_of,
-    device_of,
-    provider,
-    return_address,
-    safe_next,
-    with_attempt,
-    with_cookie,
-    with_device,
-    without_cookie,
-)
+from latchkey.dashboard import cookie
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit, address
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.accounts.rules import Account, NotBelieved, NotKnown, checked_email
@@ -34,20 +21,25 @@ pages = Pages()
 @pages.get("/sign-in", Needs.NOTHING)
 async def show_sign_in(visit: Visit) -> Response:
     if visit.session is not None:
-        return RedirectResponse(safe_next(visit.query.text("next")), 303)
-    return await sign_in_page(visit, next=safe_next(visit.query.text("next")))
+        return RedirectResponse(cookie.safe_next(visit.query.text("next")), 303)
+    return await sign_in_page(visit, next=cookie.safe_next(visit.query.text("next")))
 
 
 @pages.post("/sign-in", Needs.NOTHING, "account.signed_in")
 async def sign_in(visit: Visit) -> Response:
-    email, next = visit.form.text("email"), safe_next(visit.form.text("next"))
+    email, next = visit.form.text("email"), cookie.safe_next(visit.form.text("next"))
     visit.concerned = await _concerned(visit, email)
     # Input that is not an e-mail address may well be a password, so it is not logged.
     visit.actor = visit.concerned.email if visit.concerned else _address(email)
     visit.audit(visit.actor or "not an e-mail address")
     try:
         account = await sessions.sign_in(
-            visit.database, email, visit.form.raw("password"), visit.address, visit.now, partial(device_of, visit)
+            visit.database,
+            email,
+            visit.form.raw("password"),
+            visit.address,
+            visit.now,
+            partial(cookie.device_of, visit),
         )
     except Refusal as refusal:
         return _wrong(visit, refusal, await sign_in_page(visit, error=refusal.message, email=email, next=next))
@@ -56,7 +48,7 @@ async def sign_in(visit: Visit) -> Response:
 
 @pages.get("/sign-in/code", Needs.NOTHING)
 async def ask_for_code(visit: Visit) -> Response:
-    next = safe_next(visit.query.text("next"))
+    next = cookie.safe_next(visit.query.text("next"))
     if await _half(visit) is None:
         return RedirectResponse(address(ROOT, ("sign-in",), {"next": next if next != ROOT else None}), 303)
     return _code_page(visit, next)
@@ -64,28 +56,28 @@ async def ask_for_code(visit: Visit) -> Response:
 
 @pages.post("/sign-in/code", Needs.NOTHING, "account.code_given")
 async def take_code(visit: Visit) -> Response:
-    next, token = safe_next(visit.form.text("next")), visit.request.cookies.get(HALF, "")
+    next, token = cookie.safe_next(visit.form.text("next")), visit.request.cookies.get(cookie.HALF, "")
     account = await _half(visit)
     if account is None:
         page = await sign_in_page(visit, 401, error="That took too long. Sign in again.", next=next)
-        return without_cookie(page, HALF)
+        return cookie.without_cookie(page, cookie.HALF)
     visit.concerned = account
     visit.audit(account.email)
     factors = visit.services.second_factors
     try:
-        code, device = visit.form.text("code"), device_of(visit, account.id)
+        code, device = visit.form.text("code"), cookie.device_of(visit, account.id)
         await factors.check(account.id, code, visit.address, device, visit.now)
         await factors.finish_half(token, account.id, visit.now)
     except Refusal as refusal:
         return _wrong(visit, refusal, _code_page(visit, next, refusal.message))
-    return without_cookie(await signed_in(visit, account, next), HALF)
+    return cookie.without_cookie(await signed_in(visit, account, next), cookie.HALF)
 
 
 @pages.post("/sign-out", Needs.ACCOUNT, "account.signed_out")
 async def sign_out(visit: Visit) -> Response:
     assert visit.session is not None
     await sessions.end_session(visit.database, visit.session.token)
-    return without_cookie(RedirectResponse(f"{ROOT}/sign-in", 303), SESSION)
+    return cookie.without_cookie(RedirectResponse(f"{ROOT}/sign-in", 303), cookie.SESSION)
 
 
 @pages.get("/invitations/{token}", Needs.NOTHING)
@@ -137,12 +129,12 @@ async def password_given(visit: Visit, account: Account, next: str) -> Response:
         await sessions.end_session(visit.database, visit.session.token)
     token = await visit.services.second_factors.begin_half(account.id, visit.now)
     way = address(ROOT, ("sign-in", "code"), {"next": next if next != ROOT else None})
-    return with_cookie(without_cookie(RedirectResponse(way, 303), SESSION), HALF, token)
+    return cookie.with_cookie(cookie.without_cookie(RedirectResponse(way, 303), cookie.SESSION), cookie.HALF, token)
 
 
 async def _half(visit: Visit) -> Account | None:
     """Whose code is to come."""
-    token = visit.request.cookies.get(HALF, "")
+    token = visit.request.cookies.get(cookie.HALF, "")
     return await visit.services.second_factors.waiting(token, visit.now) if token else None
 
 
@@ -167,14 +159,14 @@ async def signed_in(visit: Visit, account: Account, next: str, *, through: str |
     agent = visit.request.headers.get("user-agent", "")
     token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now, through=through)
     response = RedirectResponse(next, 303)
-    return with_device(with_cookie(response, SESSION, token), visit, account.id)
+    return cookie.with_device(cookie.with_cookie(response, cookie.SESSION, token), visit, account.id)
 
 
 async def sign_in_page(
     visit: Visit, status: int = 200, *, error: str = "", email: str = "", next: str = ROOT
 ) -> Response:
     anybody = await accounts.count_accounts(visit.database) > 0
-    asked = provider(visit)
+    asked = cookie.provider(visit)
     way = address(f"{ROOT}/sign-in/openid", (), {"next": next if next != ROOT else None}) if asked else ""
     name = asked.name if asked else ""
     values = {"email": email, "next": next, "openid": name, "openid_way": way, "anybody": anybody}
@@ -220,30 +212,30 @@ STATUSES: dict[type[Refusal], int] = {ProviderAway: 502, NotBelieved: 401, NotKn
 
 @pages.get("/sign-in/openid", Needs.NOTHING)
 async def go_there(visit: Visit) -> Response:
-    asked, next = _provider(visit), safe_next(visit.query.text("next"))
+    asked, next = _provider(visit), cookie.safe_next(visit.query.text("next"))
     if visit.session is not None:
         return RedirectResponse(next, 303)
     try:
-        where, attempt = await asked.begin(return_address(visit), next, visit.now)
+        where, attempt = await asked.begin(cookie.return_address(visit), next, visit.now)
     except Refusal as refusal:
         return await _refused(visit, refusal)
-    return with_attempt(RedirectResponse(where, 303), visit, attempt)
+    return cookie.with_attempt(RedirectResponse(where, 303), visit, attempt)
 
 
 @pages.get("/sign-in/openid/return", Needs.NOTHING)
 async def come_back(visit: Visit) -> Response:
     asked, query = _provider(visit), visit.query
     try:
-        attempt = attempt_of(visit, query.text("state"))
+        attempt = cookie.attempt_of(visit, query.text("state"))
         if query.text("error"):
             if query.text("error") == "access_denied":
                 raise NotBelieved(f"You were not signed in at {asked.name}.")
             raise NotBelieved(f"{asked.name} could not sign you in. Are its settings for Latchkey right?")
         if query.text("iss", asked.issuer) != asked.issuer or not query.text("code"):
             raise NotBelieved(f"This is not an answer of {asked.name}. Start again.")
-        return without_cookie(await _enter(visit, asked, attempt, query.text("code")), OPENID)
+        return cookie.without_cookie(await _enter(visit, asked, attempt, query.text("code")), cookie.OPENID)
     except Refusal as refusal:
-        return without_cookie(await _refused(visit, refusal), OPENID)
+        return cookie.without_cookie(await _refused(visit, refusal), cookie.OPENID)
 
 
 async def _enter(visit: Visit, asked: Provider, attempt: SignInAttempt, code: str) -> Response:
@@ -260,7 +252,7 @@ async def _enter(visit: Visit, asked: Provider, attempt: SignInAttempt, code: st
     detail = {"through": asked.issuer}
     tried = None
     try:
-        identity = await asked.finish(code, attempt, return_address(visit), visit.now)
+        identity = await asked.finish(code, attempt, cookie.return_address(visit), visit.now)
         tried = identity.email[:LONGEST_ADDRESS] if identity.email else None
         account = await account_for(visit.database, identity)
     except Refusal as refusal:
@@ -280,7 +272,7 @@ async def _refused(visit: Visit, refusal: Refusal) -> Response:
 
 
 def _provider(visit: Visit) -> Provider:
-    found = provider(visit)
+    found = cookie.provider(visit)
     if found is None:
         raise HTTPException(404, "Signing in through OpenID Connect is not set up here.")
     return found

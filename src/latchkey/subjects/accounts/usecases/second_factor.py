@@ -17,23 +17,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
-from latchkey.subjects.accounts import storage
-from latchkey.subjects.accounts.rules import (
-    DIGITS,
-    HALF_LASTS,
-    RECOVERY_CODES,
-    RECOVERY_LENGTH,
-    RECOVERY_LETTERS,
-    SECRET_BYTES,
-    Account,
-    app_address,
-    as_code,
-    as_recovery_code,
-    code_limits,
-    shown_recovery_code,
-    shown_secret,
-    steps_at,
-)
+from latchkey.subjects.accounts import rules, storage
 from latchkey.subjects.accounts.usecases.sessions import guess
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -59,31 +43,31 @@ class SecondFactors:
         self._database = database
         self._sealer = sealer
 
-    async def begin(self, account: Account, now: Ms) -> SetUp:
+    async def begin(self, account: rules.Account, now: Ms) -> SetUp:
         """A new secret. It is asked for only after `confirm`."""
-        secret = base64.b32encode(os.urandom(SECRET_BYTES)).decode()
+        secret = base64.b32encode(os.urandom(rules.SECRET_BYTES)).decode()
         sealed = self._sealer.seal(secret, _name(account.id))
         if not await storage.begin_second_factor(self._database, account.id, sealed, now):
             raise Refusal("This account has a second factor already. Remove it first.")
         return _set_up(secret, account)
 
-    async def under_way(self, account: Account, now: Ms) -> SetUp | None:
+    async def under_way(self, account: rules.Account, now: Ms) -> SetUp | None:
         """The set-up that was begun a short time ago and not confirmed."""
         found = await storage.load_second_factor(self._database, account.id)
-        if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
+        if found is None or found.confirmed_at is not None or found.created_at + rules.HALF_LASTS <= now:
             return None
         return _set_up(self._sealer.unseal(found.secret_sealed, _name(account.id)), account)
 
     async def confirm(
-        self, account: Account, text: str, address: str, device: str | None, now: Ms, *, keep: bytes
+        self, account: rules.Account, text: str, address: str, device: str | None, now: Ms, *, keep: bytes
     ) -> list[str]:
         """Asks for codes from now on, if this is one. Ends all other sessions, which were opened without. Returns the
         recovery codes, which cannot be shown again."""
         codes, hashes = _new_codes()
-        limits = code_limits(account.id, address, device)
+        limits = rules.code_limits(account.id, address, device)
         async with guess(self._database, limits, now, "codes"), self._database.transaction() as connection:
             found = await storage.load_second_factor(connection, account.id)
-            if found is None or found.confirmed_at is not None or found.created_at + HALF_LASTS <= now:
+            if found is None or found.confirmed_at is not None or found.created_at + rules.HALF_LASTS <= now:
                 raise Refusal("There is no set-up under way. Start again.")
             step = self._step(found.secret_sealed, account.id, text, now)
             if step is None:
@@ -97,7 +81,7 @@ class SecondFactors:
 
     async def check(self, account_id: str, text: str, address: str, device: str | None, now: Ms) -> None:
         """Uses up a code of the app, or a recovery code."""
-        limits = code_limits(account_id, address, device)
+        limits = rules.code_limits(account_id, address, device)
         async with guess(self._database, limits, now, "codes"), self._database.transaction() as connection:
             if not await self._use(connection, account_id, text, now):
                 raise WrongCode(WRONG)
@@ -121,10 +105,12 @@ class SecondFactors:
     async def begin_half(self, account_id: str, now: Ms) -> str:
         """A token for the cookie of somebody whose password was right. It opens nothing."""
         token = secrets.token_urlsafe(32)
-        await storage.add_token(self._database, hash_of(token), account_id, "second_factor", now, now + HALF_LASTS)
+        await storage.add_token(
+            self._database, hash_of(token), account_id, "second_factor", now, now + rules.HALF_LASTS
+        )
         return token
 
-    async def waiting(self, token: str, now: Ms) -> Account | None:
+    async def waiting(self, token: str, now: Ms) -> rules.Account | None:
         """Whose code is to come."""
         return await storage.account_of_token(self._database, hash_of(token), "second_factor", now)
 
@@ -134,7 +120,7 @@ class SecondFactors:
             raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:
-        if (recovery := as_recovery_code(text)) is not None:
+        if (recovery := rules.as_recovery_code(text)) is not None:
             return await storage.use_code(connection, account_id, hash_of(recovery))
         found = await storage.load_second_factor(connection, account_id)
         if found is None or found.confirmed_at is None:
@@ -144,12 +130,12 @@ class SecondFactors:
 
     def _step(self, sealed: bytes, account_id: str, text: str, now: Ms) -> int | None:
         """The time step of this code. All of them are compared, whichever is right."""
-        code = as_code(text)
+        code = rules.as_code(text)
         if code is None:
             return None
         secret = base64.b32decode(self._sealer.unseal(sealed, _name(account_id)))
-        generator = HOTP(secret, DIGITS, SHA1())  # noqa: S303 - what authenticator apps can do; HMAC-SHA1 is not broken
-        right = [step for step in steps_at(now) if hmac.compare_digest(generator.generate(step), code.encode())]
+        generator = HOTP(secret, rules.DIGITS, SHA1())  # noqa: S303 - what authenticator apps can do; HMAC-SHA1 is not broken
+        right = [step for step in rules.steps_at(now) if hmac.compare_digest(generator.generate(step), code.encode())]
         return right[-1] if right else None
 
 
@@ -161,16 +147,19 @@ async def remove(database: Database, account_id: str) -> None:
 
 def looks_like_code(text: str) -> bool:
     """Whether this is a code and not a password. No password has so few characters as a code of the app."""
-    return as_code(text) is not None or as_recovery_code(text) is not None
+    return rules.as_code(text) is not None or rules.as_recovery_code(text) is not None
 
 
 def _new_codes() -> tuple[list[str], list[bytes]]:
-    codes = ["".join(secrets.choice(RECOVERY_LETTERS) for _ in range(RECOVERY_LENGTH)) for _ in range(RECOVERY_CODES)]
-    return [shown_recovery_code(code) for code in codes], [hash_of(code) for code in codes]
+    codes = [
+        "".join(secrets.choice(rules.RECOVERY_LETTERS) for _ in range(rules.RECOVERY_LENGTH))
+        for _ in range(rules.RECOVERY_CODES)
+    ]
+    return [rules.shown_recovery_code(code) for code in codes], [hash_of(code) for code in codes]
 
 
-def _set_up(secret: str, account: Account) -> SetUp:
-    return SetUp(shown_secret(secret), app_address(secret, account.email))
+def _set_up(secret: str, account: rules.Account) -> SetUp:
+    return SetUp(rules.shown_secret(secret), rules.app_address(secret, account.email))
 
 
 def _name(account_id: str) -> str:

@@ -10,20 +10,8 @@ from dataclasses import dataclass, field
 from latchkey.database.pool import Database
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
-from latchkey.subjects.accounts import storage
-from latchkey.subjects.accounts.rules import (
-    IDLE_FOR,
-    LIVES_FOR,
-    LONGEST_COUNTED,
-    LONGEST_PASSWORD,
-    Account,
-    Limit,
-    Role,
-    checked_email,
-    is_over,
-    limits,
-    wait,
-)
+from latchkey.subjects.accounts import rules, storage
+from latchkey.subjects.accounts.rules import limits, wait
 from latchkey.subjects.accounts.storage import Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
@@ -52,9 +40,9 @@ class TooManyGuesses(Refusal):
 @dataclass(frozen=True, slots=True)
 class Session:
     token: str = field(repr=False)
-    account: Account
+    account: rules.Account
     # The account's role in the requested project.
-    role: Role | None
+    role: rules.Role | None
     notice: Notice | None
     # Whether an OpenID provider vouched for the account.
     is_openid: bool = False
@@ -82,24 +70,28 @@ async def sign_in(
     address: str,
     now: Ms,
     device_of: Callable[[str], str | None] = unknown_device,
-) -> Account:
+) -> rules.Account:
     """The account, if this is its password. After too many failures even the right password has to wait: otherwise the
     response would reveal that it is right. `device_of` returns the known device of an account, if any."""
     try:
-        email = checked_email(email)
+        email = rules.checked_email(email)
     except Refusal:
         raise WrongCredentials("There is no account with this e-mail address and password.") from None
     known = await storage.credentials(database, email)
     account_id, device = (known.id, device_of(known.id)) if known else (None, None)
     async with guess(database, limits(email, address, account_id, device), now):
-        right = len(password) <= LONGEST_PASSWORD and await matches(password, known.password_hash if known else None)
+        right = len(password) <= rules.LONGEST_PASSWORD and await matches(
+            password, known.password_hash if known else None
+        )
         if known is None or not right:
             raise WrongCredentials("There is no account with this e-mail address and password.")
     return await load_account(database, known.id)
 
 
 @asynccontextmanager
-async def guess(database: Database, limits: Sequence[Limit], now: Ms, what: str = "passwords") -> AsyncIterator[None]:
+async def guess(
+    database: Database, limits: Sequence[rules.Limit], now: Ms, what: str = "passwords"
+) -> AsyncIterator[None]:
     """Counts a guess as wrong before it is checked, so that concurrent ones are not all let through. Without an
     exception it was right, and counts no longer."""
     async with database.transaction() as connection:
@@ -111,7 +103,7 @@ async def guess(database: Database, limits: Sequence[Limit], now: Ms, what: str 
     yield
     async with database.acquire() as connection:
         cleared = [limit.subject for limit in limits if limit.cleared]
-        await storage.forget_failures(connection, cleared, now - LONGEST_COUNTED)
+        await storage.forget_failures(connection, cleared, now - rules.LONGEST_COUNTED)
         await storage.forget_one_failure(connection, [limit.subject for limit in limits if not limit.cleared], now)
 
 
@@ -121,7 +113,7 @@ async def open_session(
     """The token of a new session, for the cookie. Only its hash is stored."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await storage.forget_old_sessions(connection, now - LIVES_FOR, now - IDLE_FOR)
+        await storage.forget_old_sessions(connection, now - rules.LIVES_FOR, now - rules.IDLE_FOR)
         shown_agent = "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
         await storage.open_session(connection, hash_of(token), account_id, now, address, shown_agent, through)
     return token
@@ -130,17 +122,17 @@ async def open_session(
 async def find_session(database: Database, token: str, project_id: str | None, now: Ms) -> Session | None:
     async with database.acquire() as connection:
         found = await storage.find_session(connection, hash_of(token), project_id)
-        if found is None or is_over(found.opened_at, found.last_seen_at, now):
+        if found is None or rules.is_over(found.opened_at, found.last_seen_at, now):
             return None
         if now - found.last_seen_at >= TOUCHED_EVERY:
             await storage.touch_session(connection, hash_of(token), now)
     return Session(token, found.account, found.role, found.notice, found.through == OPENID)
 
 
-async def role_in(database: Database, token: str, project_id: str, now: Ms) -> Role | None:
+async def role_in(database: Database, token: str, project_id: str, now: Ms) -> rules.Role | None:
     """The role of the session's account in a project, if the session has not ended. Does not extend the session."""
     found = await storage.find_session(database, hash_of(token), project_id)
-    return None if found is None or is_over(found.opened_at, found.last_seen_at, now) else found.role
+    return None if found is None or rules.is_over(found.opened_at, found.last_seen_at, now) else found.role
 
 
 async def end_session(database: Database, token: str) -> None:

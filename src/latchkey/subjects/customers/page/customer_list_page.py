@@ -15,18 +15,7 @@ from latchkey.subjects.money.usecases import TITLES
 from latchkey.subjects.search.usecases import SearchResults, newest, search
 from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
-from latchkey.subjects.segments.usecases.customer_lists import (
-    COLUMNS,
-    DEFAULT,
-    MOST_COUNTED,
-    ON_A_PAGE_MS,
-    CustomerCount,
-    count,
-    csv_pieces,
-    list_page,
-    missing_customers,
-    needs_customer,
-)
+from latchkey.subjects.segments.usecases import customer_lists
 from latchkey.subjects.segments.usecases.segments import delete_segment, list_segments, save_segment
 
 pages = Pages()
@@ -50,7 +39,7 @@ async def show_customers(visit: Visit) -> Response:
     if chosen.filter.is_empty and chosen.sort is Sort.KEY:
         return await _newest(visit, chosen, error)
     after = visit.query.text("after") or None
-    listing = await list_page(
+    listing = await customer_lists.list_page(
         visit.database,
         visit.project_id,
         chosen.filter,
@@ -58,13 +47,15 @@ async def show_customers(visit: Visit) -> Response:
         sort=chosen.sort,
         after=after,
         limit=ON_A_PAGE,
-        whole=needs_customer(chosen.columns),
+        whole=customer_lists.needs_customer(chosen.columns),
     )
     if after is None and listing.next is None:
         # A short list counts itself. Counting anew would go through all customers where no index fits.
-        counted = CustomerCount(len(listing.entries))
+        counted = customer_lists.CustomerCount(len(listing.entries))
     else:
-        counted = await count(visit.database, visit.project_id, chosen.filter, visit.now, within_ms=ON_A_PAGE_MS)
+        counted = await customer_lists.count(
+            visit.database, visit.project_id, chosen.filter, visit.now, within_ms=customer_lists.ON_A_PAGE_MS
+        )
     return await _page(
         visit,
         chosen,
@@ -82,8 +73,8 @@ async def download(visit: Visit) -> Response:
     if strange := unknown(visit.query):
         raise Invalid(f"A list has no parameter {strange[0][:50]!r}.", param=strange[0][:50])
     chosen = await read_chosen(visit, visit.query)
-    missing = await missing_customers(visit.database, visit.project_id, visit.now)
-    pieces = csv_pieces(
+    missing = await customer_lists.missing_customers(visit.database, visit.project_id, visit.now)
+    pieces = customer_lists.csv_pieces(
         visit.database, visit.services.catalogs, visit.project_id, chosen.filter, chosen.columns, visit.now
     )
     headers = {
@@ -159,7 +150,7 @@ async def _page(
     text: str = "",
     found: SearchResults | None = None,
     more: str | None = None,
-    counted: CustomerCount | None = None,
+    counted: customer_lists.CustomerCount | None = None,
     missing: int = 0,
     is_first: bool = False,
     purchase: str = "",
@@ -179,8 +170,8 @@ async def _page(
         given={name: visit.query.text(name) if error else chosen.query.get(name, "") for name in NAMES},
         rows=[_row(visit, entry, chosen.columns, catalog) for entry in entries],
         matches=found.matches if found else [],
-        columns=COLUMNS,
-        default_columns=DEFAULT,
+        columns=customer_lists.COLUMNS,
+        default_columns=customer_lists.DEFAULT,
         statuses=STATUSES,
         sorts=SORTS,
         segments=sorted(await list_segments(visit.database, visit.project_id), key=lambda one: one.name.lower()),
@@ -191,7 +182,7 @@ async def _page(
         more=more,
         counted=counted,
         missing=missing,
-        most_counted=MOST_COUNTED,
+        most_counted=customer_lists.MOST_COUNTED,
         strange=unknown(visit.query, *_OWN),
         is_first=is_first,
         purchase=purchase,
@@ -205,7 +196,10 @@ def _row(visit: Visit, entry: ListEntry, columns: tuple[str, ...], catalog: Cata
         "href": address(visit, id),
         "on_clock": entry.facets.test_clock_id is not None,
         "now": entry.now,
-        "cells": [(name, COLUMNS[name].kind, COLUMNS[name].value(entry, catalog)) for name in columns],
+        "cells": [
+            (name, customer_lists.COLUMNS[name].kind, customer_lists.COLUMNS[name].value(entry, catalog))
+            for name in columns
+        ],
     }
 
 

@@ -22,15 +22,6 @@ from latchkey.engine.storage.scans import Outlook, look_out
 from latchkey.subjects.search.usecases import newest
 from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import Facets, facets_of
-from latchkey.subjects.segments.storage import (
-    CountProgress,
-    CountRange,
-    ProjectionBatch,
-    Roll,
-    StoredCustomer,
-    VisibleTransactions,
-    Walked,
-)
 
 
 class Rolled(Struct, frozen=True):
@@ -69,7 +60,9 @@ MOMENT: Ms = 5 * SECOND
 _PATIENCE: Ms = 10 * MINUTE
 
 
-def next_step(count: CountProgress, seen: VisibleTransactions, now: Ms) -> tuple[CountProgress, bool]:
+def next_step(
+    count: storage.CountProgress, seen: storage.VisibleTransactions, now: Ms
+) -> tuple[storage.CountProgress, bool]:
     """The first two steps. Returns whether the customers up to `mark_id` can be counted."""
     if count.mark_id is None or count.marked_at is None:
         return _marked(count.counted, seen, now), False
@@ -82,8 +75,8 @@ def next_step(count: CountProgress, seen: VisibleTransactions, now: Ms) -> tuple
 
 
 def after_counting(
-    count: CountProgress, keys: Sequence[int], seen: VisibleTransactions, now: Ms, most: int
-) -> tuple[CountProgress, bool]:
+    count: storage.CountProgress, keys: Sequence[int], seen: storage.VisibleTransactions, now: Ms, most: int
+) -> tuple[storage.CountProgress, bool]:
     """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
     if len(keys) == most:
         return replace(count, counted=keys[-1]), True
@@ -91,11 +84,11 @@ def after_counting(
     return _marked(count.mark_id, seen, now), False
 
 
-def _marked(counted: int, seen: VisibleTransactions, now: Ms) -> CountProgress:
+def _marked(counted: int, seen: storage.VisibleTransactions, now: Ms) -> storage.CountProgress:
     return (
-        CountProgress(counted, seen.newest, None, now)
+        storage.CountProgress(counted, seen.newest, None, now)
         if seen.newest > counted
-        else CountProgress(counted, None, None, None)
+        else storage.CountProgress(counted, None, None, None)
     )
 
 
@@ -125,11 +118,11 @@ async def rebuild(database: Database, project_id: str) -> None:
         await storage.forget(connection, project_id)
 
 
-async def _held(connection: Connection, project_id: str) -> Roll:
+async def _held(connection: Connection, project_id: str) -> storage.Roll:
     return found(await storage.hold(connection, project_id), f"There is no project {project_id}.", "project_id")
 
 
-async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled:
+async def apply(connection: Connection, held: Sequence[storage.Roll], now: Ms) -> Rolled:
     """One batch of these projects, which the transaction has locked."""
     if not held:
         return NOTHING
@@ -142,7 +135,7 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
     known = {one.project_id: one for one in held}
     for batch in batches:
         id, before = batch.project_id, known[batch.project_id]
-        roll = Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
+        roll = storage.Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
         if kept[id] or batch.gone or roll != before:
             await storage.write_facets(connection, batch.gone, kept[id], roll)
     more = again or any(limit in (projection_batch.events, projection_batch.marks) for projection_batch in batches)
@@ -150,18 +143,22 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
 
 
 async def _walk(
-    connection: Connection, held: Sequence[Roll], batches: Sequence[ProjectionBatch], limit: int, now: Ms
-) -> tuple[dict[str, CountProgress], list[Walked], bool]:
+    connection: Connection,
+    held: Sequence[storage.Roll],
+    batches: Sequence[storage.ProjectionBatch],
+    limit: int,
+    now: Ms,
+) -> tuple[dict[str, storage.CountProgress], list[storage.Walked], bool]:
     """The next step of walking through the customers of each project: where it is then, the customers it came to, and
     whether there is another step to take at once."""
     before = {one.project_id: one.count for one in held}
-    counts: dict[str, CountProgress] = {}
-    ready: list[CountRange] = []
+    counts: dict[str, storage.CountProgress] = {}
+    ready: list[storage.CountRange] = []
     for batch in batches:
         count, is_safe = next_step(before[batch.project_id], batch.seen, now)
         counts[batch.project_id] = count
         if is_safe and count.mark_id is not None:
-            ready.append(CountRange(batch.project_id, count.counted, count.mark_id))
+            ready.append(storage.CountRange(batch.project_id, count.counted, count.mark_id))
     if not ready:
         return counts, [], False
     rows = await storage.stretch(connection, ready, limit)
@@ -174,7 +171,7 @@ async def _walk(
     return counts, rows, again
 
 
-async def _facets(customers: Iterable[StoredCustomer]) -> defaultdict[str, dict[int, Facets]]:
+async def _facets(customers: Iterable[storage.StoredCustomer]) -> defaultdict[str, dict[int, Facets]]:
     """By project and the customer's key."""
     facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
     async for in_turn in in_turns(customers):
@@ -286,7 +283,7 @@ async def roll_all(database: Database, now: Ms, *, chores: bool = True) -> Rolle
     """One batch of every project that is behind; with `chores` also of those that have customers to count."""
     after, all_rolled = "", NOTHING
     while True:
-        held: list[Roll] = []
+        held: list[storage.Roll] = []
         try:
             async with database.transaction() as connection:
                 held = await storage.take_behind(connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT)
@@ -304,7 +301,7 @@ async def roll_all(database: Database, now: Ms, *, chores: bool = True) -> Rolle
         after = held[-1].project_id
 
 
-async def _one_by_one(database: Database, held: Sequence[Roll], now: Ms) -> Rolled:
+async def _one_by_one(database: Database, held: Sequence[storage.Roll], now: Ms) -> Rolled:
     rolled = NOTHING
     for one in held:
         try:

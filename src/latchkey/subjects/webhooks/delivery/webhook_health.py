@@ -14,16 +14,8 @@ from latchkey.database.pool import Database
 from latchkey.database.transient_errors import transaction
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE, Retry, after_failure
+from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.rules import (
-    Announcement,
-    OperationalEvent,
-    Webhook,
-    WebhookHealth,
-    after_failures,
-    after_success,
-    lease_ms,
-)
 from latchkey.subjects.webhooks.storage import webhook_rows
 from latchkey.subjects.webhooks.storage.lanes import Recorded
 from latchkey.subjects.webhooks.storage.webhook_rows import LockedHealth
@@ -34,7 +26,7 @@ _LONGEST = 2.0
 Done = TypeVar("Done")
 
 
-async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, WebhookHealth]:
+async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dict[int, rules.WebhookHealth]:
     """Updates circuits and pauses. Returns the healths whose circuit opened or closed, by webhook key: only these
     change when something can be sent.
 
@@ -54,16 +46,16 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
             concerned.add(key)
     if not concerned:
         return {}
-    changed: dict[int, WebhookHealth] = {}
-    circuits: dict[int, WebhookHealth] = {}
+    changed: dict[int, rules.WebhookHealth] = {}
+    circuits: dict[int, rules.WebhookHealth] = {}
     async with transaction(database) as connection:
         for locked in await webhook_rows.lock_health(connection, concerned):
             before = locked.health
             # Failures count as consecutive while nothing succeeds: one success in the batch closes the circuit.
             if locked.key in succeeded:
-                after, announcement = after_success(before)
+                after, announcement = rules.after_success(before)
             else:
-                after, announcement = after_failures(before, failed[locked.key], now)
+                after, announcement = rules.after_failures(before, failed[locked.key], now)
             if announcement is not None:
                 await webhook_rows.announce(connection, _event(locked, announcement, after, now))
             if after != before:
@@ -75,7 +67,9 @@ async def note(database: Database, recorded: Iterable[Recorded], now: Ms) -> dic
     return circuits
 
 
-def _event(locked: LockedHealth, announcement: Announcement, after: WebhookHealth, now: Ms) -> OperationalEvent:
+def _event(
+    locked: LockedHealth, announcement: rules.Announcement, after: rules.WebhookHealth, now: Ms
+) -> rules.OperationalEvent:
     id, before = f"op_{uuid4().hex}", locked.health
     body = {
         "object": "operational_event",
@@ -88,19 +82,19 @@ def _event(locked: LockedHealth, announcement: Announcement, after: WebhookHealt
         "failing_since": after.failing_since if after.failing_since is not None else before.failing_since,
         "consecutive_failures": after.failures or before.failures,
     }
-    return OperationalEvent(locked.project_id, id, locked.id, str(announcement), now, json.encode(body))
+    return rules.OperationalEvent(locked.project_id, id, locked.id, str(announcement), now, json.encode(body))
 
 
-def operations_webhook(url: str, secret: str) -> Webhook:
-    return Webhook(id="operations", name="operations", url=url, secret=secret)
+def operations_webhook(url: str, secret: str) -> rules.Webhook:
+    return rules.Webhook(id="operations", name="operations", url=url, secret=secret)
 
 
 async def tell(
-    database: Database, sender: Sender, to: Webhook, now: Ms, timeout_ms: int, chance: Callable[[], float]
+    database: Database, sender: Sender, to: rules.Webhook, now: Ms, timeout_ms: int, chance: Callable[[], float]
 ) -> int:
     """Send the operational events that are due; returns how many there were."""
     # The lease covers all twenty events of a claim, sent one after the other.
-    due = await webhook_rows.claim_announcements(database, now, now + lease_ms(timeout_ms) * 20)
+    due = await webhook_rows.claim_announcements(database, now, now + rules.lease_ms(timeout_ms) * 20)
     for event in due:
         answer = await sender.send(to, event.id, event.body)
         ended = answer.at + answer.took_ms

@@ -6,15 +6,8 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import found
 from latchkey.engine.storage import state
+from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.rules import (
-    DeliveryFilter,
-    DeliveryPage,
-    Detail,
-    OperationalEvent,
-    missing_webhook,
-    paused_by_itself,
-)
 from latchkey.subjects.webhooks.storage import delivery_rows, webhook_rows
 from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
 
@@ -23,8 +16,8 @@ EXAMINED = 20_000
 
 
 async def page_of_deliveries(
-    database: Database, project_id: str, webhook_id: str, chosen: DeliveryFilter, *, after: str | None, limit: int
-) -> DeliveryPage:
+    database: Database, project_id: str, webhook_id: str, chosen: rules.DeliveryFilter, *, after: str | None, limit: int
+) -> rules.DeliveryPage:
     """Newest first."""
     filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
     async with database.acquire() as connection:
@@ -40,20 +33,20 @@ async def page_of_deliveries(
             known = await state.key_of(connection, project_id, chosen.customer_id)
             customer = found(known, f"There is no customer {chosen.customer_id!r}.", "customer_id")
             asked = project_id, customer, key, before, chosen, limit + 1
-            page = DeliveryPage(await delivery_rows.page_of_customer(connection, *asked), None)
+            page = rules.DeliveryPage(await delivery_rows.page_of_customer(connection, *asked), None)
     if len(page.deliveries) > limit:
-        return DeliveryPage(page.deliveries[:limit], page.deliveries[limit - 1].event_id)
+        return rules.DeliveryPage(page.deliveries[:limit], page.deliveries[limit - 1].event_id)
     return page
 
 
-async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> Detail:
+async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> rules.Detail:
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
         detail = await delivery_rows.load(connection, project_id, key, event_id)
     return found(detail, f"Webhook {webhook_id!r} has no delivery {event_id!r}.", "delivery_id")
 
 
-async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> Detail:
+async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> rules.Detail:
     """Send it again, at once."""
     # Raises the error that says whether the webhook or the delivery is missing.
     await load_delivery(database, project_id, webhook_id, event_id)
@@ -70,7 +63,7 @@ async def last_failed_attempt(database: Database, project_id: str, webhook_id: s
 async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
     key = await delivery_rows.webhook_key(connection, project_id, webhook_id)
     if key is None:
-        raise missing_webhook(webhook_id)
+        raise rules.missing_webhook(webhook_id)
     return key
 
 
@@ -83,7 +76,7 @@ async def _place(connection: Connection, project_id: str, key: int, after: str |
 
 async def page_of_operational_events(
     database: Database, project_id: str, after: str | None, limit: int, *, webhook_id: str | None = None
-) -> list[OperationalEvent]:
+) -> list[rules.OperationalEvent]:
     """Newest first."""
     async with database.acquire() as connection:
         before = webhook_rows.END
@@ -111,7 +104,7 @@ async def troubles_of(database: Database, project_id: str) -> list[FailingWebhoo
     return [
         FailingWebhook(id, name, health.failing_since, health.paused_at)
         for id, name, health in await webhook_rows.healths(database, project_id)
-        if health.failing_since is not None and (health.paused_at is None or paused_by_itself(health))
+        if health.failing_since is not None and (health.paused_at is None or rules.paused_by_itself(health))
     ][:MOST]
 
 

@@ -20,17 +20,7 @@ from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, targe
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import load_app
-from latchkey.subjects.webhooks.rules import (
-    IN_FLIGHT,
-    SECRET_PREFIX,
-    DeliveryCounts,
-    Setup,
-    Webhook,
-    WebhookHealth,
-    corrected,
-    missing_webhook,
-    resumed,
-)
+from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
 
 LONGEST_URL = 2048
@@ -48,8 +38,8 @@ _LETTERS = string.ascii_lowercase + string.digits
 
 @dataclass(frozen=True, slots=True)
 class WebhookSummary:
-    webhook: Webhook
-    delivery_counts: DeliveryCounts
+    webhook: rules.Webhook
+    delivery_counts: rules.DeliveryCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +53,17 @@ class Registry:
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
         """A new webhook. The caller shows its secret once, from this result."""
-        setup = Setup(**await self._checked(project_id, given))
-        return WebhookSummary(await self.add(project_id, setup, now), DeliveryCounts())
+        setup = rules.Setup(**await self._checked(project_id, given))
+        return WebhookSummary(await self.add(project_id, setup, now), rules.DeliveryCounts())
 
-    async def add(self, project_id: str, setup: Setup, now: Ms) -> Webhook:
+    async def add(self, project_id: str, setup: rules.Setup, now: Ms) -> rules.Webhook:
         """One that is not enabled is paused: it collects events and sends none."""
         id = "wh_" + "".join(secrets.choice(_LETTERS) for _ in range(16))
         added = project_id, id, replace(setup, enabled=True), new_secret(), now
         async with transaction(self.database) as connection:
             webhook = await webhook_rows.create(connection, self.sealer, *added)
             if not setup.enabled:
-                webhook = replace(webhook, health=WebhookHealth(paused_at=now))
+                webhook = replace(webhook, health=rules.WebhookHealth(paused_at=now))
                 await webhook_rows.save_health(connection, {webhook.key: webhook.health})
         return webhook
 
@@ -93,7 +83,7 @@ class Registry:
         _found(await webhook_rows.load(self.database, self.sealer, project_id, id), id)
         return await self._counted(await self.change(project_id, id, now, **await self._checked(project_id, given)))
 
-    async def change(self, project_id: str, id: str, now: Ms, **changes: Any) -> Webhook:
+    async def change(self, project_id: str, id: str, now: Ms, **changes: Any) -> rules.Webhook:
         """Changes these settings. `enabled` pauses and resumes: a paused webhook collects events."""
         enabled = changes.pop("enabled", None)
         async with transaction(self.database) as connection:
@@ -101,12 +91,12 @@ class Registry:
             after = await webhook_rows.update(connection, self.sealer, replace(before, **changes), now)
             health = before.health
             if (after.url, after.authorization) != (before.url, before.authorization):
-                health = corrected(health, now)
+                health = rules.corrected(health, now)
             if enabled is False:
                 health = replace(health, paused_at=health.paused_at or now)
             # Resuming resets the failure count. A client that sends every field each time must not do that by accident.
             elif enabled and before.health.paused_at is not None:
-                health = resumed(health)
+                health = rules.resumed(health)
             if health != before.health:
                 await webhook_rows.save_health(connection, {before.key: health})
             await lanes.wake(connection, before.key)
@@ -124,9 +114,9 @@ class Registry:
 
     async def delete(self, project_id: str, id: str, now: Ms) -> None:
         if not await webhook_rows.delete(self.database, project_id, id, now):
-            raise missing_webhook(id)
+            raise rules.missing_webhook(id)
 
-    async def _counted(self, webhook: Webhook) -> WebhookSummary:
+    async def _counted(self, webhook: rules.Webhook) -> WebhookSummary:
         return WebhookSummary(webhook, (await webhook_rows.delivery_counts(self.database, [webhook.key]))[webhook.key])
 
     async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +132,7 @@ class Registry:
             schedule = fields.pop("retry_schedule_seconds")
             fields["retry_seconds"] = SCHEDULE if schedule is None else tuple(schedule)
         if fields.get("in_flight_limit", 0) is None:
-            fields["in_flight_limit"] = IN_FLIGHT
+            fields["in_flight_limit"] = rules.IN_FLIGHT
         if "dialect" in fields:
             fields["dialect"] = checked_dialect(fields["dialect"])
         if fields.get("app_id") is not None:
@@ -194,10 +184,10 @@ def checked_authorization(value: str | None) -> str | None:
 
 
 def new_secret() -> str:
-    return SECRET_PREFIX + base64.b64encode(os.urandom(24)).decode()
+    return rules.SECRET_PREFIX + base64.b64encode(os.urandom(24)).decode()
 
 
-def _found(webhook: Webhook | None, id: str) -> Webhook:
+def _found(webhook: rules.Webhook | None, id: str) -> rules.Webhook:
     if webhook is None:
-        raise missing_webhook(id)
+        raise rules.missing_webhook(id)
     return webhook
