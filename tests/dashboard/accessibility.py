@@ -15,7 +15,12 @@ from latchkey.dashboard.page import Visit
 from latchkey.dashboard.static_files import FILES
 
 AXE = Path(AXE_FILE_PATH).read_text()
-RUN = "() => axe.run(document, {resultTypes: ['violations']})"
+# Only the rules whose findings are serious or critical: the others take a tenth of the time and nobody reads them.
+RUN = """() => {
+    const others = axe._audit.rules.filter(one => !['serious', 'critical'].includes(one.impact));
+    const rules = Object.fromEntries(others.map(one => [one.id, {enabled: false}]));
+    return axe.run(document, {resultTypes: ['violations'], rules});
+}"""
 WRITE = """html => {
     const copy = new DOMParser().parseFromString(html, 'text/html');
     for (const one of copy.querySelectorAll('script, noscript')) one.remove();

@@ -117,13 +117,16 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
 ) -> None:
     os.kill(two.pid("api-2"), signal.SIGKILL)
     await until(lambda: not two.child("api-2").ready, "nobody notices that the process has ended")
-    kept = [await two.connect() for _ in range(60)]
-    assert Counter([await one.ask() for one in kept]) == {OK: 60}
-    assert not two.child("api-2").ready
+    kept = await asyncio.gather(*(two.connect() for _ in range(60)))
 
+    async def is_back() -> bool:
+        assert Counter(await asyncio.gather(*(one.ask() for one in kept))) == {OK: 60}
+        return two.child("api-2").ready
+
+    assert not await is_back()
     held.set()
-    await two.supervisor.wait_until_ready()
-    assert Counter([await one.ask() for one in kept]) == {OK: 60}
+    # They are used meanwhile: idle connections are closed after 30 s, and on a busy machine a start takes longer.
+    await until(is_back, every=0.5)
     for one in kept:
         one.writer.close()
     # The other process is not needed any more.

@@ -33,7 +33,7 @@ from tests.subjects.charts.fact import Dimensions, Fact
 PurchaseKey: TypeAlias = tuple[str, str]
 
 # To derive facts takes a tenth of a second, of one customer or of a thousand.
-AT_ONCE = 10
+AT_ONCE = 20
 many_lives = st.lists(lives(), min_size=1, max_size=AT_ONCE)
 fewer = settings(max_examples=max(5, (settings.default or settings()).max_examples // AT_ONCE))
 
