@@ -19,9 +19,9 @@ help: ## list these commands
 run: setup ## start everything on this machine and say where to go next
 	@$(BIN)/latchkey up
 
-# Whole files go to the test processes, in the order of tests/order.py. Four of them for two cores: some tests wait more
-# than they work. With three, a quarter of the CPU time was idle.
-PROCESSES ?= 4
+# Whole files go to the test processes, in the order of tests/order.py. Three of them for two cores: some tests wait more
+# than they work.
+PROCESSES ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: setup machine ## run the whole test suite
