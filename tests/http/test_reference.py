@@ -36,7 +36,7 @@ async def test_every_area_has_a_page_with_its_operations_their_examples_and_thei
         for name in re.findall(r"href='#([^']+)'", page):
             assert f"id='{name}'" in page, (tag, name)
     customers = (await steady_shop.client.get("/docs/v2-customers", key=None)).body.decode()
-    assert "&quot;object&quot;: &quot;customer&quot;" in customers
+    assert "&#34;object&#34;: &#34;customer&#34;" in customers
     assert (await steady_shop.client.get("/docs/nothing", key=None)).status == 404
 
 

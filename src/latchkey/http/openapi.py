@@ -5,9 +5,8 @@ import base64
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Mapping
 from functools import cache
-from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from jinja2 import Environment, Template
 from msgspec import json
 from starlette.responses import HTMLResponse, Response
 
@@ -166,26 +166,8 @@ def _fill(node: Any, refs: tuple[dict[str, Any], ...]) -> Any:
 
 router = Router(include_in_schema=False)
 
-STYLE = """
-:root{color-scheme:light dark;--line:#8884;--soft:#8882}
-body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
-h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
-details{border:1px solid var(--line);border-radius:.5rem;margin:.5rem 0;padding:.4rem .8rem}
-summary{cursor:pointer}
-code,pre{font:14px/1.45 ui-monospace,monospace}
-pre{background:var(--soft);padding:.6rem;border-radius:.4rem;overflow-x:auto}
-table{border-collapse:collapse;width:100%}
-td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top}
-.method{display:inline-block;min-width:4.2rem;font-weight:600}
-@media(max-width:44rem){
-:not(pre)>code{overflow-wrap:anywhere}
-tr,td,th{display:block}
-tr{padding:.5rem 0;border-bottom:1px solid var(--line)}
-td,th{padding:.1rem 0;border:0}
-}
-"""
-_WORD = re.compile(r"[a-z0-9]+")
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+_STYLE = files("latchkey.http").joinpath("reference.css").read_text(encoding="utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'"
 
 
@@ -196,16 +178,18 @@ async def show_document(request: Request) -> Response:
 
 @router.get("/docs")
 async def show_reference(request: Request) -> HTMLResponse:
-    return _shown(page(await _document(request)))
+    """All operations, by area."""
+    return _page(await _document(request))
 
 
 @router.get("/docs/{area}")
 async def show_area(request: Request, area: str) -> HTMLResponse:
+    """The operations of one area with examples of their replies, and the shapes that they use."""
     document = await _document(request)
-    tag = next((one for one in _areas(document) if slug(one) == area), None)
+    tag = next((tag for tag in _areas(document) if slug(tag) == area), None)
     if tag is None:
         raise NoSuchPath("There is no such page. /docs lists them all.")
-    return _shown(area_page(document, tag))
+    return _page(document, tag)
 
 
 async def _document(request: Request) -> dict[str, Any]:
@@ -215,49 +199,25 @@ async def _document(request: Request) -> dict[str, Any]:
     return await asyncio.to_thread(app.openapi)
 
 
-def slug(tag: str) -> str:
-    return "-".join(_WORD.findall(tag.lower()))
-
-
-def page(document: dict[str, Any]) -> str:
-    """All operations, by area."""
-    areas = "".join(
-        f"<h2><a href='/docs/{slug(tag)}'>{escape(tag)}</a></h2><table>{''.join(map(_row, operations))}</table>"
-        for tag, operations in _areas(document).items()
+def _page(document: dict[str, Any], tag: str = "") -> HTMLResponse:
+    areas = _areas(document)
+    schemas = document["components"]["schemas"]
+    used = _used(schemas, [operation for _, _, operation in areas[tag]]) if tag else set()
+    text = _template().render(
+        document, tag=tag, areas=areas, schemas={name: schemas[name] for name in sorted(used)}, style=_STYLE
     )
-    return _framed(
-        document,
-        "",
-        "<p>Send <code>Authorization: Bearer &lt;key&gt;</code> with every request. "
-        f"The same as data: <a href=/openapi.json>/openapi.json</a>.</p>{areas}",
-    )
-
-
-def area_page(document: dict[str, Any], tag: str) -> str:
-    """The operations of one area with examples of their replies, and the shapes that they use."""
-    operations = _areas(document)[tag]
-    used = _used(document, [operation for _, _, operation in operations])
-    return _framed(
-        document,
-        tag,
-        f"<p><a href=/docs>All areas</a></p>{''.join(_operation(*one) for one in operations)}"
-        f"<h2>Shapes</h2>{''.join(_shapes(document, used))}",
-    )
-
-
-def _shown(text: str) -> HTMLResponse:
     return HTMLResponse(text, headers={"content-security-policy": POLICY})
 
 
-def _framed(document: dict[str, Any], title: str, content: str) -> str:
-    info = document["info"]
-    name = f"{escape(info['title'])} API"
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{escape(title) + ' · ' if title else ''}{name}</title><style>{STYLE}</style>"
-        f"<h1>{escape(title) or name + ' ' + escape(info['version'])}</h1>"
-        f"<p>{escape(info.get('summary', '')) if not title else ''}</p>{content}</html>"
-    )
+@cache
+def _template() -> Template:
+    made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters.update(slug=slug, indented=lambda value: json.format(json.encode(value), indent=2).decode())
+    return made.from_string(files("latchkey.http").joinpath("reference.html").read_text(encoding="utf-8"))
+
+
+def slug(tag: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", tag.lower()))
 
 
 def _areas(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
@@ -269,88 +229,18 @@ def _areas(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str,
     return found
 
 
-def _row(one: tuple[str, str, dict[str, Any]]) -> str:
-    path, method, operation = one
-    said = (operation.get("description") or operation.get("summary", "")).split(". ")[0].rstrip(".")
-    return f"<tr><td><span class=method>{method.upper()}</span> <code>{escape(path)}</code><td>{escape(said)}.</tr>"
-
-
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    rows = "".join(
-        f"<tr><td><code>{escape(parameter['name'])}</code><td>{escape(parameter['in'])}"
-        f"<td>{_type(parameter.get('schema', {}))}<td>{escape(parameter.get('description', ''))}"
-        for parameter in operation.get("parameters", ())
-    )
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    replies = "".join(
-        f"<tr><td>{escape(status)}<td>{_type(_content(response))}<td>{escape(response.get('description', ''))}"
-        for status, response in operation["responses"].items()
-    )
-    return (
-        f"<details><summary><span class=method>{method.upper()}</span> <code>{escape(path)}</code></summary>"
-        f"<p>{escape(operation.get('description') or operation.get('summary', ''))}</p>"
-        + (f"<table>{rows}</table>" if rows else "")
-        + (f"<p>Body: {_type(body)}</p>" if body else "")
-        + f"<table>{replies}</table>{''.join(_examples(operation))}</details>"
-    )
-
-
-def _examples(operation: dict[str, Any]) -> Iterator[str]:
-    for status, response in operation["responses"].items():
-        for name, one in response.get("content", {}).get("application/json", {}).get("examples", {}).items():
-            also = "" if name == "example" else f", {name.replace('_', ' ')}"
-            text = json.format(json.encode(one["value"]), indent=2).decode()
-            yield f"<p>{escape(status)}{escape(also)}:</p><pre>{escape(text)}</pre>"
-
-
-def _used(document: dict[str, Any], node: Any) -> set[str]:
+def _used(schemas: Mapping[str, Any], node: Any) -> set[str]:
     """The names of all shapes that something refers to, directly or through others."""
-    schemas = document.get("components", {}).get("schemas", {})
     found: set[str] = set()
     waiting: list[Any] = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            name = str(one.get("$ref", "")).rpartition("/")[2]
+        part = waiting.pop()
+        if isinstance(part, dict):
+            name = str(part.get("$ref", "")).rpartition("/")[2]
             if name in schemas and name not in found:
                 found.add(name)
                 waiting.append(schemas[name])
-            waiting.extend(value for key, value in one.items() if key != "examples")
-        elif isinstance(one, list):
-            waiting.extend(one)
+            waiting.extend(value for key, value in part.items() if key != "examples")
+        elif isinstance(part, list):
+            waiting.extend(part)
     return found
-
-
-def _shapes(document: dict[str, Any], wanted: Container[str]) -> Iterator[str]:
-    for name, schema in sorted(document.get("components", {}).get("schemas", {}).items()):
-        if name not in wanted:
-            continue
-        required = set(schema.get("required", ()))
-        rows = "".join(
-            f"<tr><td><code>{escape(field)}</code><td>{_type(kind)}<td>{'' if field in required else 'may be absent'}"
-            f"<td>{escape(kind.get('description', ''))}"
-            for field, kind in schema.get("properties", {}).items()
-        )
-        shown = escape(name)
-        yield f"<details id='{shown}'><summary><code>{shown}</code></summary><table>{rows}</table></details>"
-
-
-def _content(response: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = response.get("content", {}).get("application/json", {}).get("schema", {})
-    return schema
-
-
-def _type(schema: dict[str, Any]) -> str:
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"<a href='#{escape(name)}'>{escape(name)}</a>"
-    for union in ("anyOf", "oneOf"):
-        if union in schema:
-            return " or ".join(_type(one) for one in schema[union])
-    if "const" in schema or "enum" in schema:
-        return ", ".join(f"<code>{escape(str(value))}</code>" for value in schema.get("enum", [schema.get("const")]))
-    if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
-    if isinstance(schema.get("additionalProperties"), dict):
-        return f"map to {_type(schema['additionalProperties'])}"
-    return escape(str(schema.get("type", "")))
