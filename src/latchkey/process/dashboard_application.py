@@ -1,8 +1,11 @@
-"""The dashboard as one ASGI application, with all modules of pages. A new module must be listed here."""
+"""The dashboard as one ASGI application: every page goes through the guard, has the security headers, and every error
+is shown as a page."""
 
 import asyncio
 from collections.abc import MutableMapping
+from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -13,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from latchkey.dashboard import static_files
+import latchkey
 from latchkey.dashboard.cookie import provider_of
 from latchkey.dashboard.guard import Guard
 from latchkey.dashboard.page import Page, status_of
@@ -22,69 +25,7 @@ from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
 from latchkey.domain.refusal import Refusal
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.page import account_page, sign_in, team_page
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
-from latchkey.subjects.api_keys import page as api_keys_page
-from latchkey.subjects.audit import page as audit_page
-from latchkey.subjects.bulk_grants import page as bulk_grants_page
-from latchkey.subjects.catalog import page as catalog_page
-from latchkey.subjects.charts.page import chart_pages, overview
-from latchkey.subjects.currencies import page as currencies_page
-from latchkey.subjects.customers.page import action_pages, customer_list_page, profile_page
-from latchkey.subjects.deployment import page as deployment_page
-from latchkey.subjects.events import page as events_page
-from latchkey.subjects.experiments import page as experiments_page
-from latchkey.subjects.exports import page as exports_page
-from latchkey.subjects.money import page as money_page
-from latchkey.subjects.offerings import page as offerings_page
-from latchkey.subjects.projects import page as projects_page
-from latchkey.subjects.purchase_intake import page as purchase_intake_page
-from latchkey.subjects.request_log import page as request_log_page
-from latchkey.subjects.search import page as search_page
-from latchkey.subjects.test_clocks import page as test_clocks_page
-from latchkey.subjects.test_store import page as test_store_page
-from latchkey.subjects.webhooks.page import delivery_pages, webhook_pages
-
-ALL = tuple(
-    module.pages
-    for module in (
-        static_files,
-        sign_in,
-        account_page,
-        deployment_page,
-        overview,
-        search_page,
-        chart_pages,
-        customer_list_page,
-        profile_page,
-        action_pages,
-        bulk_grants_page,
-        events_page,
-        # Before the pages of one webhook, so that `new` is not taken for an id.
-        webhook_pages,
-        delivery_pages,
-        catalog_page,
-        offerings_page,
-        money_page,
-        test_clocks_page,
-        experiments_page,
-        currencies_page,
-        projects_page,
-        test_store_page,
-        purchase_intake_page,
-        # Before the pages of one export, so that `new` is not taken for an id.
-        exports_page,
-        api_keys_page,
-        request_log_page,
-        team_page,
-        audit_page,
-    )
-)
-
-
-# The dashboard as one ASGI application: every page goes through the guard, has the security headers, and every error
-# is shown as a page.
-
 
 # Only our own files, nothing inline: text stored by others cannot become code, however it gets onto a page.
 POLICY = "; ".join(
@@ -135,7 +76,18 @@ def is_public_name(host: str) -> bool:
 
 log = structlog.get_logger()
 
-EVERY_PAGE: tuple[Page, ...] = tuple(page for pages in ALL for page in pages.all)
+
+def _every_page() -> list[Page]:
+    """Those of the shell and of each subject. In an order in which `new` is not taken for an id."""
+    package = Path(latchkey.__file__).parent
+    files = [*package.glob("subjects/*/page.py"), *package.glob("subjects/*/page/[!_]*.py")]
+    names = [f"subjects.{'.'.join(file.relative_to(package / 'subjects').with_suffix('').parts)}" for file in files]
+    modules = [import_module(f"latchkey.{name}") for name in ("dashboard.static_files", *names)]
+    pages: list[Page] = [page for module in modules if hasattr(module, "pages") for page in module.pages.all]
+    return sorted(pages, key=lambda page: [(part.startswith("{"), part) for part in page.path.split("/")])
+
+
+EVERY_PAGE = tuple(_every_page())
 
 _TITLES = {
     400: "That did not work",
