@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
-from typing import Any, Concatenate, TypeVar
+from typing import Any, Concatenate, Self, TypeVar
 
 import typer
 
@@ -22,10 +22,8 @@ def command(
 ) -> Callable[[Body[At]], Body[At]]:
     """Adds a command that works with what `opened` opens. It has the options of its function and those of `opened`,
     among them --json. With `asks` it also has --yes, and asks that question first; the question may name options."""
-    shared = {
-        word: one.replace(kind=Parameter.KEYWORD_ONLY)
-        for word, one in signature(opened, eval_str=True).parameters.items()
-    }
+    parameters = sorted(signature(opened, eval_str=True).parameters.values(), key=lambda one: one.name == "as_json")
+    shared = {one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters}
     yes = [Parameter("yes", Parameter.KEYWORD_ONLY, annotation=YesOption, default=False)] if asks else []
 
     def add(body: Body[At]) -> Body[At]:
@@ -48,6 +46,16 @@ def command(
         return body
 
     return add
+
+
+class Options:
+    """A dataclass of options, for commands that need nothing opened."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """The options of `latchkey emulate`."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -15,8 +13,7 @@ from latchkey.cli.command import command
 from latchkey.cli.emulate.emulator_start import Wishes, run
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.emulate.store_state import FOLDERS, EmulatorChoice, follow
-from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.target_database import DATA
+from latchkey.cli.output import shown
 from latchkey.domain.formats import iso_duration
 from latchkey.domain.instants import to_iso
 from latchkey.domain.refusal import Refusal
@@ -30,70 +27,7 @@ app = typer.Typer(
 _TITLES = {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}
 
 
-@asynccontextmanager
-async def stores(
-    folder: Annotated[
-        Path | None, typer.Option("--folder", help="The folder of the store emulator, if it runs elsewhere.")
-    ] = None,
-    store: Annotated[
-        Literal["apple", "google", "stripe"] | None, typer.Option("--store", help="Which store, if several run here.")
-    ] = None,
-    data: Annotated[
-        Path, typer.Option("--data", help="The data folder of a `latchkey up` with store emulators.")
-    ] = DATA,
-    as_json: JsonOption = False,
-) -> AsyncIterator[EmulatorChoice]:
-    yield EmulatorChoice(as_json, folder, store, data)
-
-
-@asynccontextmanager
-async def start(
-    service_url: Annotated[
-        str, typer.Option("--service-url", help="Where Latchkey is. Only used in the instructions that are printed.")
-    ] = "https://localhost:8443",
-    notification_url: Annotated[
-        str | None,
-        typer.Option("--notification-url", help="The notification_url of your app in Latchkey, if you know it."),
-    ] = None,
-    production: Annotated[
-        bool | None,
-        typer.Option(
-            "--production/--sandbox",
-            help="Sign purchases for production (Stripe: live mode) or for the sandbox. Default at the first start: "
-            "sandbox.",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option("--port", help="The port of the store's API; 0 keeps the last one.", min=0)] = 0,
-    control_port: Annotated[
-        int, typer.Option("--control-port", help="The port of the control API; 0 chooses a free one.", min=0)
-    ] = 0,
-    tls: Annotated[
-        bool, typer.Option("--tls", help="Serve HTTPS, with a certificate authority in the folder.")
-    ] = False,
-    ca: Annotated[
-        Path | None,
-        typer.Option(
-            "--ca",
-            exists=True,
-            dir_okay=False,
-            help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data.",
-        ),
-    ] = None,
-    data: Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")] = DATA,
-) -> AsyncIterator[Wishes]:
-    yield Wishes(
-        service_url=service_url.rstrip("/"),
-        notification_url=notification_url,
-        production=production,
-        port=port,
-        control_port=control_port,
-        tls=tls,
-        ca=ca,
-        data=data,
-    )
-
-
-@command(app, "apple", start)
+@command(app, "apple", Wishes)
 async def apple(
     at: Wishes,
     folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["apple"],
@@ -106,7 +40,7 @@ async def apple(
     await run(store, kept, at)
 
 
-@command(app, "google", start)
+@command(app, "google", Wishes)
 async def google(
     at: Wishes,
     folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["google"],
@@ -119,7 +53,7 @@ async def google(
     await run(store, kept, at)
 
 
-@command(app, "stripe", start)
+@command(app, "stripe", Wishes)
 async def stripe(
     at: Wishes,
     folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["stripe"],
@@ -134,7 +68,7 @@ async def stripe(
     await run(store, kept, at)
 
 
-@command(app, "connect", stores)
+@command(app, "connect", EmulatorChoice)
 async def connect(
     at: EmulatorChoice,
     notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
@@ -147,7 +81,7 @@ async def connect(
         _console().print(f"Notifications go to {said['notification_url']}")
 
 
-@command(app, "sell", stores)
+@command(app, "sell", EmulatorChoice)
 async def sell(
     at: EmulatorChoice,
     product_id: Annotated[
@@ -172,7 +106,7 @@ async def sell(
         _show(at, await chosen.sell_to(customer, sale))
 
 
-@command(app, "act", stores)
+@command(app, "act", EmulatorChoice)
 async def act(
     at: EmulatorChoice,
     purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
@@ -184,7 +118,7 @@ async def act(
     _show(at, await chosen.ask("POST", f"/purchases/{id}/acts", {"act": name, **options(more or [])}))
 
 
-@command(app, "clock", stores)
+@command(app, "clock", EmulatorChoice)
 async def clock(
     at: EmulatorChoice,
     to: Annotated[
@@ -223,7 +157,7 @@ async def clock(
         _console().print(f"The test clock {test_clock}: {shown(followed)}")
 
 
-@command(app, "purchases", stores)
+@command(app, "purchases", EmulatorChoice)
 async def purchases(at: EmulatorChoice) -> None:
     """List all purchases as the stores have them."""
     found = [bought for one in at.all() for bought in await one.purchases()]
@@ -233,7 +167,7 @@ async def purchases(at: EmulatorChoice) -> None:
         show_purchases(_console(), found)
 
 
-@command(app, "notifications", stores)
+@command(app, "notifications", EmulatorChoice)
 async def notifications(
     at: EmulatorChoice,
     limit: Annotated[int, typer.Option(help="How many to show of each store at most.", min=1, max=1000)] = 20,
@@ -247,7 +181,7 @@ async def notifications(
         show_notifications(_console(), found)
 
 
-@command(app, "receipt", stores)
+@command(app, "receipt", EmulatorChoice)
 async def receipt(
     at: EmulatorChoice,
     purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
@@ -259,7 +193,7 @@ async def receipt(
     output.write({"app_user_id": app_user_id, **found["receipt"]})
 
 
-@command(app, "misbehave", stores)
+@command(app, "misbehave", EmulatorChoice)
 async def misbehave(
     at: EmulatorChoice,
     more: Annotated[

@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
+from latchkey.cli.command import Options
 from latchkey.cli.data_folder import DataFolder, read_json, write_json
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.emulate.store_state import FOLDERS, TITLES
 from latchkey.cli.output import shown, titled
+from latchkey.cli.target_database import DATA
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control_api import checked_url
 from latchkey.emulators.emulator import Emulator
@@ -28,17 +31,39 @@ _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Wishes(Options):
     """How it was asked to run."""
 
-    service_url: str
-    notification_url: str | None
-    production: bool | None
-    port: int
-    control_port: int
-    tls: bool
-    ca: Path | None
-    data: Path
+    service_url: Annotated[
+        str, typer.Option("--service-url", help="Where Latchkey is. Only used in the instructions that are printed.")
+    ] = "https://localhost:8443"
+    notification_url: Annotated[
+        str | None,
+        typer.Option("--notification-url", help="The notification_url of your app in Latchkey, if you know it."),
+    ] = None
+    production: Annotated[
+        bool | None,
+        typer.Option(
+            "--production/--sandbox",
+            help="Sign purchases for production (Stripe: live mode) or for the sandbox. Default at the first start: "
+            "sandbox.",
+        ),
+    ] = None
+    port: Annotated[int, typer.Option("--port", help="The port of the store's API; 0 keeps the last one.", min=0)] = 0
+    control_port: Annotated[
+        int, typer.Option("--control-port", help="The port of the control API; 0 chooses a free one.", min=0)
+    ] = 0
+    tls: Annotated[bool, typer.Option("--tls", help="Serve HTTPS, with a certificate authority in the folder.")] = False
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca",
+            exists=True,
+            dir_okay=False,
+            help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data.",
+        ),
+    ] = None
+    data: Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")] = DATA
 
     def authority(self) -> bytes | None:
         """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""
@@ -106,7 +131,7 @@ def _introduce(
 [bold cyan]2[/] Connect your app. `latchkey app list` shows its id; `latchkey app create Notes --store {_KINDS[store.name]}` creates one:
   latchkey app credentials set APP --file {escape(str(folder.credentials))}
   or over the API, with a secret key of the project:
-  curl -X PUT --cacert CA.pem -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url)}/v2/projects/PROJECT/apps/APP/credentials
+  curl -X PUT --cacert CA.pem -H "Authorization: Bearer $LK_API_KEY" -H 'Content-Type: application/json' --data @{escape(str(folder.credentials))} {escape(wishes.service_url.rstrip("/"))}/v2/projects/PROJECT/apps/APP/credentials
 
 [bold cyan]3[/] Send notifications to the notification URL that step 2 showed:
   latchkey emulate connect NOTIFICATION_URL{where}

@@ -23,7 +23,7 @@ from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys
 from latchkey.emulators.apple.apple_payloads import AppleApp
-from latchkey.emulators.emulator import EmulatorClock
+from latchkey.emulators.emulator import Emulator, EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator
 from latchkey.emulators.google.google_keys import GoogleKeys, make_google_keys, restore_signing_key
@@ -38,6 +38,7 @@ from latchkey.emulators.stripe.stripe_emulator import (
 from latchkey.now import real_now
 
 L = TypeVar("L")
+E = TypeVar("E", bound=Emulator[Any, Any])
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -133,15 +134,13 @@ class EmulatorFolder:
         write_private(self.root, keys.chain.root_pem.encode(), mode=0o644)
         # Transaction ids of two stores should differ, or one purchase could be taken for the other.
         new = AppleBooks(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)
-        books = self._read_books(AppleBooks) or _Books(0, new)
+        life, clock = self._read_books(new)
         app = AppleApp(
             bundle_id=kept.bundle_id,
             app_apple_id=kept.app_apple_id,
             environment="Production" if kept.production else "Sandbox",
         )
-        store = AppleEmulator(keys, app, books.life, _clock(books))
-        store.kept = lambda life: self._write_books(store.clock, life)
-        return store
+        return self._keeping(AppleEmulator(keys, app, life, clock))
 
     def google(
         self,
@@ -164,11 +163,9 @@ class EmulatorFolder:
         kept.production = kept.production if production is None else production
         write_json(self._keys, kept)
         keys = GoogleKeys(restore_signing_key(kept.google_key), restore_signing_key(kept.account_key))
-        books = self._read_books(GoogleBooks) or _Books(0, GoogleBooks(series=secrets.token_hex(16)))
+        life, clock = self._read_books(GoogleBooks(series=secrets.token_hex(16)))
         app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
-        store = GoogleEmulator(keys, app, books.life, _clock(books))
-        store.kept = lambda life: self._write_books(store.clock, life)
-        return store
+        return self._keeping(GoogleEmulator(keys, app, life, clock))
 
     def stripe(
         self,
@@ -192,11 +189,9 @@ class EmulatorFolder:
             kept.keys = replace(kept.keys, previous_webhook_secret=before, webhook_secret=new_webhook_secret())
         kept.metadata_key = metadata_key or kept.metadata_key
         write_json(self._keys, kept)
-        books = self._read_books(StripeBooks) or _Books(0, StripeBooks(series=secrets.token_hex(16)))
+        life, clock = self._read_books(StripeBooks(series=secrets.token_hex(16)))
         account = StripeAccount(metadata_key=kept.metadata_key)
-        store = StripeEmulator(kept.keys, account, replace(books.life, live=live), _clock(books))
-        store.kept = lambda life: self._write_books(store.clock, life)
-        return store
+        return self._keeping(StripeEmulator(kept.keys, account, replace(life, live=live), clock))
 
     def _kept(self, type: type[L]) -> L | None:
         if self.is_new:
@@ -208,20 +203,18 @@ class EmulatorFolder:
                 f"{self._keys} does not hold the keys of this kind of store. Name another folder with --folder."
             ) from None
 
-    def _read_books(self, type: type[L]) -> _Books[L] | None:
+    def _read_books(self, new: L) -> tuple[L, EmulatorClock]:
+        """What was kept, or `new`; and the clock where it stood, if that is later than now: a store's time never runs
+        backwards."""
+        books = _Books(0, new)
         try:
-            raw = self._books.read_bytes()
+            books = msgspec.json.decode(self._books.read_bytes(), type=_Books[type(new)])  # type: ignore[misc]  # made at run time
         except FileNotFoundError:
-            return None
-        try:
-            return msgspec.json.decode(raw, type=_Books[type])  # type: ignore[valid-type]  # made at run time
+            pass
         except msgspec.MsgspecError:
             raise Refusal(f"{self._books} is damaged. Delete it to start again, or name another --folder.") from None
+        return books.life, EmulatorClock(starts_at=max(books.clock, real_now()))
 
-    def _write_books(self, clock: EmulatorClock, life: Any) -> None:
-        write_private(self._books, msgspec.json.encode(_Books(clock.now(), life)))
-
-
-def _clock(books: _Books[Any]) -> EmulatorClock:
-    """Where it stood, if that is later than now: a store's time never runs backwards."""
-    return EmulatorClock(starts_at=max(books.clock, real_now()))
+    def _keeping(self, store: E) -> E:
+        store.kept = lambda life: write_private(self._books, msgspec.json.encode(_Books(store.clock.now(), life)))
+        return store

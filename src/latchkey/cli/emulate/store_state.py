@@ -5,14 +5,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import msgspec
+import typer
 
-from latchkey.cli.command import Printer
+from latchkey.cli.command import Options, Printer
 from latchkey.cli.data_folder import Connection, DataFolder, EmulatorConnection
 from latchkey.cli.emulate.folder import EmulatorFolder
+from latchkey.cli.output import JsonOption
+from latchkey.cli.target_database import DATA
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.http_client import HttpClient, HttpError, HttpResponse
@@ -67,12 +70,19 @@ class RunningEmulator:
 
 
 @dataclass(frozen=True, slots=True)
-class EmulatorChoice(Printer):
+class EmulatorChoice(Options, Printer):
     """Which store emulators a command means."""
 
-    folder: Path | None
-    store: str | None
-    data: Path
+    as_json: JsonOption = False
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="The folder of the store emulator, if it runs elsewhere.")
+    ] = None
+    store: Annotated[
+        Literal["apple", "google", "stripe"] | None, typer.Option("--store", help="Which store, if several run here.")
+    ] = None
+    data: Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up` with store emulators.")] = (
+        DATA
+    )
 
     def all(self) -> list[RunningEmulator]:
         """The one that was named, else all that run here, else those of the `latchkey up` here."""

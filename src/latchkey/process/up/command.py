@@ -183,7 +183,7 @@ async def run(parts: UpParts, chosen: UpSettings, said: Said, started: Callable[
                 connection = await prepare(parts, chosen, certificates, push, signal, said)
                 started(connection)
                 if parts.stores is not None:
-                    parts.stores.tell(connection, certificates)
+                    parts.stores.tell(connection)
                 await parts.supervisor.begin_reserve()
                 async with adding_history(parts.consumer, connection, said):
                     await keep_running(parts.server, signal, said)

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from latchkey.cli.data_folder import Connection, EmulatorConnection, read_json, write_json
-from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.process.supervision.supervisor import Child
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, STORE_APPS
@@ -23,22 +22,13 @@ MODULE = "latchkey.process.up.demo_stores_server"
 _HOST = "127.0.0.1"
 
 
-class StoreOrders(msgspec.Struct, frozen=True, kw_only=True):
-    """One store emulator, as its process gets it. The sockets are file descriptors."""
-
-    name: str
-    folder: str
-    app_id: str
-    api: int
-    control: int
-
-
 class StoresOrders(msgspec.Struct, frozen=True, kw_only=True):
-    service_url: str
-    service_ca: str
-    project_id: str
-    api_key: str
-    stores: list[StoreOrders]
+    """What the process of the store emulators gets."""
+
+    connection: Connection
+    folder: str
+    # File descriptors: "apple_api", "apple_control", ...
+    sockets: dict[str, int]
 
 
 class DemoStores:
@@ -79,25 +69,11 @@ class DemoStores:
             for store, (app_id, _, _) in STORE_APPS.items()
         }
 
-    def tell(self, connection: Connection, certificates: LocalCertificates) -> None:
+    def tell(self, connection: Connection) -> None:
         """What their process has to know."""
-        told = StoresOrders(
-            service_url=connection.base_url,
-            service_ca=str(certificates.authority),
-            project_id=connection.project_id,
-            api_key=connection.api_key,
-            stores=[
-                StoreOrders(
-                    name=store,
-                    folder=str(self._folder / store),
-                    app_id=app_id,
-                    api=self._sockets[f"{store}_api"].fileno(),
-                    control=self._sockets[f"{store}_control"].fileno(),
-                )
-                for store, (app_id, _, _) in STORE_APPS.items()
-            ],
-        )
-        self.child.settings = msgspec.to_builtins(told)
+        sockets = {name: one.fileno() for name, one in self._sockets.items()}
+        orders = StoresOrders(connection=connection, folder=str(self._folder), sockets=sockets)
+        self.child.settings = msgspec.to_builtins(orders)
 
     def _port(self, store: str, what: str) -> int:
         port: int = self._sockets[f"{store}_{what}"].getsockname()[1]

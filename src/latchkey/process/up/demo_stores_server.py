@@ -11,13 +11,13 @@ import msgspec
 import structlog
 
 from latchkey import logs
-from latchkey.cli.data_folder import read_json, write_json
+from latchkey.cli.data_folder import Connection, read_json, write_json
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import keep_time, running
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
-from latchkey.process.up.demo_stores import StoreOrders, StoresOrders
+from latchkey.process.up.demo_stores import StoresOrders
 
 log = structlog.get_logger()
 
@@ -33,11 +33,11 @@ class _RefusedError(Exception):
     """The service does not want it, and will not want it later."""
 
 
-async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
-    authority = Path(told.service_ca).read_bytes
+async def serve(orders: StoresOrders, stop: asyncio.Event) -> None:
+    authority = Path(orders.connection.ca_cert).read_bytes
     async with HttpClient(timeout=60, extra_ca=authority(), use_proxy=False) as http:
         work: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-        work += [asyncio.create_task(_live(told, store, http, authority)) for store in told.stores]
+        work += [asyncio.create_task(_live(orders, name, http, authority)) for name in orders.connection.stores]
         # A store that fails ends the process, and the supervisor starts it again.
         done, rest = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         for task in rest:
@@ -47,17 +47,17 @@ async def serve(told: StoresOrders, stop: asyncio.Event) -> None:
             await task
 
 
-async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authority: Callable[[], bytes]) -> None:
-    folder = EmulatorFolder(Path(one.folder)).prepare()
-    store = _open(one, folder)
+async def _live(orders: StoresOrders, name: str, http: HttpClient, authority: Callable[[], bytes]) -> None:
+    folder = EmulatorFolder(Path(orders.folder) / name).prepare()
+    store = _open(name, folder)
     store.outbox.authority = authority
 
     async def connect(base_url: str) -> None:
         # Before anybody can sell: the service could not check such a sale.
-        store.notification_url = await _connected(http, told, one, folder, store.credentials(base_url))
+        store.notification_url = await _connected(http, orders.connection, name, folder, store.credentials(base_url))
 
-    sockets = _socket(one.api), _socket(one.control)
-    async with running(store, listening=sockets[0], control=sockets[1], before_control=connect) as served:
+    api, control = (_socket(orders.sockets[f"{name}_{what}"]) for what in ("api", "control"))
+    async with running(store, listening=api, control=control, before_control=connect) as served:
         write_json(folder.control, {"store": store.name, "control_url": served.control_url})
         try:
             await keep_time(store)
@@ -66,26 +66,27 @@ async def _live(told: StoresOrders, one: StoreOrders, http: HttpClient, authorit
 
 
 async def _connected(
-    http: HttpClient, told: StoresOrders, one: StoreOrders, folder: EmulatorFolder, credentials: dict[str, Any]
+    http: HttpClient, service: Connection, name: str, folder: EmulatorFolder, credentials: dict[str, Any]
 ) -> str | None:
     """Saves the credentials of one store in the service, where that is needed. Returns the notification URL; None if
     the service refuses the credentials, or the app is gone."""
-    url = f"{told.service_url}/v2/projects/{told.project_id}/apps/{one.app_id}/credentials"
+    app_id = service.stores[name].app_id
+    url = f"{service.base_url}/v2/projects/{service.project_id}/apps/{app_id}/credentials"
     wait = 0.1
     while True:
         try:
-            known = await _ask(http, told, "GET", url)
+            known = await _ask(http, service, "GET", url)
             shown, last = known["credentials"], read_json(folder.credentials)
             if shown is None or (_is_ours(shown, last, credentials) and last != credentials):
-                known = await _ask(http, told, "PUT", url, credentials)
+                known = await _ask(http, service, "PUT", url, credentials)
                 write_json(folder.credentials, credentials)
-                log.info("demo app connected", app_id=one.app_id, check=known["check"]["result"])
+                log.info("demo app connected", app_id=app_id, check=known["check"]["result"])
             return str(known["notification_url"])
         except _NotNowError:
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
         except _RefusedError as error:
-            log.error("demo app not connected", app_id=one.app_id, reason=str(error))
+            log.error("demo app not connected", app_id=app_id, reason=str(error))
             return None
 
 
@@ -96,9 +97,9 @@ def _is_ours(shown: dict[str, Any], last: dict[str, Any], credentials: dict[str,
     return shown.get("api_base_url") in (credentials["api_base_url"], last.get("api_base_url"))
 
 
-async def _ask(http: HttpClient, told: StoresOrders, method: str, url: str, body: Any = None) -> dict[str, Any]:
+async def _ask(http: HttpClient, service: Connection, method: str, url: str, body: Any = None) -> dict[str, Any]:
     try:
-        reply = await http.ask(method, url, authorization=f"Bearer {told.api_key}", json=body)
+        reply = await http.ask(method, url, authorization=f"Bearer {service.api_key}", json=body)
     except HttpError as error:
         raise _NotNowError from error
     if reply.status == 429 or reply.status >= 500:
@@ -108,10 +109,10 @@ async def _ask(http: HttpClient, told: StoresOrders, method: str, url: str, body
     return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def _open(one: StoreOrders, folder: EmulatorFolder) -> Emulator[Any, Any]:
-    if one.name == "apple":
+def _open(name: str, folder: EmulatorFolder) -> Emulator[Any, Any]:
+    if name == "apple":
         return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None)
-    if one.name == "stripe":
+    if name == "stripe":
         return folder.stripe()
     return folder.google(package_name=_PACKAGE, audience=None, production=None)
 
