@@ -101,7 +101,7 @@ async def settle_uses(shop: Shop) -> None:
     front._requests._every = 1e6
     async with shop.database.acquire() as connection:
         keys = await connection.fetch("select id, project_id from api_keys")
-        await request_log.note_uses(connection, {key["id"]: (key["project_id"], NOW - 60_000) for key in keys})
+        await request_log.note_uses(connection, {key["id"]: NOW - 60_000 for key in keys})
 
 
 class Named(Client):

@@ -136,7 +136,7 @@ async def test_when_a_key_was_last_used_is_written_at_most_once_a_minute_and_whe
 async def test_the_command_line_lists_when_keys_were_last_used(shop: Shop) -> None:
     async with shop.database.acquire() as connection:
         (key,) = await keys.list_keys(shop.database, PROJECT, kind="secret")
-        await storage.note_uses(connection, {key.id: (PROJECT, NOW), "key_gone": (PROJECT, NOW)})
+        await storage.note_uses(connection, {key.id: NOW, "key_gone": NOW})
     assert await shop.database.pool.fetchval("select count(*) from key_uses") == 1
     told = await asyncio.to_thread(typed, "key", "list", COLUMNS="200", LATCHKEY_DATABASE_URL=shop.database.url)
     assert "last used" in told.stdout

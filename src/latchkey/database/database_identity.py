@@ -34,7 +34,6 @@ FIRST: HandleKey = ("", b"")
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    started_at: Ms
     moved_at: Ms | None
     finished_at: Ms | None
 
@@ -44,10 +43,10 @@ async def running_services(connection: Connection) -> dict[str, int]:
     return {row["name"]: row["connections"] for row in await connection.fetch(query("running_services"))}
 
 
-async def begin(connection: Connection, server: DatabaseIdentity, now: Ms) -> Restore:
-    row = await connection.fetchrow(query("begin_restore"), *server, now)
+async def begin(connection: Connection, server: DatabaseIdentity) -> Restore:
+    row = await connection.fetchrow(query("begin_restore"), *server)
     assert row is not None, "an insert or update returns its row"
-    return Restore(row["started_at"], row["moved_at"], row["finished_at"])
+    return Restore(**row)
 
 
 async def finish(connection: Connection, server: DatabaseIdentity, now: Ms) -> None:
@@ -156,7 +155,7 @@ async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool
     heads = await feed_heads(connection) if lossy else {}
     async with connection.transaction():
         await connection.execute(query("lock_server"))
-        skips = lossy and (await begin(connection, seen.found, seen.now)).moved_at is None
+        skips = lossy and (await begin(connection, seen.found)).moved_at is None
         if skips:
             await skip_ahead(connection, seen.found, heads, seen.now)
         await note(connection, seen.found)

@@ -24,20 +24,14 @@ select
         select greatest(c.timeline_id, r.min_recovery_end_timeline)::bigint
         from pg_control_checkpoint() as c, pg_control_recovery() as r
     ) else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint end as timeline,
-    pg_is_in_recovery() as standby,
-    current_setting('transaction_read_only')::boolean as read_only,
-    {waits_for_standby} as waits, {database_now} as now;
+    {server_state}, {waits_for_standby} as waits, {database_now} as now;
 
 -- name: server_role
 -- the same without cluster and timeline, for a service that hides them
-select '' as system, 0::bigint as timeline,
-    pg_is_in_recovery() as standby,
-    current_setting('transaction_read_only')::boolean as read_only,
-    {waits_for_standby} as waits, {database_now} as now;
+select '' as system, 0::bigint as timeline, {server_state}, {waits_for_standby} as waits, {database_now} as now;
 
--- name: server_session
--- PostgreSQL's process of this session
-select pg_backend_pid();
+-- part: server_state
+pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as read_only
 
 -- name: count_reads
 -- for reads with keys in a distributed database: the first half of admit_reads, on the coordinator
@@ -156,9 +150,9 @@ order by a.application_name;
 
 -- name: begin_restore
 -- remember that after-restore began for this restore; how far it came, if it did before
-insert into restores as r (system_identifier, database_oid, timeline, started_at) values ($1, $2, $3, $4)
-on conflict (system_identifier, database_oid, timeline) do update set started_at = r.started_at
-returning started_at, moved_at, finished_at;
+insert into restores as r (system_identifier, database_oid, timeline) values ($1, $2, $3)
+on conflict (system_identifier, database_oid, timeline) do update set moved_at = r.moved_at
+returning moved_at, finished_at;
 
 -- name: note_moved
 -- sequences, positions and keys have moved on

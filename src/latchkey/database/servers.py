@@ -113,7 +113,7 @@ async def connection_slots(connection: Any) -> int:
 # A pooler in transaction mode between us and PostgreSQL: it cannot be used.
 
 
-_SESSION = query("server_session")
+_SESSION = "select pg_backend_pid()"
 # A prepared statement is in another session than its connection thinks.
 MIXED_UP = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 IN_TRANSACTION_MODE = (

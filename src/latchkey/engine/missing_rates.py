@@ -35,12 +35,12 @@ def fresh(missing: set[RateKey]) -> set[RateKey]:
     return missing - _known
 
 
-async def note(connection: Connection, missing: set[RateKey], now: Ms) -> None:
+async def note(connection: Connection, missing: set[RateKey]) -> None:
     count(missing)
     unknown = fresh(missing)
     if not unknown:
         return
-    new = await rates.note(connection, unknown, now)
+    new = await rates.note(connection, unknown)
     for project_id, currency, day in sorted(new):
         log.warning(
             "amount in dollars is an estimate",

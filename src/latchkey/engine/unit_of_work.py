@@ -239,7 +239,7 @@ class UnitOfWork:
         await records.move_purchases(connection, plan.moved)
         for writes in plan.writes:
             await write(connection, writes, self.now)
-        await missing_rates.note(connection, plan.missing, self.now)
+        await missing_rates.note(connection, plan.missing)
         return plan.told
 
     def plan(self, known: AbstractSet[tuple[str, str]] = frozenset()) -> Plan:

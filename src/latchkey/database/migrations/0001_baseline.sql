@@ -1094,7 +1094,6 @@ create table missing_rates (
     project_id text not null references projects (id) on delete cascade,
     currency text not null,
     day integer not null,
-    noted_at bigint not null,
     primary key (project_id, currency, day)
 );
 
@@ -1138,7 +1137,6 @@ create index idempotent_requests_by_age on idempotent_requests (created_at);
 
 create table key_uses (
     key_id text primary key,
-    project_id text not null,
     used_at bigint not null
 );
 
@@ -1176,7 +1174,6 @@ create table restores (
     system_identifier text not null,
     database_oid bigint not null,
     timeline integer not null,
-    started_at bigint not null,
     -- When sequences, positions and keys were moved on; null while that is not done.
     moved_at bigint,
     finished_at bigint,

@@ -66,7 +66,7 @@ async def after_restore(
         if running := await database_identity.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
-        begun = await database_identity.begin(connection, server, now)
+        begun = await database_identity.begin(connection, server)
     if begun.finished_at is not None and not wanted.again:
         await database_identity.note(database, server)
         return Report(origin, done_before=begun.finished_at)

@@ -10,9 +10,9 @@ select * from unnest(
 
 -- name: note_key_uses
 -- when keys were last used; keys that are gone are left out
-insert into key_uses as u (key_id, project_id, used_at)
-select n.key_id, n.project_id, n.used_at
-from unnest($1::text[], $2::text[], $3::bigint[]) as n (key_id, project_id, used_at)
+insert into key_uses as u (key_id, used_at)
+select n.key_id, n.used_at
+from unnest($1::text[], $2::bigint[]) as n (key_id, used_at)
 cross join lateral (select from api_keys k where k.id = n.key_id limit 1) as known
 order by n.key_id
 on conflict (key_id) do update set used_at = excluded.used_at where u.used_at < excluded.used_at;

@@ -42,11 +42,9 @@ async def write(connection: Connection, rows: Sequence[Logged]) -> None:
     await connection.execute(query("log_requests"), *columns)
 
 
-async def note_uses(connection: Connection, uses: Mapping[str, tuple[str, Ms]]) -> None:
-    """By key: its project, and when it was used."""
-    await connection.execute(
-        query("note_key_uses"), list(uses), [project for project, _ in uses.values()], [at for _, at in uses.values()]
-    )
+async def note_uses(connection: Connection, uses: Mapping[str, Ms]) -> None:
+    """By key: when it was used."""
+    await connection.execute(query("note_key_uses"), list(uses), list(uses.values()))
 
 
 async def page(

@@ -161,7 +161,7 @@ class RequestLog:
         # When "last used" was last written, by key.
         self._noted: dict[str, Ms] = {}
         # Uses that are still to be written.
-        self._uses: dict[str, tuple[str, Ms]] = {}
+        self._uses: dict[str, Ms] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._running = False
@@ -216,7 +216,7 @@ class RequestLog:
         requests, self._requests = self._requests, []
         for key_id, window in windows.items():
             if abs(now - self._noted.get(key_id, 0)) >= _NOTED_EVERY:
-                self._uses[key_id] = window.caller.project_id, now
+                self._uses[key_id] = now
         rows = [*self._rows(requests, now), *_left_out(windows, now)] if self._keeps_requests else []
         uses = dict(self._uses)
         if not rows and not uses:
@@ -226,7 +226,7 @@ class RequestLog:
                 if uses:
                     await storage.note_uses(connection, uses)
                     self._uses.clear()
-                    self._noted.update({key_id: at for key_id, (_, at) in uses.items()})
+                    self._noted.update(uses)
                 if rows:
                     await storage.write(connection, rows)
         except Exception as error:

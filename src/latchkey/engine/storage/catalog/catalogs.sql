@@ -74,9 +74,8 @@ update projects set fees = $2, catalog_version = catalog_version + 1 where id = 
 
 -- name: note_missing_rates
 -- note currencies and days without an exchange rate; returns those that were not noted yet
-insert into missing_rates (project_id, currency, day, noted_at)
-select given.project_id, given.currency, given.day, $4
-from unnest($1::text[], $2::text[], $3::integer[]) as given (project_id, currency, day)
+insert into missing_rates (project_id, currency, day)
+select * from unnest($1::text[], $2::text[], $3::integer[])
 on conflict do nothing
 returning project_id, currency, day;
 

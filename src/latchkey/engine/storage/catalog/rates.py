@@ -125,7 +125,7 @@ class MissingRates:
     last: int
 
 
-async def note(connection: Connection, missing: Collection[RateKey], now: Ms) -> set[RateKey]:
+async def note(connection: Connection, missing: Collection[RateKey]) -> set[RateKey]:
     """Returns those that were not noted before."""
     ordered = sorted(missing)
     rows = await connection.fetch(
@@ -133,7 +133,6 @@ async def note(connection: Connection, missing: Collection[RateKey], now: Ms) ->
         [one[0] for one in ordered],
         [one[1] for one in ordered],
         [one[2] for one in ordered],
-        now,
     )
     return {(row["project_id"], row["currency"], row["day"]) for row in rows}
 
