@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from latchkey.database.distribution.distribute import require_cluster
-from latchkey.database.errors import NotDistributableError, SchemaNotMigratedError
+from latchkey.database.errors import DistributionError, SchemaError
 from latchkey.database.pool import Database, connect
 from latchkey.process.migration import run
 from latchkey.subjects.demo.usecases.project import ensure_demo
@@ -37,7 +37,7 @@ async def test_a_process_uses_only_functions_of_its_own_statements(citus_url: st
     # As a release would that says it in other words.
     await connection.execute("update at_project.statements set digest = 'other' where name = 'read_leased'")
 
-    with pytest.raises(SchemaNotMigratedError, match="read_leased"):
+    with pytest.raises(SchemaError, match="read_leased"):
         await Database(citus_url).open()
     await connection.close()
 
@@ -56,5 +56,5 @@ async def shape(url: str) -> dict[str, tuple[str, int]]:
 async def test_a_cluster_without_workers_is_refused(citus_url: str) -> None:
     async with connected(asyncpg.connect(citus_url)) as connection:
         await connection.execute("select citus_remove_node(nodename, nodeport) from pg_dist_node where groupid <> 0")
-        with pytest.raises(NotDistributableError, match="no workers"):
+        with pytest.raises(DistributionError, match="no workers"):
             await require_cluster(connection)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import typer
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from latchkey.cli.receiver import CannotForwardError, Forwarder, NotConnectedError, check, receiver
+from latchkey.cli.receiver import Forwarder, check, receiver
+from latchkey.domain.refusal import Refusal
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, _Seen
 from tests.cli.running import Running, Up, typed
 
@@ -170,7 +172,7 @@ async def test_an_app_that_hangs_up_or_talks_nonsense_is_answered_502() -> None:
     ],
 )
 def test_plain_http_goes_to_this_machine_only(url: str) -> None:
-    with pytest.raises(CannotForwardError):
+    with pytest.raises(typer.BadParameter):
         check(url)
     told = typed("receiver", "--forward-to", url)
     assert told.returncode == 2
@@ -199,5 +201,5 @@ def test_without_a_webhook_the_receiver_says_why(
     """`up` was killed and its folder is still there, or another `up` has made it anew."""
     (tmp_path / "tls").symlink_to(up.folder / "tls")
     (tmp_path / "connection.json").write_text(json.dumps({**up.connection, **changed}))
-    with pytest.raises(NotConnectedError, match=complaint):
+    with pytest.raises(Refusal, match=complaint):
         receiver(data=tmp_path)

@@ -22,7 +22,7 @@ from latchkey.database.distribution.statements import (
     route,
 )
 from latchkey.database.distribution.tables import TABLES
-from latchkey.database.errors import NotDistributableError
+from latchkey.database.errors import DistributionError
 from latchkey.database.migrate import commands, migrations
 from latchkey.database.sql import query
 from tests.connections import connected
@@ -142,5 +142,5 @@ def test_a_file_is_divided_into_its_commands() -> None:
 
 async def test_a_database_without_citus_is_not_distributed(database_url: str) -> None:
     async with connected(asyncpg.connect(database_url)) as connection:
-        with pytest.raises(NotDistributableError, match="Citus is not installed"):
+        with pytest.raises(DistributionError, match="Citus is not installed"):
             await require_cluster(connection)

@@ -23,7 +23,7 @@ from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
-from latchkey.domain.refusal import InsufficientBalance
+from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_PASS, PRO_YEARLY, at, bought, someone, subscribed
 
@@ -159,18 +159,18 @@ def test_a_balance_can_be_spent_to_zero() -> None:
 @pytest.mark.parametrize(("balance", "debit"), [(0, 1), (99, 100), (100, 101)])
 def test_a_balance_never_goes_below_zero(balance: int, debit: int) -> None:
     customer = moved(someone(), balance)
-    with pytest.raises(InsufficientBalance, match=f"The balance of COIN is {balance}; {debit} cannot be taken"):
+    with pytest.raises(Refusal, match=f"The balance of COIN is {balance}; {debit} cannot be taken"):
         moved(customer, -debit)
 
 
 def test_one_currency_does_not_pay_for_another() -> None:
-    with pytest.raises(InsufficientBalance):
+    with pytest.raises(Refusal):
         moved(moved(someone(), 100, "COIN"), -1, "GEM")
 
 
 def test_a_balance_stays_exact_in_every_client_language() -> None:
     customer = moved(someone(), MAX_BALANCE)
-    with pytest.raises(InsufficientBalance, match="would pass"):
+    with pytest.raises(Refusal, match="would pass"):
         moved(customer, 1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from latchkey.database.pool import Database, connect
-from latchkey.process.supervision.listeners import DidNotBecomeReadyError, bind
+from latchkey.process.supervision.listeners import NotReadyError, bind
 from latchkey.process.supervision.supervisor import Supervisor, plan
 from latchkey.process.supervision.supervisor_channel import (
     ChildOrders,
@@ -42,7 +42,7 @@ async def test_processes_that_crash_again_and_again_are_given_up_and_leave_nothi
     supervisor = Supervisor(plan(("clock",), []))
     await supervisor.spawn()
     supervisor.begin(Settings(database_url="postgresql://127.0.0.1:1/nowhere", secret_key=b"k" * 32))
-    with pytest.raises(DidNotBecomeReadyError, match="background crashed again and again"):
+    with pytest.raises(NotReadyError, match="background crashed again and again"):
         await supervisor.wait_until_ready()
     await supervisor.stop()
     assert all(child.process is None or child.process.returncode is not None for child in supervisor.children)

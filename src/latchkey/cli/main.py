@@ -21,7 +21,6 @@ from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal,
 from latchkey.process.supervision.listeners import (
     CannotListenError,
     ConsumerFailedError,
-    DidNotBecomeReadyError,
     NotReadyError,
 )
 from latchkey.process.supervision.start import loaded
@@ -236,7 +235,6 @@ _TOLD = (
     Refusal,
     CannotListenError,
     NotReadyError,
-    DidNotBecomeReadyError,
     PushError,
     DeviceError,
     ConsumerFailedError,

@@ -39,10 +39,6 @@ _OF_THE_CONNECTION = {
 _WITHOUT_BODY = {204, 304}
 
 
-class CannotForwardError(Exception):
-    """The address in --forward-to cannot be used."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReceiverReply:
     status: int
@@ -70,11 +66,11 @@ def check(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise CannotForwardError(f"{url} is not a URL.") from None
+        raise typer.BadParameter(f"{url} is not a URL.") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise CannotForwardError(f"{url} is not an address such as http://localhost:3000/hook.")
+        raise typer.BadParameter(f"{url} is not an address such as http://localhost:3000/hook.")
     if parts.scheme == "http" and not is_this_machine(host):
-        raise CannotForwardError(
+        raise typer.BadParameter(
             f"{url} is not on this machine. Webhooks carry secrets, so plain http:// works only to "
             "localhost. For another machine, create a webhook with its https:// address."
         )
@@ -122,24 +118,13 @@ SHOWN = 300
 _COLOURS = {"EXPIRATION": "red", "REFUND": "red", "BILLING_ISSUE": "yellow", "CANCELLATION": "yellow"}
 
 
-class NotConnectedError(Refusal):
-    """The service did not create the webhook."""
-
-
-def _address_of_app(url: str | None) -> str | None:
-    try:
-        return check(url) if url is not None else None
-    except CannotForwardError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def receiver(
     data: Annotated[Path, typer.Option(help="The data folder of a running `latchkey up`.")] = Path(".latchkey"),
     port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 0,
     forward_to: Annotated[
         str | None,
         typer.Option(
-            callback=_address_of_app,
+            callback=lambda url: check(url) if url is not None else None,
             help="Pass every webhook on to your app on this machine, such as http://localhost:3000/hook, "
             "and return its reply to the service.",
         ),
@@ -268,9 +253,9 @@ async def _connected(connection: Connection, authority: bytes, new: dict[str, st
         try:
             response = await http.ask("POST", webhooks, authorization=key, json=new)
         except HttpError:
-            raise NotConnectedError(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
+            raise Refusal(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
         if response.status >= 300:
-            raise NotConnectedError(f"{connection.base_url} answered {response.status} and created no webhook.")
+            raise Refusal(f"{connection.base_url} answered {response.status} and created no webhook.")
         made = json.decode(response.body)
         try:
             yield made

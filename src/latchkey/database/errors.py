@@ -12,17 +12,12 @@ StorageError
 ├── InvalidValueError           the database cannot store a value, such as a NUL in a text
 ├── CollisionError              two transactions changed the same rows; a retry may succeed now
 ├── OutdatedError               what a change is based on has changed since it was read; nothing was written
-├── SchemaNotMigratedError      the database is older than the code
-├── SchemaTooNewError           the database is newer than the code
-├── MigrationChangedError       a migration file differs from what was applied to this database
-├── NotDistributableError       the database cannot be spread over nodes as it is set up
-├── NotRelocatableError         rows cannot be taken over from one database into another as they are set up
+├── SchemaError                 the database is older or newer than the code, or a migration that ran was changed
+├── DistributionError           rows cannot be spread over nodes, or copied into another database, as these are set up
 ├── RestoredError               the database was restored from a backup, and `after-restore` has not run
 ├── StateVersionError           a customer's stored state has a version that this code cannot read
 ├── QueryNotNamedError          no .sql file defines the requested query
 └── EmbeddedServerError         the embedded server cannot be used
-    ├── FolderInUseError        another process owns the data folder
-    └── ServerDidNotStartError  PostgreSQL was started but did not become ready
 """
 
 from collections.abc import Sequence
@@ -81,27 +76,15 @@ class OutdatedError(StorageError):
     pass
 
 
-class SchemaNotMigratedError(StorageError):
+class SchemaError(StorageError):
     pass
 
 
-class SchemaTooNewError(StorageError):
-    pass
-
-
-class NotDistributableError(StorageError):
-    pass
-
-
-class NotRelocatableError(StorageError):
+class DistributionError(StorageError):
     pass
 
 
 class RestoredError(StorageError):
-    pass
-
-
-class MigrationChangedError(StorageError):
     pass
 
 
@@ -114,12 +97,4 @@ class QueryNotNamedError(StorageError):
 
 
 class EmbeddedServerError(StorageError):
-    pass
-
-
-class FolderInUseError(EmbeddedServerError):
-    pass
-
-
-class ServerDidNotStartError(EmbeddedServerError):
     pass

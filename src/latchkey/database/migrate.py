@@ -20,7 +20,7 @@ import asyncpg
 from msgspec import Struct, json
 
 from latchkey.database.distribution.nodes import is_distributed
-from latchkey.database.errors import DatabaseBusyError, MigrationChangedError, SchemaNotMigratedError, SchemaTooNewError
+from latchkey.database.errors import DatabaseBusyError, SchemaError
 from latchkey.database.pool import wait_for_locks_at_most
 
 _FILE = re.compile(r"^(?P<version>\d{4})_(?P<name>[a-z0-9_]+)(?P<after>\.after)?\.sql$")
@@ -132,7 +132,7 @@ async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
     known = migrations()
     newest = max(records, default=0)
     if newest > known[-1].version:
-        raise SchemaTooNewError(
+        raise SchemaError(
             f"The database is at schema version {newest}, this Latchkey knows only {known[-1].version}. "
             "Install the Latchkey that made it, or a newer one; going back is not possible."
         )
@@ -164,13 +164,13 @@ async def require_current(connection: Any) -> None:
     records, known = await _records(connection), migrations()
     waiting = [migration for migration in _waiting(records, known) if not migration.after]
     if waiting:
-        raise SchemaNotMigratedError(
+        raise SchemaError(
             f"The database's schema is {len(waiting)} migration(s) behind (next: {waiting[0].label}). "
             "Run `latchkey migrate`."
         )
     finished = [record.version for record in records.values() if record.version > known[-1].version and record.after_at]
     if finished:
-        raise SchemaTooNewError(
+        raise SchemaError(
             f"The upgrade to schema version {max(finished)} was finished with `latchkey migrate --after`; this "
             f"Latchkey knows only version {known[-1].version}. Install the Latchkey that made it, or a newer one; "
             "going back is not possible."
@@ -230,7 +230,7 @@ def _require_unchanged(records: dict[int, _Record]) -> None:
     ]
     changed = [f"{one.label}.sql" for one in ran if records[one.version].checksum_of(one) != one.checksum]
     if changed:
-        raise MigrationChangedError(
+        raise SchemaError(
             f"Changed since this database was migrated with it: {', '.join(changed)}. A migration that has run must "
             "not change. Restore the file as it was released, and put further changes into a new migration."
         )

@@ -33,20 +33,12 @@ class Conflict(Refusal):
     """The object to create already exists."""
 
 
-class KeyReused(Refusal):
-    """The idempotency key was already used for another request."""
-
-
 class InUse(Refusal):
     """The object to delete is still in use."""
 
 
 class OwnedByAnother(Refusal):
     """The purchase belongs to another customer."""
-
-
-class InsufficientBalance(Refusal):
-    """A debit would take the balance below zero."""
 
 
 class StoreRefused(Refusal):

@@ -10,7 +10,7 @@ from msgspec import DecodeError, ValidationError, json
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from latchkey.http.errors import BodyTooLarge, MalformedBody, UnsupportedMediaType
+from latchkey.http.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
 
 
 class RepeatedFieldError(Exception):
@@ -103,7 +103,7 @@ async def check_body(request: Request) -> None:
     body = await request.body()
     route = request.scope["route"]
     if body and isinstance(route, APIRoute) and route.body_field is None and json.decode(body) not in ({}, None):
-        raise MalformedBody("This takes no body: leave it empty.")
+        raise BadRequest("This takes no body: leave it empty.")
 
 
 def check_content_type(value: bytes | None) -> None:
@@ -118,13 +118,13 @@ def check_json(body: bytes) -> Any:
     try:
         value = json.decode(body)
     except UnicodeDecodeError:
-        raise MalformedBody("The body is not valid UTF-8.") from None
+        raise BadRequest("The body is not valid UTF-8.") from None
     except RecursionError:
-        raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.") from None
+        raise BadRequest(f"The body is nested deeper than {DEEPEST} levels.") from None
     except ValidationError:
-        raise MalformedBody("The body holds a number that is too large.") from None
+        raise BadRequest("The body holds a number that is too large.") from None
     except DecodeError as error:
-        raise MalformedBody(f"The body is not valid JSON: {_reason(error, body)}") from None
+        raise BadRequest(f"The body is not valid JSON: {_reason(error, body)}") from None
     fields = _check_value(value, DEEPEST)
     # Every field has one colon. If there are more colons, a string contains one, or a field occurs twice: only then use
     # the parser that detects duplicates, which takes eight times as long as the one above.
@@ -132,7 +132,7 @@ def check_json(body: bytes) -> Any:
         try:
             check_distinct(body.decode())
         except RepeatedFieldError as error:
-            raise MalformedBody(f"The body has the field {error.name!r} twice. Send it once.") from None
+            raise BadRequest(f"The body has the field {error.name!r} twice. Send it once.") from None
     return value
 
 
@@ -141,17 +141,17 @@ def _check_value(value: Any, depth: int) -> int:
     fields = 0
     if isinstance(value, str):
         if "\0" in value:
-            raise MalformedBody("A text in the body contains the NUL character (\\u0000).")
+            raise BadRequest("A text in the body contains the NUL character (\\u0000).")
     elif isinstance(value, dict):
         if not depth:
-            raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
+            raise BadRequest(f"The body is nested deeper than {DEEPEST} levels.")
         fields = len(value)
         for key, item in value.items():
             _check_value(key, depth)
             fields += _check_value(item, depth - 1)
     elif isinstance(value, list):
         if not depth:
-            raise MalformedBody(f"The body is nested deeper than {DEEPEST} levels.")
+            raise BadRequest(f"The body is nested deeper than {DEEPEST} levels.")
         for item in value:
             fields += _check_value(item, depth - 1)
     return fields

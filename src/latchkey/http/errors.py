@@ -1,10 +1,9 @@
 """The errors of a request.
 
 ApiError
-├── BadRequest                 400  malformed in some way
-│   ├── InvalidParameter       400  one named parameter or field is wrong
-│   │   └── InvalidAppUserId   400  an id that is not allowed
-│   └── MalformedBody          400  not JSON, or JSON that cannot be stored
+├── BadRequest                 400  malformed in some way: not JSON, or JSON that cannot be stored
+│   └── InvalidParameter       400  one named parameter or field is wrong
+│       └── InvalidAppUserId   400  an id that is not allowed
 ├── Unauthenticated            401  no key, or an unknown one
 ├── Forbidden                  403  the key may not do this
 ├── NoSuchPath                 404  no route has this path
@@ -124,10 +123,6 @@ class InvalidAppUserId(InvalidParameter):
 
     def __init__(self, message: str, *, param: str = "app_user_id", empty: bool = False) -> None:
         super().__init__(message, param=param, code=7220 if empty else 7256)
-
-
-class MalformedBody(BadRequest):
-    pass
 
 
 class Unauthenticated(ApiError):

@@ -19,10 +19,6 @@ from latchkey.spans import Span
 _MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-class MalformedPath(InvalidAppUserId):
-    """A segment of the path is not a valid id."""
-
-
 def segments_of(raw_path: bytes) -> list[str]:
     """The decoded segments of a path. One with an encoded `/` or NUL, or invalid UTF-8, is refused."""
     if b"%" not in raw_path:
@@ -31,7 +27,7 @@ def segments_of(raw_path: bytes) -> list[str]:
         except UnicodeDecodeError:
             pass
     if _MALFORMED.search(raw_path):
-        raise MalformedPath("The path has a '%' that is not followed by two hexadecimal digits.", param="path")
+        raise InvalidAppUserId("The path has a '%' that is not followed by two hexadecimal digits.", param="path")
     return [_segment(segment) for segment in raw_path[1:].split(b"/")]
 
 
@@ -39,11 +35,11 @@ def _segment(raw: bytes) -> str:
     try:
         segment = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
-        raise MalformedPath("An id in the path is not valid UTF-8.", param="path") from None
+        raise InvalidAppUserId("An id in the path is not valid UTF-8.", param="path") from None
     if "/" in segment:
-        raise MalformedPath("An id in the path contains an encoded '/'; ids cannot contain one.", param="path")
+        raise InvalidAppUserId("An id in the path contains an encoded '/'; ids cannot contain one.", param="path")
     if "\0" in segment:
-        raise MalformedPath("An id in the path contains a NUL character.", param="path")
+        raise InvalidAppUserId("An id in the path contains a NUL character.", param="path")
     return segment
 
 

@@ -12,7 +12,7 @@ import asyncpg
 from latchkey.database.distribution.distribute import undistributed
 from latchkey.database.distribution.nodes import is_distributed
 from latchkey.database.distribution.tables import TABLES
-from latchkey.database.errors import DatabaseBusyError, NoPrimaryError, NotRelocatableError
+from latchkey.database.errors import DatabaseBusyError, DistributionError, NoPrimaryError
 from latchkey.database.migrate import pending_after, require_current
 from latchkey.database.pool import unreachable
 from latchkey.database.primary import FAILURES, Primary
@@ -119,7 +119,7 @@ async def compared(source: Any, target: Any) -> dict[str, Described]:
     here, there = await described(source), await described(target)
     for name in TABLES:
         if name not in here or here[name] != there.get(name):
-            raise NotRelocatableError(
+            raise DistributionError(
                 f"The table {name} is not the same in both databases. Run `latchkey migrate` of this version on both, "
                 "and `latchkey migrate --after`."
             )
@@ -195,7 +195,7 @@ async def _part_from_others(source: Any) -> None:
     give_up = loop.time() + _PATIENCE_SECONDS
     while await source.fetchval(_LEFT, pids):
         if loop.time() > give_up:
-            raise NotRelocatableError("Some connections to the database could not be ended.")
+            raise DistributionError("Some connections to the database could not be ended.")
         await asyncio.sleep(0.02)
 
 
@@ -229,7 +229,7 @@ async def copy_all(
     everybody can, and the target is as before."""
     described = await _require_fit(source, target)
     if not replace and await target.fetchval("select exists (select from projects)"):
-        raise NotRelocatableError("The other database has projects. --replace deletes everything in it first.")
+        raise DistributionError("The other database has projects. --replace deletes everything in it first.")
     await take_turn(target)
     began = time.monotonic()
     if dry_run:
@@ -250,19 +250,19 @@ async def copy_all(
 async def _require_fit(source: Any, target: Any) -> dict[str, Described]:
     into_cluster = await is_distributed(target)
     if await is_distributed(source) == into_cluster:
-        raise NotRelocatableError(
+        raise DistributionError(
             "One of the two databases must be distributed (`latchkey migrate --distributed`), and the other not."
         )
     for connection in (source, target):
         await require_current(connection)
         if waiting := await pending_after(connection):
-            raise NotRelocatableError(f"{waiting[0].label} is pending. Run `latchkey migrate --after` first.")
+            raise DistributionError(f"{waiting[0].label} is pending. Run `latchkey migrate --after` first.")
     if into_cluster and await undistributed(target):
-        raise NotRelocatableError(
+        raise DistributionError(
             "The other database is not distributed completely. Run `latchkey migrate --distributed` on it."
         )
     if not await target.fetchval("select has_parameter_privilege('session_replication_role', 'set')"):
-        raise NotRelocatableError(
+        raise DistributionError(
             "This user may not switch foreign keys off in the other database: run `grant set on parameter "
             "session_replication_role to <user>` there, on every node."
         )
@@ -340,7 +340,7 @@ async def _compare(source: Any, target: Any, described: dict[str, Described]) ->
         )
         ours, theirs = [tuple(await connection.fetchrow(statement)) for connection in (source, target)]
         if ours != theirs:
-            raise NotRelocatableError(
+            raise DistributionError(
                 f"The table {table.name} is not the same: {ours[0]:,} rows here, {theirs[0]:,} in the other database"
                 f"{'' if ours[0] != theirs[0] else ', with other values'}."
             )

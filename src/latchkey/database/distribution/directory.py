@@ -12,7 +12,7 @@ from latchkey.database.distribution import result_merge
 from latchkey.database.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
 from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes
 from latchkey.database.distribution.statements import ROUTES, Home, Route
-from latchkey.database.errors import SchemaNotMigratedError
+from latchkey.database.errors import SchemaError
 from latchkey.database.sql import query
 
 # Seconds for which the list of shards is taken as current, and the node of a project. A shard is split only by hand; a
@@ -129,7 +129,7 @@ async def load(connection: Any) -> Directory:
     made = {row["name"]: row for row in rows if row["digest"] == _digests().get(row["name"])}
     missing = [name for name in wanted() if name not in made]
     if missing:
-        raise SchemaNotMigratedError(
+        raise SchemaError(
             f"The distributed database lacks {len(missing)} statement(s) of this version (first: {missing[0]}). "
             "Run `latchkey migrate`."
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from latchkey.database.distribution.functions import Function, function, source_digest, wanted
 from latchkey.database.distribution.tables import TABLES
-from latchkey.database.errors import NotDistributableError
+from latchkey.database.errors import DistributionError
 from latchkey.database.migrate import commands, pending_after
 from latchkey.database.sql import query
 
@@ -38,7 +38,7 @@ async def require_cluster(connection: Any) -> None:
     """Raise unless this is the coordinator of a cluster that rows can be spread over."""
     if not await connection.fetchval("select exists (select from pg_extension where extname = 'citus')"):
         known = await connection.fetchval("select exists (select from pg_available_extensions where name = 'citus')")
-        raise NotDistributableError(
+        raise DistributionError(
             "This PostgreSQL has Citus, but the database does not: run `create extension citus` in it on every node, "
             "then `select citus_set_coordinator_host(...)` and `select citus_add_node(...)` on the coordinator."
             if known
@@ -49,14 +49,14 @@ async def require_cluster(connection: Any) -> None:
         "select groupid, shouldhaveshards from pg_dist_node where isactive and noderole = 'primary'"
     )
     if await connection.fetchval("select groupid from pg_dist_local_group") != 0:
-        raise NotDistributableError("This node is a worker. LATCHKEY_DATABASE_URL must name the coordinator.")
+        raise DistributionError("This node is a worker. LATCHKEY_DATABASE_URL must name the coordinator.")
     if not any(node["groupid"] == 0 for node in nodes):
-        raise NotDistributableError(
+        raise DistributionError(
             "The coordinator does not know its own address: run `select citus_set_coordinator_host('<host>', <port>)` "
             "in this database, with the address that the workers reach it by."
         )
     if not any(node["groupid"] != 0 and node["shouldhaveshards"] for node in nodes):
-        raise NotDistributableError(
+        raise DistributionError(
             "The cluster has no workers: run `select citus_add_node('<host>', <port>)` in this database for each."
         )
 
@@ -89,7 +89,7 @@ async def distribute(connection: Any, told: Told = lambda _: None, *, shards: in
 async def require_finished_upgrade(connection: Any) -> None:
     """Raise if an upgrade waits for its second half, which changes tables in ways that a distributed one forbids."""
     if waiting := await pending_after(connection):
-        raise NotDistributableError(
+        raise DistributionError(
             f"The last upgrade is not finished ({waiting[0].label} is pending). Run `latchkey migrate --after` first."
         )
 
@@ -213,7 +213,7 @@ async def _make_functions(connection: Any, told: Told) -> None:
         "select success, result from run_command_on_workers('select at_project.make_all()')"
     )
     if failed := [row["result"] for row in results if not row["success"]]:
-        raise NotDistributableError(f"A worker could not make the functions of its shards: {failed[0]}")
+        raise DistributionError(f"A worker could not make the functions of its shards: {failed[0]}")
     if made:
         told(f"{len(made)} statements as functions on the nodes")
 

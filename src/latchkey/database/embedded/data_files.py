@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from latchkey.database.embedded.system_user import SystemUser
-from latchkey.database.errors import EmbeddedServerError, FolderInUseError
+from latchkey.database.errors import EmbeddedServerError
 
 SOCKET_NAME = ".s.PGSQL.5432"
 # sizeof(sockaddr_un.sun_path) less the closing NUL: 107 on Linux, 103 on macOS.
@@ -120,7 +120,7 @@ class FolderLock:
             owner = os.read(file, 32).decode(errors="replace").strip()
             os.close(file)
             known = f" (process {owner})" if owner.isdigit() else ""
-            raise FolderInUseError(
+            raise EmbeddedServerError(
                 f"{self.path.parent} is in use by another Latchkey{known}. "
                 "Stop that one first, or choose another folder with --data."
             ) from None

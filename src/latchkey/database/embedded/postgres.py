@@ -26,7 +26,7 @@ from latchkey.database.embedded.data_files import (
     socket_url,
 )
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
-from latchkey.database.errors import EmbeddedServerError, ServerDidNotStartError
+from latchkey.database.errors import EmbeddedServerError
 
 MAJOR = "18"
 DATABASE = "latchkey"
@@ -97,7 +97,7 @@ class EmbeddedServer:
     ) -> None:
         """Start the server again after it ended by itself. The folder stays locked, whether or not that succeeds.
 
-        Called from another thread, it returns early with ServerDidNotStartError once `given_up` returns true.
+        Called from another thread, it returns early with EmbeddedServerError once `given_up` returns true.
         """
         self._end_process()
         # Without its main process the others end by themselves, unless they are busy. They must have ended before a new
@@ -185,7 +185,7 @@ class EmbeddedServer:
                 user, "postgres", "--single", "-D", str(draft), "postgres", fed=f"create database {DATABASE};\n"
             )
         if made.returncode != 0:
-            raise ServerDidNotStartError(f"PostgreSQL could not make its files in {draft}: {made.stderr.strip()}")
+            raise EmbeddedServerError(f"PostgreSQL could not make its files in {draft}: {made.stderr.strip()}")
         draft.rename(self.data)
 
     def _run_server(
@@ -235,18 +235,16 @@ class EmbeddedServer:
         told = False
         while time.monotonic() - began < START_PATIENCE:
             if self._process.poll() is not None:
-                raise ServerDidNotStartError(f"PostgreSQL did not start. The end of {self.log}:\n{tail(self.log)}")
+                raise EmbeddedServerError(f"PostgreSQL did not start. The end of {self.log}:\n{tail(self.log)}")
             if self._status() == "ready":
                 return
             if given_up():
-                raise ServerDidNotStartError("Stopped while PostgreSQL was starting.")
+                raise EmbeddedServerError("Stopped while PostgreSQL was starting.")
             if not told and time.monotonic() - began > 3:
                 said("Waiting for PostgreSQL to recover after a crash")
                 told = True
             time.sleep(0.02)
-        raise ServerDidNotStartError(
-            f"PostgreSQL was not ready after {START_PATIENCE / 60:.0f} minutes; see {self.log}."
-        )
+        raise EmbeddedServerError(f"PostgreSQL was not ready after {START_PATIENCE / 60:.0f} minutes; see {self.log}.")
 
     def _status(self) -> str:
         """The eighth line of the pid file, in which PostgreSQL reports that it is ready."""

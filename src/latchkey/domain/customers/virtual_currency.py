@@ -9,7 +9,7 @@ from latchkey.domain.catalog import Catalog, Credit
 from latchkey.domain.customers.customer import CurrencyTransaction, Customer, put_purchase
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
-from latchkey.domain.refusal import InsufficientBalance
+from latchkey.domain.refusal import Refusal
 
 # JSON numbers stay exact up to here in every client language.
 MAX_BALANCE = 2**53 - 1
@@ -19,12 +19,12 @@ def move(customer: Customer, movement: CurrencyTransaction) -> Customer:
     """The customer after a credit (positive amount) or a debit (negative)."""
     balance = customer.balances.get(movement.code, 0) + movement.amount
     if balance < 0:
-        raise InsufficientBalance(
+        raise Refusal(
             f"The balance of {movement.code} is {balance - movement.amount}; {-movement.amount} cannot be taken.",
             param="adjustments",
         )
     if balance > MAX_BALANCE:
-        raise InsufficientBalance(f"The balance of {movement.code} would pass {MAX_BALANCE}.", param="adjustments")
+        raise Refusal(f"The balance of {movement.code} would pass {MAX_BALANCE}.", param="adjustments")
     return replace(
         customer,
         balances={**customer.balances, movement.code: balance},

@@ -102,11 +102,7 @@ def _explained(error: OSError, host: str, port: int) -> str:
 
 
 class NotReadyError(Exception):
-    """The service listens but does not report that it is ready."""
-
-
-class DidNotBecomeReadyError(Exception):
-    """The service's processes did not start; their log says why."""
+    """The service did not start: its processes ended, or do not report that they are ready. Their log says why."""
 
 
 class ConsumerFailedError(Exception):

@@ -23,7 +23,7 @@ import structlog
 
 from latchkey.process.supervision import start
 from latchkey.process.supervision.fork_server import Process, forget_settings, fork, may_fork
-from latchkey.process.supervision.listeners import DidNotBecomeReadyError, beside
+from latchkey.process.supervision.listeners import NotReadyError, beside
 from latchkey.process.supervision.supervisor_channel import ChildOrders, encode, settings_to_wire
 from latchkey.settings import Settings
 
@@ -149,7 +149,7 @@ class Supervisor:
         while not all(child.ready or child.reserve for child in self.children):
             worst = max(self.children, key=lambda child: child.crashes)
             if worst.crashes >= 3 or time.monotonic() > deadline:
-                raise DidNotBecomeReadyError(
+                raise NotReadyError(
                     f"The process {worst.name} {'crashed again and again' if worst.crashes else 'did not answer'}."
                 )
             self._changed.clear()

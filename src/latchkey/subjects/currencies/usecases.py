@@ -9,7 +9,7 @@ from latchkey.domain.customers.customer import CurrencyTransaction, Customer
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name, checked_text
-from latchkey.domain.refusal import Conflict, InUse, Invalid, KeyReused, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records, state
 from latchkey.engine.storage.catalog import currency_rows as storage
@@ -178,7 +178,7 @@ async def adjust(
         done = await records.currency_by_key(connection, project_id, stored.key, idempotency_key)
         if done:
             if done != dict(adjustments):
-                raise KeyReused("This idempotency key was used for other adjustments.", param="Idempotency-Key")
+                raise Refusal("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
         known = {currency.code for currency in await CURRENCIES.page(connection, project_id)}
         for code in adjustments:

@@ -214,7 +214,7 @@ class RequestLog:
         now = self._now()
         windows, self._windows = self._windows, {}
         requests, self._requests = self._requests, []
-        for key_id, window in windows.items():
+        for key_id in windows:
             if abs(now - self._noted.get(key_id, 0)) >= _NOTED_EVERY:
                 self._uses[key_id] = now
         rows = [*self._rows(requests, now), *_left_out(windows, now)] if self._keeps_requests else []
