@@ -33,7 +33,7 @@ async def test_rates_and_missing_ones_are_shown_here_and_on_the_overview(site: S
     now = site.clock.now
     await take(site.database, "date,currency,usd\n2026-01-05,NOK,0.0991\n", "rates.csv", now)
     async with site.database.acquire() as connection:
-        await missing.note(connection, [(site.project_id, "SEK", now // DAY)], now)
+        await missing.note(connection, [(site.project_id, "SEK", now // DAY)])
     page = await tab(site, Role.VIEWER, "/money")
     assert page.row("NOK")
     assert "Amounts in USD of the last 30 days are estimates" in page.text()

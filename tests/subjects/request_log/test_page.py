@@ -29,7 +29,7 @@ async def fill(site: Site, name: str) -> keys_keys.ApiKey:
     rows += [row(60, method="GET", route=V1, status=500, took_us=90_000, **seen), row(61, left_out=1234)]
     async with site.database.acquire() as connection:
         await request_log.write(connection, rows)
-        await request_log.note_uses(connection, {key.id: (site.project_id, site.clock.now)})
+        await request_log.note_uses(connection, {key.id: site.clock.now})
     return key
 
 
