@@ -110,6 +110,8 @@ def test_waits_grow_obey_the_provider_and_end(
         ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         ("-1", None),
+        ("1.5", None),
+        ("٣", None),
         ("soon", None),
         ("1e400", None),
         ("", None),

@@ -1,9 +1,8 @@
 """When a failed delivery is retried, and when it stops blocking the customer's next one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 
@@ -19,8 +18,7 @@ LONGEST_WAIT_MS = 24 * _HOUR * 1000
 PATIENCE_MS = 2 * _MINUTE * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Retry at `at`. With `others_at`, the delivery stops blocking the customer's later ones, which go on at that
     time."""
 
@@ -28,8 +26,7 @@ class Retry:
     others_at: Ms | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """All retries are used up; the delivery is kept as failed and can be resent."""
 
 
@@ -51,20 +48,3 @@ def after_failure(
     at = now + wait
     patience_ends = first_at + PATIENCE_MS
     return Retry(at, max(now, patience_ends) if at > patience_ends else None)
-
-
-def parse_retry_after(value: str | None, now: Ms) -> int | None:
-    """Milliseconds to wait according to a Retry-After header, in seconds or as a date; None if it is neither."""
-    if value is None:
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        # 12 digits are more than enough: the wait is capped anyway, and int() is slow for long input.
-        return int(text[:12]) * 1000
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0, round(moment.timestamp() * 1000) - now)

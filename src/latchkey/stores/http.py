@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import parse_retry_after
-from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError
+from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError, parse_retry_after
 from latchkey.stores.errors import NoAnswer, StoreDown
 
 T = TypeVar("T")
@@ -138,4 +137,5 @@ def retry_after(value: str | None, now: Ms) -> Ms | None:
     text = (value or "").strip()
     if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= _AN_INSTANT:
         return max(0, int(text) - now)
-    return parse_retry_after(value, now)
+    seconds = parse_retry_after(value, now / 1000)
+    return None if seconds is None else round(seconds * 1000)

@@ -26,7 +26,6 @@ from latchkey.domain.retry import (
     GiveUp,
     Retry,
     after_failure,
-    parse_retry_after,
 )
 from latchkey.subjects.webhooks.rules import (
     ANNOUNCE_AFTER_MS,
@@ -196,29 +195,6 @@ def test_the_others_wait_two_minutes_and_never_longer(
     others_go_on = decided.others_at if decided.others_at is not None else decided.at
     assert others_go_on <= max(NOW, first_at + PATIENCE_MS)
     assert (decided.others_at is not None) == (decided.at > first_at + PATIENCE_MS)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (None, None),
-        ("120", 120 * S),
-        (" 7 ", 7 * S),
-        ("Sat, 15 Nov 2026 00:30:00 GMT", None),
-        ("", None),
-        ("soon", None),
-        ("-5", None),
-        ("1.5", None),
-        ("٣", None),
-        ("9" * 5000, int("9" * 12) * S),
-        ("Sun, 15 Nov 1994 08:12:31 GMT", 0),
-    ],
-)
-def test_retry_after_in_seconds_or_as_a_date(value: str | None, expected: int | None) -> None:
-    if value is not None and value.startswith("Sat"):
-        assert parse_retry_after(value, 1_794_702_600_000 - 90 * S) == 90 * S
-    else:
-        assert parse_retry_after(value, NOW) == expected
 
 
 DAY = 24 * 3600 * 1000

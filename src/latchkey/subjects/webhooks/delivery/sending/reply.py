@@ -23,8 +23,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.retry import parse_retry_after
-from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse
+from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, parse_retry_after
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in, hidden_in_bytes
 from latchkey.subjects.webhooks.storage.lanes import LoggedAttempt
@@ -104,7 +103,8 @@ class Reply(Struct):
         error = retry_after = None
         if status != 200:
             error = hidden_in(resolver.of_status(status, response.get_header("location")), secrets)
-            retry_after = parse_retry_after(response.get_header("retry-after"), self.at + self.took_ms)
+            seconds = parse_retry_after(response.get_header("retry-after"), (self.at + self.took_ms) / 1000)
+            retry_after = None if seconds is None else round(seconds * 1000)
         return AttemptResult(
             at=self.at,
             took_ms=self.took_ms,
