@@ -117,8 +117,6 @@ COMMANDS = {
 }
 # The extra that a command needs, if it is not `service`.
 EXTRAS = {"consumer": "consumer", "device": "runtime"}
-# Without these modules, which no other extra has, an extra is not installed.
-_MARKS = {"service": ("fastapi",), "consumer": (), "runtime": ()}
 
 
 def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
@@ -145,7 +143,8 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
 
 
 def _is_installed(extra: str) -> bool:
-    return all(util.find_spec(module) for module in _MARKS[extra])
+    """No other extra has FastAPI. What the others lack is found out when their command is imported."""
+    return extra != "service" or util.find_spec("fastapi") is not None
 
 
 def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
@@ -162,15 +161,14 @@ def _add(app: typer.Typer, name: str, place: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
     module, _, attribute = place.partition(":")
     extra = EXTRAS.get(name, "service")
-    if not _is_installed(extra):
-        _add_unavailable(app, name, extra)
-        return
     try:
+        if not _is_installed(extra):
+            raise ModuleNotFoundError(name="fastapi")
         found = getattr(import_module(f"latchkey.{module}"), attribute)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("latchkey"):
             raise
-        _add_unavailable(app, name, EXTRAS.get(name, "service"))
+        _add_unavailable(app, name, extra)
         return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)

@@ -7,18 +7,6 @@ from msgspec import UNSET, Struct, UnsetType, field
 from latchkey.wire.errors import RejectedAttribute
 from latchkey.wire.event import Attribute, Entitlement
 
-__all__ = [
-    "Attribute",
-    "AttributesErrorResponse",
-    "Entitlement",
-    "Money",
-    "NonSubscription",
-    "ReceiptResponse",
-    "Subscriber",
-    "SubscriberResponse",
-    "Subscription",
-]
-
 
 class Money(Struct, frozen=True, kw_only=True, gc=False):
     amount: float

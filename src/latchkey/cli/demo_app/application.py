@@ -115,11 +115,11 @@ class DemoApp:
     async def _act(self, request: Request) -> Response:
         user, shop = self._user(request), self._shop
         acts: dict[str, Callable[[], Awaitable[object]]] = {
-            "buy": lambda: shop.buy(user),
+            "buy": lambda: shop.act(user, "purchase"),
             "fail": lambda: shop.fail(user),
-            "pay": lambda: shop.pay(user),
-            "cancel": lambda: shop.cancel(user),
-            "keep": lambda: shop.keep(user),
+            "pay": lambda: shop.act(user, "recover_billing"),
+            "cancel": lambda: shop.act(user, "cancel"),
+            "keep": lambda: shop.act(user, "uncancel"),
             "day": lambda: shop.wait(user, "P1D"),
             "month": lambda: shop.wait(user, "P1M"),
             "end": lambda: shop.wait_for_end(user),

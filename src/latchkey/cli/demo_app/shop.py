@@ -66,24 +66,12 @@ class Shop:
         """Without a request; only after the user was set up."""
         return self._clocks[user].now_ms
 
-    async def buy(self, user: str) -> None:
-        await self._act(user, "purchase")
-
-    async def pay(self, user: str) -> None:
-        await self._act(user, "recover_billing")
-
-    async def cancel(self, user: str) -> None:
-        await self._act(user, "cancel")
-
-    async def keep(self, user: str) -> None:
-        await self._act(user, "uncancel")
-
     async def fail(self, user: str) -> None:
         """Let the next payment fail, shortly before it is due."""
         present, ends = await self.time(user), await self._ends(user)
         if ends and present < ends[0] - COLLECTED_BEFORE:
             await self._advance(user, to_ms=ends[0] - COLLECTED_BEFORE)
-        await self._act(user, "fail_billing", grace_days=GRACE_DAYS)
+        await self.act(user, "fail_billing", grace_days=GRACE_DAYS)
 
     async def wait(self, user: str, by: str) -> None:
         await self.time(user)
@@ -105,7 +93,7 @@ class Shop:
         # V1 has whole seconds, rounded down.
         return sorted({from_iso(date) + 1000 for date in dates if date is not None})
 
-    async def _act(self, user: str, action: str, **more: Any) -> None:
+    async def act(self, user: str, action: str, **more: Any) -> None:
         await self.time(user)
         asked = {"action": action, "app_user_id": user, "product_id": PRODUCT, **more}
         await self._post("/test_store/actions", asked, dict[str, Any])
