@@ -14,7 +14,7 @@ import asyncpg
 from asyncpg.transaction import Transaction
 
 from latchkey.database.distribution import result_merge
-from latchkey.database.distribution.directory import Directory, HomeCall, ShardCall, load
+from latchkey.database.distribution.directory import Directory, ShardCall, load
 from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes, address, is_distributed, is_of_a_node
 from latchkey.database.distribution.statements import AtProject, AtWebhook, ByProject, ByWebhook, EachShard
 from latchkey.database.errors import NodeAwayError, OutageError
@@ -34,31 +34,32 @@ class DistributedConnection(asyncpg.Connection):
         return super().transaction(**options)
 
     async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
-        call = self.directory.calls.get(query)
-        if call is None:
-            return await self._said(super().fetch, query, args, options)
-        return await self._routed(call, args)
+        return await self._ask(super().fetch, query, args, options, lambda rows: rows)
 
     async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
-        call = self.directory.calls.get(query)
-        if call is None:
-            return await self._said(super().fetchrow, query, args, options)
-        rows = await self._routed(call, args)
-        return rows[0] if rows else None
+        return await self._ask(super().fetchrow, query, args, options, lambda rows: rows[0] if rows else None)
 
     async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
-        call = self.directory.calls.get(query)
-        if call is None:
-            return await self._said(super().fetchval, query, args, options)
-        rows = await self._routed(call, args)
-        return rows[0][options.get("column", 0)] if rows else None
+        column = options.get("column", 0)
+        return await self._ask(super().fetchval, query, args, options, lambda rows: rows[0][column] if rows else None)
 
     async def execute(self, query: str, *args: Any, **options: Any) -> str:
+        status: str = await self._ask(super().execute, query, args, options, lambda rows: f"DONE {len(rows)}")
+        return status
+
+    async def _ask(
+        self,
+        plain: Callable[..., Awaitable[Any]],
+        query: str,
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+        result: Callable[[list[Any]], Any],
+    ) -> Any:
         call = self.directory.calls.get(query)
         if call is None:
-            status: str = await self._said(super().execute, query, args, options)
-            return status
-        return f"DONE {len(await self._routed(call, args))}"
+            return await self._said(plain, query, args, options)
+        rows = await (self.on_shards(call, args) if isinstance(call, ShardCall) else call(self, args))
+        return result(rows)
 
     async def plain(self, query: str, *args: Any) -> list[Any]:
         """The rows of a statement that is sent as it is."""
@@ -167,7 +168,7 @@ class DistributedConnection(asyncpg.Connection):
                     return await self._at(call, args[route.project - 1], args)
                 return await self._each_shard(call, route, args)
             case _:
-                raise AssertionError(f"{call.name} is no statement of a shard")
+                return await self.plain(call.text, *args)
 
     async def _said(
         self, said: Callable[..., Awaitable[Any]], query: str, args: Sequence[Any], options: Mapping[str, Any]
@@ -184,14 +185,6 @@ class DistributedConnection(asyncpg.Connection):
             if is_of_a_node(error):
                 raise NodeAwayError(f"A node of the database does not answer: {error}") from error
             raise
-
-    async def _routed(self, call: Any, args: Sequence[Any]) -> list[Any]:
-        if isinstance(call, ShardCall):
-            return await self.on_shards(call, args)
-        if isinstance(call, HomeCall):
-            return await self.plain(call.text, *args)
-        rows: list[Any] = await call(self, args)
-        return rows
 
     async def _is_away(self, project_id: str) -> bool:
         away = self.directory.away

@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
 from latchkey.database.distribution.distribute import undistributed
 from latchkey.database.distribution.nodes import is_distributed
@@ -92,8 +92,7 @@ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     name: str
     # Sorted by name, each with its type.
     columns: tuple[str, ...]
@@ -214,8 +213,7 @@ where d.deptype in ('a', 'i') and t.relname = any($1::text[])
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     rows: int
     # As COPY sends them.
     bytes: int

@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet
+
+from msgspec import Struct
 
 from latchkey.database.distribution import result_merge
 from latchkey.database.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
@@ -22,12 +23,7 @@ _CURRENT = 5.0
 _REMEMBERED = 10_000
 
 
-class HomeCall(NamedTuple):
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardCall:
+class ShardCall(Struct, frozen=True):
     text: str
     route: Route
     name: str
@@ -138,7 +134,7 @@ async def load(connection: Any) -> Directory:
     for name in wanted():
         route, text = ROUTES[name], made[name]["call"]
         if isinstance(route, Home):
-            calls[query(name)] = HomeCall(text)
+            calls[query(name)] = ShardCall(text, route, name)
         else:
             on_node = text.replace("at_project.", "at_node.") if is_asked_of_nodes(name) else None
             direct = direct_call(text) if only_reads(name) else None

@@ -17,8 +17,9 @@ The digest is of the statement, so that two releases can run beside each other.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from latchkey.database.distribution.statements import (
     COMMENT,
@@ -59,8 +60,7 @@ _SEEN = "get_shard_id_for_distribution_column('public.feeds', of_project)"
 _DIRECT = "select {columns} from at_shard.{label}_{{shard}}({values}) where at_node.serves({{shard}})"
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A statement, as `at_project.statements` keeps it."""
 
     name: str

@@ -15,31 +15,14 @@ MOVED = "was moved to another node"
 NOT_SENT = "was not sent to the node of its project"
 
 
-class MergedRow:
-    """Made of other rows; used as the driver's records are."""
-
-    __slots__ = ("_named",)
-
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named = named
+class MergedRow(dict[str, Any]):
+    """Made of other rows; used as the driver's records are: by name and by place, and iterated over by value."""
 
     def __getitem__(self, key: int | str) -> Any:
-        return self._named[key] if isinstance(key, str) else list(self._named.values())[key]
+        return super().__getitem__(key) if isinstance(key, str) else list(self.values())[key]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._named.values())
-
-    def __len__(self) -> int:
-        return len(self._named)
-
-    def keys(self) -> Iterable[str]:
-        return self._named.keys()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        return self._named.items()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return self._named.get(key, default)
+        return iter(self.values())
 
 
 def changed(row: Any, **values: Any) -> MergedRow:

@@ -10,8 +10,9 @@ What does not follow is in `_SPECIAL`. `tests/citus/test_statements.py` asks a r
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from latchkey.database.distribution.tables import TABLES
 from latchkey.database.sql import all_queries
@@ -22,15 +23,13 @@ _OF_ALL = "the state of the whole deployment"
 _MEASURED = "metrics of the whole deployment"
 
 
-@dataclass(frozen=True, slots=True)
-class AtProject:
+class AtProject(Struct, frozen=True):
     """On one shard: a parameter is the project."""
 
     parameter: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ByProject:
+class ByProject(Struct, frozen=True):
     """On one shard for each project that the arrays name; almost always that is one. Parallel arrays stand together, by
     the numbers of their parameters; the first is the project of each entry."""
 
@@ -41,15 +40,13 @@ class ByProject:
     place: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AtWebhook:
+class AtWebhook(Struct, frozen=True):
     """On the shard of a webhook's project; the parameter is the webhook's key."""
 
     parameter: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ByWebhook:
+class ByWebhook(Struct, frozen=True):
     """As `ByProject`, for arrays that begin with the keys of webhooks."""
 
     first: int
@@ -60,8 +57,7 @@ class ByWebhook:
     goes_past: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EachShard:
+class EachShard(Struct, frozen=True):
     """On all shards on purpose, one after the other: work that is due in any project. `limit` is the parameter with the
     number of rows that are wanted; later shards are asked for the rest."""
 
@@ -87,23 +83,20 @@ class EachShard:
         return self.why == _DUE and self.limit is None
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """On the coordinator: reference and local tables only. `quick`: as a function too, with its plan kept, because it
     is part of a hot path."""
 
     quick: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """Sent as it is, over all shards on purpose; Citus makes the plan."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Struct, frozen=True):
     """Not sent to a distributed database: storage uses other statements there."""
 
     why: str
