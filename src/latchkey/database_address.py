@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit
 
+from msgspec import Struct
+
 _NOT_A_URL = "(an address that is not a URL)"
 # What `target_session_attrs` may say where several hosts are named: Latchkey writes.
 _WRITING = frozenset({"read-write", "primary"})
@@ -17,8 +19,7 @@ class Host:
     url: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseAddress:
+class DatabaseAddress(Struct, frozen=True):
     hosts: tuple[Host, ...]
     # Without a password.
     shown: str

@@ -13,7 +13,6 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -89,8 +88,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 SECRETS = frozenset({"database_url", "secret_key", "openid_client_secret", "metrics_key", "smtp_password"})
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong with the settings, and what to do about it."""
 
     setting: str
@@ -341,8 +339,7 @@ def _take(values: dict[str, Any], name: str, value: Any, shown: str, problems: l
         problems.append(Problem(shown, f"must {kind.wanted}.", remedy))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """How a setting is read."""
 
     # The type that msgspec checks, and msgspec's description of it.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from latchkey.database.errors import RestoredError
 from latchkey.database.sql import affected, query
@@ -32,8 +32,7 @@ HandleKey = tuple[str, bytes]
 FIRST: HandleKey = ("", b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Restore:
+class Restore(Struct, frozen=True):
     moved_at: Ms | None
     finished_at: Ms | None
 
@@ -122,8 +121,7 @@ async def read_purchases_again(
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     found: DatabaseIdentity
     # The server that was noted; None if none was.
     known: DatabaseIdentity | None

@@ -10,7 +10,6 @@ docs/architecture/database.md says what belongs in which file. A file never chan
 import asyncio
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -28,8 +27,7 @@ _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _INDEX = re.compile(r"create\s+(?:unique\s+)?index\s+concurrently\s+(?P<name>[a-z0-9_]+)\s+on\s", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One file."""
 
     version: int
@@ -146,12 +144,6 @@ async def pending_after(connection: Any) -> list[Migration]:
     return [
         migration for migration in _waiting(records, migrations()) if migration.after and migration.version in records
     ]
-
-
-async def newer_than_code(connection: Any) -> list[int]:
-    """Versions of a newer release that were applied to this database."""
-    known = migrations()[-1].version
-    return [version for version in await _records(connection) if version > known]
 
 
 async def require_unchanged(connection: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import asyncpg
+from msgspec import Struct
 
 from latchkey.database.errors import NoPrimaryError
 from latchkey.database.sql import query
@@ -38,8 +39,7 @@ class Server:
         return (self.system, self.timeline) != (than.system, than.timeline)
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
+class Silent(Struct, frozen=True):
     """A host that cannot be used."""
 
     host: Host

@@ -5,8 +5,9 @@ The checks apply to addresses, never to names: a name is resolved first, and eve
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -55,8 +56,7 @@ class NotAllowed(ValueError):
     """The webhook's URL cannot be used; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Host and port of a URL. `literal` is set if the URL has an address instead of a host name."""
 
     host: str

@@ -6,8 +6,9 @@ by time: a small installation stays with its first part, and pays nothing for th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 
@@ -31,14 +32,12 @@ _PARTS_KEPT = 4
 _LEEWAY = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     number: int
     opened_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """In bytes, with indexes: the deliveries and attempts of the newest part, and the newest partition of events."""
 
     deliveries: int

@@ -1,10 +1,10 @@
 """The objects that routes and pages share, created when the application starts; and what the api role counts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
+from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -92,8 +92,7 @@ class Metrics(Collector):
         yield missing
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     database: Database
     # The wall clock. For a customer on a test clock, that clock is used instead.
     now: Callable[[], Ms]

@@ -208,7 +208,7 @@ async def schema(connection: Any) -> Finding:
     except StorageError as error:
         return Finding("bad", "schema", str(error))
     version = await migrate.applied(connection)
-    if await migrate.newer_than_code(connection):
+    if version > migrate.migrations()[-1].version:
         words = f"version {version}, of a newer Latchkey; this one works with it until that upgrade is finished"
         return Finding(
             "unknown", "schema", words, "Go on with the upgrade: restart every process with the newer version."

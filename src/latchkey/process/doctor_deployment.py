@@ -2,10 +2,10 @@
 lists, and with several hosts who is the primary and what a failover would lose."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import asyncpg
+from msgspec import Struct
 
 from latchkey.database.errors import StorageError
 from latchkey.database.pool import Database
@@ -17,8 +17,7 @@ from latchkey.subjects.deployment.rules import DeploymentReport, ListsReport, No
 from latchkey.subjects.deployment.usecases import look
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     mark: Literal["good", "bad", "unknown"]
     about: str
     words: str

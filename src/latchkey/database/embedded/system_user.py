@@ -9,9 +9,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from latchkey.database.errors import EmbeddedServerError
 
@@ -22,8 +23,7 @@ ATTEMPTS = 100
 PAUSE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class SystemUser:
+class SystemUser(Struct, frozen=True):
     name: str
     uid: int
     gid: int

@@ -5,9 +5,10 @@ installed somewhere.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from msgspec import Struct
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, Refusal
@@ -25,8 +26,7 @@ LATEST: Ms = 100 * 366 * DAY
 _MAPPED = IPv6Network("::ffff:0:0/96")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRules:
+class KeyRules(Struct, frozen=True):
     """At least one of the two is set."""
 
     # The first instant at which the key no longer works. None: it does not expire.

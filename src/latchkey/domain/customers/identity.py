@@ -1,9 +1,9 @@
 """Identity: logging in, merging an anonymous customer, moving purchases from one customer to another."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
@@ -90,8 +90,7 @@ def told_of_id(customer: Customer, app_user_id: str, now: Ms) -> Customer:
     return replace(add_id(customer, app_user_id), joined=(*customer.joined, fact))
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """`before` already contains the data of both, so the difference to `after` is only the SUBSCRIBER_ALIAS event."""
 
     before: Customer
@@ -128,8 +127,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
     return Merged(merged, replace(merged, joined=(*merged.joined, fact)))
 
 
-@dataclass(frozen=True, slots=True)
-class MovedPurchases:
+class MovedPurchases(Struct, frozen=True):
     """`target_before` already holds the purchases, so the difference to `target` is only the TRANSFER event."""
 
     source: Customer

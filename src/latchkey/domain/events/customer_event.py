@@ -1,6 +1,5 @@
 """An event of a customer, the id derived from its content, and its type in each dialect of webhooks."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID, uuid5
 
@@ -135,8 +134,7 @@ def selected(types: tuple[str, ...], type: str, *, continues: bool, dialect: str
     return not types or not set(types).isdisjoint(selectors)
 
 
-@dataclass(frozen=True, slots=True)
-class EventDelivery:
+class EventDelivery(Struct, frozen=True):
     """An event's delivery to one webhook. The delivery has the event's id."""
 
     webhook_id: str

@@ -1,9 +1,9 @@
 """The only place that creates events: it compares a customer before and after a change."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
@@ -107,8 +107,7 @@ def _currency(price: Price) -> str | None:
     return price.currency if price.known else None
 
 
-@dataclass(frozen=True, slots=True)
-class _SubscriptionDiff:
+class _SubscriptionDiff(Struct, frozen=True):
     project: str
     before: Subscription | None
     after: Subscription

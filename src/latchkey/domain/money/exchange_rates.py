@@ -6,12 +6,13 @@ import csv
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from io import StringIO
 from itertools import pairwise
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid
@@ -36,8 +37,7 @@ class _Currency(NamedTuple):
     rates: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     _by_currency: Mapping[str, _Currency] = field(default_factory=dict)
 
     def on(self, currency: str, day: int) -> DayRate | None:

@@ -1,11 +1,11 @@
 """State changes of a subscription: `observe` merges a store's report, `tick` applies the passing of time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR, Ms
@@ -131,8 +131,7 @@ class EndedBy(StrEnum):
     REVOCATION = "revocation"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """What is left of a purchase whose customer was erased: which of its transactions were ended, and by what."""
 
     transaction_id: str

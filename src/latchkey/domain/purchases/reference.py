@@ -7,8 +7,9 @@ exists, whoever owns it. Callers must not take it apart.
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Invoice, Period, Subscription
@@ -23,8 +24,7 @@ PREPAID = frozenset(store.name for store in STORES.values() if store.prepaid_pla
 _PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     kind: Kind
     store: str
     # The store's id, or the id of a grant.
@@ -91,8 +91,7 @@ def has_transaction(bought: Subscription | Purchase, transaction_id: str) -> boo
     return isinstance(bought, Subscription) and any(period.id == transaction_id for period in bought.periods)
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
+class Issued(Struct, frozen=True):
     invoice: Invoice
     store: str
     # What ran when it was issued.

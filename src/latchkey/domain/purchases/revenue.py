@@ -2,8 +2,9 @@
 subscription or a purchase has brought in."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
@@ -52,8 +53,7 @@ def payment_of(bought: Period | Purchase) -> Payment | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Earned:
+class Earned(Struct, frozen=True):
     """In one currency, in millionths. Tax and commission as far as they are known."""
 
     currency: str
@@ -66,8 +66,7 @@ class Earned:
         return self.gross - self.commission - self.tax
 
 
-@dataclass(frozen=True, slots=True)
-class Revenue:
+class Revenue(Struct, frozen=True):
     # The currency of the latest payment comes first.
     by_currency: tuple[Earned, ...]
     # Of the payments that could be converted.

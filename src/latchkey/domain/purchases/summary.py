@@ -12,8 +12,9 @@ Whether it is a trial is not a standing: `current.period_type` says it, and a tr
 does.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.instants import Ms
@@ -101,8 +102,7 @@ _STATUS = {
 _NOTHING_FOLLOWS = frozenset({SubscriptionState.ENDS, SubscriptionState.REFUNDED, SubscriptionState.ENDED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Struct, frozen=True, kw_only=True):
     """What V2 says of a subscription at a moment: its status, whether it renews, its dates, what it grants."""
 
     status: SubscriptionStatus

@@ -3,8 +3,10 @@
 A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 # Names of stores that other parts have to tell apart.
 APP_STORE: Final = "app_store"
@@ -35,8 +37,7 @@ TERMS_NOT_KNOWN = StoreTerms(None, None)
 _NO_FEES = StoreTerms(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class Store(Struct, frozen=True, kw_only=True):
     # The name in events, V1 and V2.
     name: str
     # The name for people.

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from typing import Annotated
 import typer
 from cryptography import x509
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 from rich.console import Console
 
 from latchkey.cli.data_folder import DataFolder, write_private
@@ -36,8 +36,7 @@ class CannotTrustError(Refusal):
     """A store could not be changed; the message says which and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     path: Path
     name: str
 
@@ -48,8 +47,7 @@ def read_authority(path: Path) -> tuple[Authority, x509.Certificate]:
     return Authority(path, str(name.value)), certificate
 
 
-@dataclass(frozen=True, slots=True)
-class SystemFolder:
+class SystemFolder(Struct, frozen=True):
     """A folder of certificates, and the command that makes the system read it, on Debian and Fedora."""
 
     title: str
@@ -96,8 +94,7 @@ class SystemFolder:
         run(*self.refresh, *how)
 
 
-@dataclass(frozen=True, slots=True)
-class Keychain:
+class Keychain(Struct, frozen=True):
     """macOS. Safari and Chrome read it too."""
 
     title: str = "the system keychain"
@@ -121,8 +118,7 @@ class Keychain:
         run(self.security, "delete-certificate", "-c", name, "-t", str(self.keychain))
 
 
-@dataclass(frozen=True, slots=True)
-class NssDatabase:
+class NssDatabase(Struct, frozen=True):
     """A browser's own store."""
 
     title: str

@@ -9,12 +9,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
 
 import structlog
 import typer
+from msgspec import Struct
 from rich.console import Console
 
 from latchkey import logs
@@ -123,8 +123,7 @@ def show(console: Console, parts: UpParts, chosen: UpSettings) -> None:
         asyncio.run(run(parts, chosen, said, started))
 
 
-@dataclass(frozen=True, slots=True)
-class UpParts:
+class UpParts(Struct, frozen=True):
     """What `up` is made of."""
 
     folder: DataFolder

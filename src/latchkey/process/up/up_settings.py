@@ -1,9 +1,9 @@
 """Which settings of the environment `latchkey up` uses, and which it ignores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.cli.data_folder import DataFolder, write_private
@@ -27,8 +27,7 @@ MAX_CONNECTIONS = 100
 SPARE_CONNECTIONS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class UpSettings:
+class UpSettings(Struct, frozen=True):
     given: Settings
     # Variables that are set, in the order of the documentation.
     taken: Sequence[str]
