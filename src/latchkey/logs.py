@@ -1,6 +1,6 @@
-"""How the service logs, and where its lines go.
+"""Logs: one JSON object per line on stderr, or readable lines on a terminal. Secrets are never logged.
 
-Where log lines go. A line that cannot be written is counted and dropped: nothing may fail because the disk of the
+A line that cannot be written is counted and dropped: nothing may fail because the disk of the
 log is full, or because nobody reads the pipe.
 """
 
@@ -66,9 +66,6 @@ class LogStream:
         except (OSError, ValueError):
             self._cut = self._cut or 0 < len(rest) < len(data)
             raise
-
-
-# Logs: one JSON object per line on stderr, or readable lines on a terminal. Secrets are never logged.
 
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

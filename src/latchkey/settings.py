@@ -1,6 +1,7 @@
-"""The settings of the service, and how many processors it may use.
+"""The settings of the service: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the
+environment wins. A secret can also be in a file of its own, which the environment names (`LATCHKEY_DATABASE_URL_FILE`).
 
-How many processors this process may use. A container often may use fewer than the machine has.
+And how many processors this process may use. A container often may use fewer than the machine has.
 
 Two things limit it: the set of processors that it may run on (`taskset`, `docker run --cpuset-cpus`), and a quota of
 time (`docker run --cpus`, a CPU limit of Kubernetes, `CPUQuota=` of systemd), which the kernel keeps in control groups.
@@ -70,10 +71,6 @@ def _version_1(folder: Path) -> Iterator[float]:
         quota = int((folder / "cpu.cfs_quota_us").read_text())
         if quota > 0:
             yield quota / int((folder / "cpu.cfs_period_us").read_text())
-
-
-# Settings: from the environment (`LATCHKEY_DATABASE_URL`) and from one file (`database_url`); the environment wins. A
-# secret can also be in a file of its own, which the environment names (`LATCHKEY_DATABASE_URL_FILE`).
 
 
 PREFIX = "LATCHKEY_"

@@ -110,9 +110,6 @@ async def connection_slots(connection: Any) -> int:
     return most - sum(int(one or 0) for one in reserved)
 
 
-# A pooler in transaction mode between us and PostgreSQL: it cannot be used.
-
-
 _SESSION = "select pg_backend_pid()"
 # A prepared statement is in another session than its connection thinks.
 MIXED_UP = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)

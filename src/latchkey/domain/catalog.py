@@ -1,4 +1,5 @@
-"""Prices of a product beside its own: for a store, a country, a currency. Which of them a buyer sees."""
+"""What can be bought and what it grants, at which price, and what apps show of it (offerings). Every read looks the
+catalog up, so changing it changes access at once."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -42,9 +43,6 @@ def price_for(
     # The product's own price is one for any store and country. A listed one of the same kind replaces it.
     candidates = [*filter(fits, listed), ListedPrice(own)]
     return max(candidates, key=rank).price
-
-
-# Offerings: which products an app shows to its users, in packages. An app sees what the rules of `offerings` choose.
 
 
 class Eligibility(StrEnum):
@@ -109,9 +107,6 @@ class Offerings:
     def sell_anything(self) -> bool:
         """Whether any package has a product."""
         return any(package.products for offering in self.offerings for package in offering.packages)
-
-
-# What can be bought and what it grants. Every read looks the mapping up, so changing it changes access at once.
 
 
 class ProductKind(StrEnum):

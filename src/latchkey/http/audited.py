@@ -1,6 +1,8 @@
-"""What wraps a route that changes something: the audit log, and Idempotency-Key.
+"""What wraps a route that changes something.
 
-The audit log of changes made with an API key.
+The header Idempotency-Key on every POST of V2: a request is carried out once, and repeating it gets its reply.
+
+The audit log of changes made with an API key:
 
     @router.post("/products", ...)
     @audited("product.created")
@@ -152,9 +154,6 @@ def _id_of(response: Response) -> str:
     except MsgspecError:
         return ""
     return made.id or made.code
-
-
-# The header Idempotency-Key on every POST of V2: a request is carried out once, and repeating it gets its reply.
 
 
 HEADER = b"idempotency-key"

@@ -1,4 +1,4 @@
-"""The first code that a request meets, and its log line.
+"""The entry point of every request: its id, its path, the hot reads and writes, all errors, its log line.
 
 One log line for each request. Lines that end in the same turn of the event loop are written together.
 
@@ -94,9 +94,6 @@ class AccessLog:
         for line in lines:
             line.timestamp = timestamp
         stream.write(_encoder.encode_lines(lines))
-
-
-# The entry point of every request: its id, its path, the hot reads and writes, and the handling of all errors.
 
 
 METHODS = b"GET, HEAD, POST, PATCH, DELETE, OPTIONS"

@@ -1,4 +1,5 @@
-"""The metrics of a process, as Prometheus' library has them, in OpenTelemetry's form."""
+"""Traces and metrics to a collector, with OpenTelemetry's SDK. Imported only if they are on (`otel = true`); needs the
+extra `latchkey[otel]`. The standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, ...) apply."""
 
 import asyncio
 import os
@@ -40,6 +41,7 @@ _CUMULATIVE = AggregationTemporality.CUMULATIVE
 
 
 def converted(families: Iterable[Metric], resource: Resource, began_ns: int, now_ns: int) -> MetricsData:
+    """The metrics of a process, as Prometheus' library has them, in OpenTelemetry's form."""
     metrics = [
         OtelMetric(family.name, family.documentation, "", data)
         for family in families
@@ -100,10 +102,6 @@ def _histograms(family: Metric, began_ns: int, now_ns: int) -> list[HistogramDat
             )
         )
     return points
-
-
-# Traces and metrics to a collector, with OpenTelemetry's SDK. Imported only if they are on (`otel = true`); needs the
-# extra `latchkey[otel]`. The standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, ...) apply.
 
 
 log = structlog.get_logger()

@@ -71,9 +71,6 @@ async def _closed(connection: Any) -> None:
         connection.terminate()
 
 
-# The tables of both databases, as far as the copy has to know them.
-
-
 # Each database has its own. `customer_keys` is filled from what was copied.
 ITS_OWN: Final = frozenset({"schema_migrations", "server_identity", "customer_keys"})
 
@@ -149,10 +146,6 @@ async def follow_parts(target: Any, wanted: Iterable[CopiedPartition]) -> None:
             await target.execute("select drop_partition($1, $2)", part.number, part.dropped_at)
 
 
-# Keeps everybody from writing to the database that is copied. It stays so until somebody takes the fence away, also
-# after a crash of the server or of this process. Reads go on.
-
-
 _OTHERS = """
 select array_agg(pid) from pg_stat_activity
 where datname = current_database() and backend_type = 'client backend' and application_name <> $1
@@ -162,7 +155,8 @@ _PATIENCE_SECONDS = 30.0
 
 
 async def put_up(source: Any) -> None:
-    """Returns when nobody can write any more and everything that was committed is visible."""
+    """Keeps everybody from writing until `take_down`, also after a crash of the server or of this process. Reads go on.
+    Returns when nobody can write any more and everything that was committed is visible."""
     await _set(source, "set default_transaction_read_only = on")
     await _part_from_others(source)
 

@@ -1,6 +1,6 @@
 """Identity: logging in, merging an anonymous customer, moving purchases from one customer to another."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -142,27 +142,11 @@ def transfer(
     if source.aliases == target.aliases:
         raise Refusal("Both ids name the same customer; there is nothing to transfer.", param="target_customer_id")
     _same_clock(source, target)
-    wanted = replace(
-        source,
-        subscriptions=tuple(
-            subscription
-            for subscription in source.subscriptions
-            if keys is None or (subscription.store, subscription.id) in keys
-        ),
-        purchases=tuple(
-            purchase for purchase in source.purchases if keys is None or (purchase.store, purchase.id) in keys
-        ),
-    )
+    wanted = _only(source, lambda bought: keys is None or (bought.store, bought.id) in keys)
     if not wanted.subscriptions and not wanted.purchases:
         which = "no purchases to transfer" if keys is None else "none of these purchases"
         raise Refusal(f"{source.app_user_id!r} has {which}.")
-    left = replace(
-        source,
-        subscriptions=tuple(
-            subscription for subscription in source.subscriptions if subscription not in wanted.subscriptions
-        ),
-        purchases=tuple(purchase for purchase in source.purchases if purchase not in wanted.purchases),
-    )
+    left = _only(source, lambda bought: keys is not None and (bought.store, bought.id) not in keys)
     received = _receive(target, wanted)
     # The current id first: a receiver takes the first element as the source user.
     others = tuple(alias for alias in source.aliases if alias != source.app_user_id)
@@ -205,6 +189,11 @@ def _told_of_transfer(target: Customer, sources: tuple[str, ...], now: Ms) -> Cu
     number = len(target.transfers) + 1
     fact = Transfer(event_id(sources[0], target.record, number, now), now, sources)
     return replace(target, transfers=(*target.transfers, fact))
+
+
+def _only(customer: Customer, fits: Callable[[Subscription | Purchase], bool]) -> Customer:
+    subscriptions, purchases = filter(fits, customer.subscriptions), filter(fits, customer.purchases)
+    return replace(customer, subscriptions=tuple(subscriptions), purchases=tuple(purchases))
 
 
 def _receive(target: Customer, source: Customer) -> Customer:

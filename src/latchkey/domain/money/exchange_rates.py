@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from io import StringIO
@@ -118,9 +118,9 @@ def read_rates(text: str, today: int) -> list[Given]:
         header = [cell.strip() for cell in next(lines, [])]
         names = tuple(name.lower() for name in header)
         if sorted(names) == sorted(_COLUMNS):
-            rows = _own(names, lines)
+            rows = _rows(names, lines, _own)
         elif len(names) > 2 and names[0] == "date" and USD in header:
-            rows = _central_bank(header, lines)
+            rows = _rows(header, lines, _central_bank)
         else:
             raise RatesRefused([(1, "the header must be date,currency,usd, or that of the European Central Bank")])
         found, problems = _checked(rows, today)
@@ -160,41 +160,36 @@ class _Row(NamedTuple):
     usd: Decimal = Decimal(1)
 
 
-def _own(names: Sequence[str], lines: Iterator[list[str]]) -> Iterator[_Row]:
-    places = [names.index(column) for column in _COLUMNS]
-    for cells in lines:
-        line = lines.line_num  # type: ignore[attr-defined]  # it is a csv.reader
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) != len(_COLUMNS):
-            yield _Row(line, f"three columns are expected, not {len(cells)}")
-            continue
-        when, currency, usd = (cells[place].strip() for place in places)
-        try:
-            yield _Row(line, None, currency, _day(when), _number(usd))
-        except ValueError as error:
-            yield _Row(line, str(error))
+_Quote = tuple[str, int, Decimal]
 
 
-def _central_bank(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[_Row]:
-    """Each line ends with a comma, so it has an empty last cell."""
-    usd_place = header.index(USD)
+def _rows(header: Sequence[str], lines: Iterator[list[str]], quotes: Callable[..., Iterator[_Quote]]) -> Iterator[_Row]:
     for cells in lines:
         line = lines.line_num  # type: ignore[attr-defined]  # it is a csv.reader
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            yield _Row(line, f"{len(header)} columns are expected, not {len(cells)}")
+            columns = "three" if quotes is _own else len(header)
+            yield _Row(line, f"{columns} columns are expected, not {len(cells)}")
             continue
         try:
-            day, usd = _day(cells[0].strip()), _number(cells[usd_place].strip())
-            yield _Row(line, None, "EUR", day, usd)
-            for currency, cell in zip(header[1:], cells[1:], strict=True):
-                if currency in ("", USD) or cell.strip() in _NOT_QUOTED:
-                    continue
-                yield _Row(line, None, currency, day, _QUOTIENT.divide(usd, _number(cell.strip())))
+            yield from (_Row(line, None, *quote) for quote in quotes(header, [cell.strip() for cell in cells]))
         except ValueError as error:
             yield _Row(line, str(error))
+
+
+def _own(names: Sequence[str], cells: Sequence[str]) -> Iterator[_Quote]:
+    when, currency, usd = (cells[names.index(column)] for column in _COLUMNS)
+    yield currency, _day(when), _number(usd)
+
+
+def _central_bank(header: Sequence[str], cells: Sequence[str]) -> Iterator[_Quote]:
+    """Each line ends with a comma, so it has an empty last cell."""
+    day, usd = _day(cells[0]), _number(cells[header.index(USD)])
+    yield "EUR", day, usd
+    for currency, cell in zip(header[1:], cells[1:], strict=True):
+        if currency not in ("", USD) and cell not in _NOT_QUOTED:
+            yield currency, day, _QUOTIENT.divide(usd, _number(cell))
 
 
 def _checked(rows: Iterator[_Row], today: int) -> tuple[list[Given], list[tuple[int, str]]]:

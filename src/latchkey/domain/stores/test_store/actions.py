@@ -22,17 +22,18 @@ from latchkey.domain.stores.test_store.billing import STORE, first_period, next_
 
 def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:
     """The customer's newest purchase of this product in the test store."""
-    subscriptions = [subscription for subscription in customer.subscriptions if subscription.store == STORE]
-    purchases = [
+    subscriptions = (
+        subscription
+        for subscription in customer.subscriptions
+        if subscription.store == STORE and product_id in (None, subscription.current.product_id)
+    )
+    purchases = (
         purchase
         for purchase in customer.purchases
-        if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME
-    ]
-    if product_id is not None:
-        subscriptions = [
-            subscription for subscription in subscriptions if subscription.current.product_id == product_id
-        ]
-        purchases = [purchase for purchase in purchases if purchase.product_id == product_id]
+        if purchase.store == STORE
+        and purchase.kind is PurchaseKind.ONE_TIME
+        and product_id in (None, purchase.product_id)
+    )
     found = max(subscriptions, key=lambda one: one.current.order, default=None) or max(
         purchases, key=lambda one: one.purchased_at, default=None
     )
