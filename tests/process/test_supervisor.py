@@ -7,17 +7,12 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
+from msgspec import json
 
 from latchkey.database.pool import Database, connect
 from latchkey.process.supervision.listeners import NotReadyError, bind
 from latchkey.process.supervision.supervisor import Supervisor, plan
-from latchkey.process.supervision.supervisor_channel import (
-    ChildOrders,
-    decode,
-    encode,
-    settings_from_wire,
-    settings_to_wire,
-)
+from latchkey.process.supervision.supervisor_channel import settings_from_wire, settings_to_wire
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
@@ -111,8 +106,7 @@ FULL = Settings(
 
 def test_settings_survive_the_way_to_a_child() -> None:
     for settings in (Settings(), FULL):
-        sent = encode(ChildOrders(settings_to_wire(settings), settings.roles, None))
-        received = settings_from_wire(decode(sent).settings)
+        received = settings_from_wire(json.decode(json.encode(settings_to_wire(settings))))
         assert received == settings
         for name in Settings.__struct_fields__:
             assert type(getattr(received, name)) is type(getattr(settings, name)), name

@@ -23,15 +23,15 @@ limit $1;
 -- for each webhook: what waits (lanes are counted up to a limit, $2), since when, and since when it could have been sent
 -- The laterals with a limit read the first entries of an index, whatever the planner assumes: a million waiting deliveries
 -- cost no more than the limit.
-select w.id, counted.lanes, counted.waiting, counted.oldest,
+select w.id as webhook_id, counted.lanes, counted.waiting, counted.oldest_at,
     case when w.enabled and w.paused_at is null and (w.open_until is null or w.open_until <= $1) then counted.due end
-        as due
+        as due_at
 from webhooks w
 cross join lateral (
     select l.next_at from lanes l where l.webhook_key = w.key order by l.next_at limit 1
 ) as head
 cross join lateral (
-    select count(*) as lanes, sum(f.waiting) as waiting, min(coalesce(f.tried_at, f.next_at)) as oldest,
+    select count(*) as lanes, sum(f.waiting)::bigint as waiting, min(coalesce(f.tried_at, f.next_at)) as oldest_at,
         min(f.next_at) filter (where f.lease_until <= $1 and f.next_at <= $1) as due
     from (
         select l.waiting, l.tried_at, l.next_at, l.lease_until
@@ -55,7 +55,7 @@ select
     (select count(*) from (select 1 from store_notifications where status = 'waiting' order by next_at limit $1) as w)
         as waiting,
     (select count(*) from (select 1 from store_notifications where status = 'failed' limit $1) as f) as failed,
-    (select min(next_at) from store_notifications where status = 'waiting') as due;
+    (select min(next_at) from store_notifications where status = 'waiting') as due_at;
 
 -- name: watch_lists
 -- of the customer lists: how many events are not in them yet, and when the first of these was committed

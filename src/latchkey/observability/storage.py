@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from latchkey.database import database_identity
 from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import fetch_all, fetch_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage import scans
@@ -47,7 +48,7 @@ class QueueDepths(Struct, frozen=True):
     webhooks: dict[str, int]
     # Since when, by webhook.
     failing: dict[str, Ms]
-    queues: tuple[Queue, ...]
+    queues: list[Queue]
     # Customers with waiting deliveries, over all webhooks; an estimate.
     lanes_estimate: int
     # When the next customer falls due.
@@ -65,10 +66,10 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
     async with database.acquire() as connection:
         webhooks = await connection.fetch(query("watch_webhooks"), now)
         failing = await connection.fetch(query("watch_failing_webhooks"), MOST_WEBHOOKS)
-        queues = await connection.fetch(query("watch_queue"), now, lanes_each, MOST_WEBHOOKS)
+        queues = await fetch_all(connection, Queue, query("watch_queue"), now, lanes_each, MOST_WEBHOOKS)
         estimate = await connection.fetchval(query("watch_queue_estimate"))
         due = await scans.look_out(connection)
-        journal = await connection.fetchrow(query("watch_journal"), MOST_NOTIFICATIONS)
+        journal = await fetch_one(connection, Journal, query("watch_journal"), MOST_NOTIFICATIONS)
         lists = await watch_lists(connection)
         nodes = await database.nodes(connection)
         lossy = await database_identity.lossy_failovers(connection)
@@ -76,10 +77,10 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
     return QueueDepths(
         {row["state"]: row["webhooks"] for row in webhooks},
         {row["id"]: row["since"] for row in failing},
-        tuple(Queue(row["id"], row["lanes"], int(row["waiting"]), row["oldest"], row["due"]) for row in queues),
+        queues,
         estimate or 0,
         due.customer_at,
-        Journal(journal["waiting"], journal["failed"], journal["due"]),
+        journal,
         lists,
         nodes,
         lossy,
@@ -88,6 +89,5 @@ async def measure(database: Database, now: Ms, lanes_each: int) -> QueueDepths:
 
 async def watch_lists(connection: Connection, customers_each: int = 0) -> ListsLag:
     """`customers_each`: how many new customers of a project are counted."""
-    row = await connection.fetchrow(query("watch_lists"), customers_each)
-    # A cluster without a project: no shard was asked.
-    return ListsLag(0, None, 0) if row is None else ListsLag(row["behind"], row["oldest_at"], row["customers"])
+    # None from a cluster without a project: no shard was asked.
+    return await fetch_one(connection, ListsLag, query("watch_lists"), customers_each) or ListsLag(0, None, 0)

@@ -7,7 +7,6 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,7 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     url = settings.database_url or str(running.get("database_url", ""))
     if url:
         # `up` gives its PostgreSQL as many connections as it needs.
-        findings += [finding async for finding in database(url, settings.secret_key, None if running else settings)]
+        findings += await database(url, settings.secret_key, None if running else settings)
     if finding := await mail(settings):
         findings.append(finding)
     cert = settings.tls_cert or (folder.tls / "server.pem" if running else None)
@@ -110,6 +109,11 @@ def bad(problem: Problem) -> Finding:
     return Finding("bad", about, f"{problem.setting} {problem.wrong}", problem.remedy)
 
 
+def judged(about: str, words: str, remedy: str) -> Finding:
+    """Good if there is nothing to do about it."""
+    return Finding("bad" if remedy else "good", about, words, remedy)
+
+
 def nothing_configured() -> Finding:
     return Finding(
         "unknown",
@@ -128,13 +132,11 @@ def python() -> Finding:
 def disk(path: Path) -> Finding:
     existing = next(one for one in (path, *path.parents) if one.exists())
     free = shutil.disk_usage(existing).free
-    words = f"{free / 1024**3:.1f} GiB free at {existing}"
-    if free < LEAST_DISK:
-        return Finding("bad", "disk", words, "Free some space: PostgreSQL stops when the disk is full.")
-    return Finding("good", "disk", words)
+    remedy = "Free some space: PostgreSQL stops when the disk is full." if free < LEAST_DISK else ""
+    return judged("disk", f"{free / 1024**3:.1f} GiB free at {existing}", remedy)
 
 
-async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIterator[Finding]:
+async def database(url: str, key: bytes, settings: Settings | None) -> list[Finding]:
     try:
         connection = await connect(url, application_name="latchkey doctor", connect_timeout=5)
         try:
@@ -144,35 +146,23 @@ async def database(url: str, key: bytes, settings: Settings | None) -> AsyncIter
             raise
     except StorageError as error:
         reason = str(error).partition(" Check LATCHKEY_DATABASE_URL")[0]
-        yield Finding("bad", "database", reason, "Start it, or correct LATCHKEY_DATABASE_URL.")
-        return
+        return [Finding("bad", "database", reason, "Start it, or correct LATCHKEY_DATABASE_URL.")]
     try:
         major = connection.get_server_version().major
-        words = f"PostgreSQL {major} at {without_password(url)}"
-        if major < OLDEST_POSTGRESQL:
-            yield Finding("bad", "database", words, f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer.")
-        else:
-            yield Finding("good", "database", words)
-        if (named := await hosts(url)) is not None:
-            yield named
-        yield (fitting := await schema(connection))
-        yield await skew(connection)
+        remedy = f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer." if major < OLDEST_POSTGRESQL else ""
+        found = [judged("database", f"PostgreSQL {major} at {without_password(url)}", remedy), await hosts(url)]
+        found += [fitting := await schema(connection), await skew(connection)]
         if settings is not None:
-            yield await connections(settings, connection)
-        if fitting.mark != "bad" and (finding := await restored(connection)):
-            yield finding
-        if fitting.mark == "good" and (finding := await stores(connection)):
-            yield finding
-        if fitting.mark == "good":
-            for rate_finding in await rates(connection, real_now()):
-                yield rate_finding
-            if finding := await expiring_keys(connection, real_now()):
-                yield finding
+            found.append(await connections(settings, connection))
         if fitting.mark != "bad":
-            for told in await deployment(url, real_now()):
-                yield told
-        if key and fitting.mark != "bad":
-            yield await sealing(connection, key)
+            found.append(await restored(connection))
+        if fitting.mark == "good":
+            found += [await stores(connection), *await rates(connection, real_now())]
+            found.append(await expiring_keys(connection, real_now()))
+        if fitting.mark != "bad":
+            found += await deployment(url, real_now())
+            found += [await sealing(connection, key)] if key else []
+        return [finding for finding in found if finding is not None]
     finally:
         await connection.close()
 
@@ -233,10 +223,8 @@ async def skew(connection: Any) -> Finding:
     theirs = await connection.fetchval("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
     # Compared with the middle of the round trip.
     off = abs(theirs - (before + real_now()) // 2)
-    words = f"the database's clock and ours differ by {off} ms"
-    if off > LARGEST_SKEW_MS:
-        return Finding("bad", "clock", words, "Synchronize both machines with NTP: subscriptions end by the clock.")
-    return Finding("good", "clock", words)
+    remedy = "Synchronize both machines with NTP: subscriptions end by the clock." if off > LARGEST_SKEW_MS else ""
+    return judged("clock", f"the database's clock and ours differ by {off} ms", remedy)
 
 
 async def stores(connection: Any) -> Finding | None:
@@ -313,9 +301,7 @@ def certificate(cert: Path, now_ms: int) -> Finding:
         return Finding("bad", "tls", f"{cert} cannot be read: {error}", "Give a PEM certificate.")
     days = (ends - datetime.fromtimestamp(now_ms / 1000, UTC)).days
     words = f"{cert} is good for {days} more days" if days >= 0 else f"{cert} has expired"
-    if days < RENEW_DAYS:
-        return Finding("bad", "tls", words, "Renew it; `latchkey up` renews its own when it starts.")
-    return Finding("good", "tls", words)
+    return judged("tls", words, "Renew it; `latchkey up` renews its own when it starts." if days < RENEW_DAYS else "")
 
 
 def port(settings: Settings, running: dict[str, Any]) -> Finding:

@@ -24,7 +24,7 @@ import structlog
 from latchkey.process.supervision import start
 from latchkey.process.supervision.fork_server import Process, forget_settings, fork, may_fork
 from latchkey.process.supervision.listeners import NotReadyError, beside
-from latchkey.process.supervision.supervisor_channel import ChildOrders, encode, settings_to_wire
+from latchkey.process.supervision.supervisor_channel import ChildOrders, settings_to_wire
 from latchkey.settings import Settings
 
 log = structlog.get_logger()
@@ -218,7 +218,7 @@ class Supervisor:
             service = tuple(one.name for one in self.children if one.module == SERVICE)
             metrics = self._metrics.fileno() if self._metrics is not None else None
             orders = ChildOrders(settings, child.roles, listening, child.name, service, self._family, metrics)
-            child.line.send(encode(orders))
+            child.line.send(msgspec.json.encode(orders) + b"\n")
 
     async def _watch(self, child: Child) -> None:
         while True:

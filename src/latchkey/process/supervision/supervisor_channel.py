@@ -34,14 +34,6 @@ class ChildOrders(msgspec.Struct, frozen=True):
     metrics: int | None = None
 
 
-def encode(orders: ChildOrders) -> bytes:
-    return msgspec.json.encode(orders) + b"\n"
-
-
-def decode(line: bytes) -> ChildOrders:
-    return msgspec.json.decode(line, type=ChildOrders)
-
-
 def settings_to_wire(settings: Settings) -> dict[str, Any]:
     # Paths and networks as text.
     values: dict[str, Any] = msgspec.to_builtins(settings, enc_hook=str)
@@ -103,4 +95,4 @@ def run_child(work: Callable[[SupervisorChannel], Coroutine[Any, Any, None]]) ->
     # The supervisor may still be starting the database.
     if line := lines.readline():
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(decode(line)))
+            runner.run(run(msgspec.json.decode(line, type=ChildOrders)))
