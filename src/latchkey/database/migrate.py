@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 import asyncpg
-from msgspec import Struct, json
+from msgspec import Struct
 
 from latchkey.database.distribution.nodes import is_distributed
 from latchkey.database.errors import DatabaseBusyError, SchemaError
@@ -38,6 +38,10 @@ class Migration(Struct, frozen=True):
     @property
     def label(self) -> str:
         return f"{self.version:04d}_{self.name}{'.after' if self.after else ''}"
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        return self.version, self.after
 
     @property
     def checksum(self) -> str:
@@ -103,64 +107,49 @@ TURN_TIMEOUT_MS = 5 * 60_000
 _TURN_INTERVAL_SECONDS = 0.1
 
 
-class _Record(Struct, frozen=True):
-    """A row of schema_migrations."""
-
-    version: int
-    checksum: str
-    after_at: str | None
-    after_checksum: str | None
-
-    def ran(self, migration: Migration) -> bool:
-        return not migration.after or self.after_at is not None
-
-    def checksum_of(self, migration: Migration) -> str | None:
-        return self.after_checksum if migration.after else self.checksum
+# The checksum of each file that has run, by its version and whether it is an after part.
+_Ran = dict[tuple[int, bool], str]
 
 
 async def applied(connection: Any) -> int:
     """The version the database is at; 0 if it is empty."""
-    return max(await _records(connection), default=0)
+    return _newest(await _ran(connection))
 
 
 async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
     """What `migrate` would run now. Includes after parts if requested, or if the database is empty: then there is no
     process that they could disturb."""
-    records = await _records(connection)
-    known = migrations()
-    newest = max(records, default=0)
-    if newest > known[-1].version:
+    ran, known = await _ran(connection), migrations()
+    if (newest := _newest(ran)) > known[-1].version:
         raise SchemaError(
             f"The database is at schema version {newest}, this Latchkey knows only {known[-1].version}. "
             "Install the Latchkey that made it, or a newer one; going back is not possible."
         )
-    _require_unchanged(records)
-    return [migration for migration in _waiting(records, known) if after or not migration.after or not records]
+    _require_unchanged(ran)
+    return [one for one in known if one.key not in ran and (after or not one.after or not ran)]
 
 
 async def pending_after(connection: Any) -> list[Migration]:
     """The after parts that may run when no process of an older release is left."""
-    records = await _records(connection)
-    return [
-        migration for migration in _waiting(records, migrations()) if migration.after and migration.version in records
-    ]
+    ran = await _ran(connection)
+    return [one for one in migrations() if one.after and one.key not in ran and (one.version, False) in ran]
 
 
 async def require_unchanged(connection: Any) -> None:
     """Raise if a migration was changed after it was applied."""
-    _require_unchanged(await _records(connection))
+    _require_unchanged(await _ran(connection))
 
 
 async def require_current(connection: Any) -> None:
     """Raise unless this code can work with the database's schema."""
-    records, known = await _records(connection), migrations()
-    waiting = [migration for migration in _waiting(records, known) if not migration.after]
+    ran, known = await _ran(connection), migrations()
+    waiting = [migration for migration in known if not migration.after and migration.key not in ran]
     if waiting:
         raise SchemaError(
             f"The database's schema is {len(waiting)} migration(s) behind (next: {waiting[0].label}). "
             "Run `latchkey migrate`."
         )
-    finished = [record.version for record in records.values() if record.version > known[-1].version and record.after_at]
+    finished = [version for version, after in ran if after and version > known[-1].version]
     if finished:
         raise SchemaError(
             f"The upgrade to schema version {max(finished)} was finished with `latchkey migrate --after`; this "
@@ -199,28 +188,20 @@ async def _take_turn(connection: Any) -> None:
         await asyncio.sleep(_TURN_INTERVAL_SECONDS)
 
 
-async def _records(connection: Any) -> dict[int, _Record]:
+async def _ran(connection: Any) -> _Ran:
     if await connection.fetchval("select to_regclass('schema_migrations')") is None:
         return {}
-    rows = await connection.fetch("select to_jsonb(m)::text as record from schema_migrations m order by version")
-    return {record.version: record for record in (json.decode(row["record"], type=_Record) for row in rows)}
+    rows = await connection.fetch("select version, checksum, after_checksum from schema_migrations order by version")
+    after = {(row["version"], True): row["after_checksum"] for row in rows if row["after_checksum"] is not None}
+    return {(row["version"], False): row["checksum"] for row in rows} | after
 
 
-def _waiting(records: dict[int, _Record], known: Iterable[Migration]) -> list[Migration]:
-    return [
-        migration
-        for migration in known
-        if migration.version not in records or not records[migration.version].ran(migration)
-    ]
+def _newest(ran: _Ran) -> int:
+    return max((version for version, _ in ran), default=0)
 
 
-def _require_unchanged(records: dict[int, _Record]) -> None:
-    ran = [
-        migration
-        for migration in migrations()
-        if migration.version in records and records[migration.version].ran(migration)
-    ]
-    changed = [f"{one.label}.sql" for one in ran if records[one.version].checksum_of(one) != one.checksum]
+def _require_unchanged(ran: _Ran) -> None:
+    changed = [f"{one.label}.sql" for one in migrations() if ran.get(one.key, one.checksum) != one.checksum]
     if changed:
         raise SchemaError(
             f"Changed since this database was migrated with it: {', '.join(changed)}. A migration that has run must "
