@@ -2,7 +2,6 @@
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.exceptions import HTTPException
@@ -14,6 +13,7 @@ from latchkey.dashboard import cookie
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import ROOT, Needs, Page, Visit, address
 from latchkey.domain.refusal import Refusal
+from latchkey.http.audited import named_by
 from latchkey.http.services import Services
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import client_address as address_of
@@ -104,10 +104,10 @@ class Guard:
             actor=session.account.email if session else "somebody",
             action=page.action,
             now=visit.now,
-            subject=_named(visit.request.path_params),
+            subject=named_by(visit.request.path_params),
             address=visit.address,
         )
-        visit.subject = visit.subject or _named(visit.request.path_params)
+        visit.subject = visit.subject or named_by(visit.request.path_params)
         try:
             response = await _answered(page, visit)
         except Exception as error:
@@ -189,8 +189,3 @@ def client_address(request: Request, *, behind_proxy: bool) -> str:
     # Some proxies add a header of their own after one that the client sent: the last one is the proxy's.
     forwarded = request.headers.getlist("x-forwarded-for")
     return address_of(peer, forwarded[-1] if forwarded else None, behind_proxy=behind_proxy)
-
-
-def _named(params: dict[str, Any]) -> str:
-    """What a path names, for the audit log. The token of a link is left out: it is a secret while it works."""
-    return ", ".join(str(value) for name, value in params.items() if name not in {"project_id", "token"})

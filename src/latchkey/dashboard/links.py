@@ -52,19 +52,19 @@ def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
     return " \\\n  ".join(lines)
 
 
-async def first_purchase(visit: Visit, user: str = "alice") -> str:
-    """The command with which `user` buys a product of this project. If it has none, first the commands to create
+async def first_purchase(visit: Visit) -> str:
+    """The command with which alice buys a product of this project. If it has none, first the commands to create
     one."""
     found = await list_products(visit.database, visit.project_id, limit=1)
     product = found[0].id if found else str(_PRODUCT["id"])
     if found:
-        return curl(visit, "test_store/actions", _buying(user, product))
+        return curl(visit, "test_store/actions", _buying(product))
     attach = f"entitlements/{_ENTITLEMENT['id']}/actions/attach_products"
     steps: dict[str, dict[str, Any]] = {
         "products": _PRODUCT,
         "entitlements": _ENTITLEMENT,
         attach: {"product_ids": [product]},
-        "test_store/actions": _buying(user, product),
+        "test_store/actions": _buying(product),
     }
     address, *headers = _call(visit, "")
     return "\n".join(
@@ -76,8 +76,8 @@ async def first_purchase(visit: Visit, user: str = "alice") -> str:
     )
 
 
-def _buying(user: str, product: str) -> dict[str, Any]:
-    return {"action": "purchase", "app_user_id": user, "product_id": product}
+def _buying(product: str) -> dict[str, Any]:
+    return {"action": "purchase", "app_user_id": "alice", "product_id": product}
 
 
 def _call(visit: Visit, path: str) -> list[str]:

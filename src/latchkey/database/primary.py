@@ -102,13 +102,10 @@ Follow = Callable[..., Awaitable[None]]
 
 
 class Primary:
-    def __init__(
-        self, address: DatabaseAddress, clock: Callable[[], float] = time.monotonic, *, follow: Follow | None = None
-    ) -> None:
+    def __init__(self, address: DatabaseAddress, *, follow: Follow | None = None) -> None:
         self.address = address
         # Why there is no primary now; None while there is one.
         self.trouble: NoPrimaryError | None = None
-        self._clock = clock
         self._seen = SeenCluster()
         self._follow_server = follow
         self._following = asyncio.Lock()
@@ -121,7 +118,7 @@ class Primary:
         self._watching: asyncio.Task[None] | None = None
         self._beat: Connection | None = None
         self._woken = asyncio.Event()
-        self._heard_at = self._looked_at = self._lost_at = clock()
+        self._heard_at = self._looked_at = self._lost_at = time.monotonic()
 
     async def open(self) -> None:
         """Find the primary, and watch it if the address names several hosts."""
@@ -204,13 +201,13 @@ class Primary:
         """What each host says, in the order of the address. Hosts that hang are waited for only as long as no other can
         be the primary, and a moment longer."""
         asking = {asyncio.create_task(self._ask(host)): host for host in self.address.hosts}
-        until, pending = self._clock() + ASK_PATIENCE, set(asking)
+        until, pending = time.monotonic() + ASK_PATIENCE, set(asking)
         try:
-            while pending and (left := until - self._clock()) > 0:
+            while pending and (left := until - time.monotonic()) > 0:
                 done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 answers = [one.result() for one in asking if one.done()]
                 if done and self._choice(answers) is not None:
-                    until = min(until, self._clock() + OTHERS_PATIENCE)
+                    until = min(until, time.monotonic() + OTHERS_PATIENCE)
         finally:
             for task in pending:
                 task.cancel()
@@ -260,17 +257,17 @@ class Primary:
     async def _turn(self) -> None:
         hangs = await self._hangs() if self.trouble is None else False
         if hangs is None:
-            self._heard_at = self._clock()
+            self._heard_at = time.monotonic()
             if self._heard_at - self._looked_at < LOOK_SECONDS:
                 return
-        self._looked_at = self._clock()
+        self._looked_at = time.monotonic()
         try:
             found = await self._find()
         except NoPrimaryError as error:
             if hangs is None and not self._is_outdated():
                 # It takes no new connections now, but it is the primary.
                 return
-            if hangs and self._clock() - self._heard_at < SILENCE_SECONDS:
+            if hangs and time.monotonic() - self._heard_at < SILENCE_SECONDS:
                 self._woken.set()
                 return
             self._give_up(error)
@@ -303,9 +300,9 @@ class Primary:
 
     def _follow(self, found: Server) -> None:
         before, self._current = self._current, found
-        self._heard_at = self._clock()
+        self._heard_at = time.monotonic()
         if self.trouble is not None or (before is not None and before.host != found.host):
-            seconds = round(self._clock() - self._lost_at, 1) if self.trouble is not None else None
+            seconds = round(time.monotonic() - self._lost_at, 1) if self.trouble is not None else None
             log.warning("database primary found", host=found.host.name, timeline=found.timeline, after_seconds=seconds)
         self.trouble = None
         self._cut([host for host in self.address.hosts if host != found.host])
@@ -313,7 +310,7 @@ class Primary:
     def _give_up(self, error: NoPrimaryError) -> None:
         if self.trouble is None:
             log.error("database has no primary", reason=str(error))
-            self._lost_at = self._clock()
+            self._lost_at = time.monotonic()
         self.trouble = error
         self._cut(self.address.hosts)
 

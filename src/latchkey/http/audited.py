@@ -29,12 +29,11 @@ from starlette.types import Message, Scope, Send
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.admission import Caller
-from latchkey.http.authentication import caller_of
+from latchkey.http.authentication import address_of, caller_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import Conflicting, InvalidParameter, UnderWay, Unprocessable
 from latchkey.http.exchange import SCOPE_KEY, Exchange, HeldReply
 from latchkey.http.services import Services
-from latchkey.subjects.accounts.rules import client_address
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit
@@ -70,7 +69,7 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
             request: Request = given["request"] if takes_request else given.pop("request")
             services: Services = given["services"]
             position = await _begin(request, services, given["caller"], action)
-            subject, detail = _named(request.path_params), _detail(request, given)
+            subject, detail = named_by(request.path_params), _detail(request, given)
             try:
                 response = await endpoint(**given)
             except Exception as error:
@@ -99,12 +98,8 @@ async def _begin(request: Request, services: Services, caller: Caller, action: s
         actor=actor_of(key),
         action=action,
         now=services.now(),
-        subject=_named(request.path_params),
-        address=client_address(
-            request.client.host if request.client else None,
-            request.headers.get("x-forwarded-for"),
-            behind_proxy=services.behind_proxy,
-        ),
+        subject=named_by(request.path_params),
+        address=address_of(request.scope[SCOPE_KEY], services),
     )
 
 
@@ -143,8 +138,9 @@ def _holds_secret(value: Any) -> bool:
     return "PRIVATE KEY" in text or _WITH_PASSWORD.search(text) is not None
 
 
-def _named(params: Mapping[str, Any]) -> str:
-    return ", ".join(str(value) for name, value in params.items() if name != "project_id")
+def named_by(params: Mapping[str, Any]) -> str:
+    """What a path names. The token of a link is left out: it is a secret while it works."""
+    return ", ".join(str(value) for name, value in params.items() if name not in {"project_id", "token"})
 
 
 def _id_of(response: Response) -> str:

@@ -24,10 +24,9 @@ STATES = ("active", "failing", "circuit_open", "paused", "disabled")
 
 
 class QueueGauges:
-    def __init__(self, database: Database, now: Callable[[], Ms], *, every: float = EVERY_SECONDS) -> None:
+    def __init__(self, database: Database, now: Callable[[], Ms]) -> None:
         self._database = database
         self._now = now
-        self._every = every
         self._asking = asyncio.Lock()
         self._asked: float | None = None
         self._known: list[Metric] = []
@@ -36,7 +35,7 @@ class QueueGauges:
 
     async def families(self) -> list[Metric]:
         async with self._asking:
-            if self._asked is None or time.monotonic() - self._asked >= self._every:
+            if self._asked is None or time.monotonic() - self._asked >= EVERY_SECONDS:
                 self._known = await self._ask()
                 self._asked = time.monotonic()
             return self._known

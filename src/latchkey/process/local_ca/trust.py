@@ -191,13 +191,13 @@ def system_stores(platform: str = sys.platform, root: Path = Path("/")) -> list[
     return []
 
 
-def browser_stores(home: Path, certutil: str, platform: str = sys.platform) -> list[TrustStore]:
+def browser_stores(home: Path, certutil: str) -> list[TrustStore]:
     """The stores of the browsers that this user has used, and of an installed Chromium that was not used yet."""
     own, snap = home / ".pki/nssdb", home / "snap/chromium/current/.pki/nssdb"
     chromium = [folder for folder in (own, snap) if (folder / "cert9.db").exists()]
     if not chromium and _has_chromium():
         chromium = [own]
-    if platform == "darwin":
+    if sys.platform == "darwin":
         # On macOS it reads the keychain.
         chromium = []
     return [
@@ -271,7 +271,7 @@ def local_authority(path: Path) -> Authority:
     return authority
 
 
-def gathered(console: Console, only: Only | None, home: Path | None = None) -> list[TrustStore]:
+def gathered(console: Console, only: Only | None) -> list[TrustStore]:
     """The trust stores of this machine; prints what is missing to reach some of them."""
     found: list[TrustStore] = [] if only is Only.BROWSERS else system_stores()
     if not found and only is not Only.BROWSERS:
@@ -283,7 +283,7 @@ def gathered(console: Console, only: Only | None, home: Path | None = None) -> l
                 f"Your browsers are skipped: for them `certutil` is needed ({CERTUTIL_FROM}).", soft_wrap=True
             )
         else:
-            found += browser_stores(home or Path.home(), certutil)
+            found += browser_stores(Path.home(), certutil)
     return found
 
 
