@@ -32,9 +32,7 @@ from latchkey.settings import Problem, SettingsRefusedError
 
 log = structlog.get_logger()
 
-app = typer.Typer(
-    help="The reference consumer: keeps a local copy of entitlements up to date by webhook.", add_completion=False
-)
+app = typer.Typer(add_completion=False)
 events = typer.Typer(no_args_is_help=True, help="Events that were set aside because they could not be processed.")
 app.add_typer(events, name="events")
 

@@ -29,9 +29,9 @@ from latchkey.runtime.device_errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 
 NAME = "latchkey"
-# In the order in which help shows them: the command or group of commands, where it is, and what help says of it. A test
-# holds that equal to the commands: importing all of them takes seconds, and `latchkey --help` and shell completion need
-# only these lines.
+# In the order in which help shows them: the command or group of commands, where it is, and what help says of it.
+# Importing all of them takes seconds, and `latchkey --help` and shell completion need only these lines. A test compares
+# them with the docstrings of commands.
 COMMANDS = {
     "up": (
         "process.up.command:up",
@@ -135,7 +135,7 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
     alone = next((word for word in words if not word.startswith("-")), None)
     for name, (place, summary) in COMMANDS.items():
         if whole or name == alone:
-            _add(app, name, place)
+            _add(app, name, place, summary)
         elif alone not in (*COMMANDS, "version"):
             _add_name(app, name, place, summary)
     app.command()(version)
@@ -157,7 +157,7 @@ def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
         app.command(name, help=summary)(lambda: None)
 
 
-def _add(app: typer.Typer, name: str, place: str) -> None:
+def _add(app: typer.Typer, name: str, place: str, summary: str) -> None:
     """Adds a command if its extra is installed. Otherwise it is hidden, and names its extra when called."""
     module, _, attribute = place.partition(":")
     extra = EXTRAS.get(name, "service")
@@ -171,7 +171,7 @@ def _add(app: typer.Typer, name: str, place: str) -> None:
         _add_unavailable(app, name, extra)
         return
     if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
+        app.add_typer(found, name=name, help=summary)
     else:
         app.command(name)(found)
 

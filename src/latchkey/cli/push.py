@@ -28,7 +28,7 @@ from latchkey.settings import Problem, SettingsRefusedError
 if TYPE_CHECKING:
     from latchkey.consumer.consumer_settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="Send push notifications, and run a sandbox push provider.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -15,10 +15,7 @@ from latchkey.subjects.database_restore.command import after_restore
 from latchkey.subjects.projects.usecases import list_projects, load_project
 from latchkey.subjects.segments.usecases.projector import rebuild_now
 
-app = typer.Typer(
-    help="For operators: after a restore, the move into a Citus cluster, lists computed anew.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 app.command("after-restore")(after_restore)
 app.command("copy-database")(copy_database)
 

@@ -18,10 +18,7 @@ from latchkey.domain.formats import iso_duration
 from latchkey.domain.instants import to_iso
 from latchkey.domain.refusal import Refusal
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Run an App Store, Google Play or Stripe emulator, and buy, renew and refund in it.",
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 _TITLES = {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"}

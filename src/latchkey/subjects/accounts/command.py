@@ -22,7 +22,7 @@ from latchkey.subjects.accounts import rules
 from latchkey.subjects.accounts.rules import EXPLAINED, Role
 from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions, team
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, invite and remove dashboard accounts.")
+app = typer.Typer(no_args_is_help=True)
 
 EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
 

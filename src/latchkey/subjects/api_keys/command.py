@@ -18,7 +18,7 @@ from latchkey.now import real_now
 from latchkey.subjects.api_keys import render, usecases
 from latchkey.subjects.api_keys.wire import ApiKey, PublicApiKey
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, change, replace and revoke API keys.")
+app = typer.Typer(no_args_is_help=True)
 
 ExpiresOption = Annotated[
     str | None,

@@ -16,9 +16,7 @@ from latchkey.now import real_now
 from latchkey.subjects.catalog import render
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 
-app_product = typer.Typer(
-    no_args_is_help=True, help="List, create, change and delete products; attach entitlements to them."
-)
+app_product = typer.Typer(no_args_is_help=True)
 
 ProductArgument = Annotated[str, typer.Argument(help="The product's id, as in the store.", metavar="PRODUCT")]
 EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
@@ -201,9 +199,7 @@ def _typed_credits(text: str | None) -> Credit | None:
     return Credit(code, int(amount))
 
 
-app_entitlement = typer.Typer(
-    no_args_is_help=True, help="List, create, rename and delete entitlements: what customers may do."
-)
+app_entitlement = typer.Typer(no_args_is_help=True)
 
 
 @command(app_entitlement, "list", project_context)

@@ -8,7 +8,7 @@ from latchkey.cli.command import command
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.charts.usecases import choose_attributes
 
-app = typer.Typer(no_args_is_help=True, help="Choose the attributes that charts are broken down by.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app, "attributes", project_context)

@@ -99,7 +99,7 @@ def _tell(missing: int) -> None:
         output.told(f"{missing:,} new customers are not in the lists yet. Try again in a while.")
 
 
-app = typer.Typer(no_args_is_help=True, help="Show, list and find customers; grant and revoke entitlements; delete.")
+app = typer.Typer(no_args_is_help=True)
 
 CustomerArgument = Annotated[str, typer.Argument(help="Any id of the customer.", metavar="CUSTOMER")]
 EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]

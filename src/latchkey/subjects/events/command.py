@@ -15,7 +15,7 @@ from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
 from latchkey.subjects.events.rules import EventFilter, ListedEvent
 
-app = typer.Typer(no_args_is_help=True, help="List events, show one, and follow new ones as they are committed.")
+app = typer.Typer(no_args_is_help=True)
 
 TypeOption = Annotated[str | None, typer.Option("--type", help="Only this type, such as RENEWAL.")]
 EnvironmentOption = Annotated[str | None, typer.Option(help="Only production, or only sandbox.")]

@@ -19,9 +19,7 @@ from latchkey.subjects.money.usecases import RateSource, shown
 
 _NONE = "No exchange rates are known."
 
-app = typer.Typer(
-    no_args_is_help=True, help="Import and list exchange rates: what one unit of a currency was worth in USD on a day."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app, "import", office)

@@ -13,7 +13,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
 from latchkey.subjects.offerings import render, usecases
 
-app = typer.Typer(no_args_is_help=True, help="List, create and delete offerings: what apps show to their users.")
+app = typer.Typer(no_args_is_help=True)
 
 OfferingArgument = Annotated[str, typer.Argument(help="The offering's key or id.", metavar="OFFERING")]
 PackagesOption = Annotated[

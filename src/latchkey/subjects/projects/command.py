@@ -16,9 +16,7 @@ from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.now import real_now
 from latchkey.subjects.projects import render, usecases
 
-app = typer.Typer(
-    no_args_is_help=True, help="Create, list and change projects. A project has its own customers, catalog and keys."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @command(app, "create", office)

@@ -16,7 +16,7 @@ from latchkey.domain.user_id import problem_with
 from latchkey.now import real_now
 from latchkey.subjects.test_clocks import render, rules, usecases
 
-app = typer.Typer(no_args_is_help=True, help="Create test clocks, put customers on them, and move their time.")
+app = typer.Typer(no_args_is_help=True)
 
 ClockArgument = Annotated[str, typer.Argument(help="The clock's id or name.", metavar="CLOCK")]
 CustomersOption = Annotated[

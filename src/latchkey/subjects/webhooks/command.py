@@ -26,7 +26,7 @@ from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
-app = typer.Typer(no_args_is_help=True, help="Create, change, pause and test webhooks; list and resend deliveries.")
+app = typer.Typer(no_args_is_help=True)
 
 UrlOption = Annotated[str | None, typer.Option(help="Where events are sent: an https:// address.")]
 NameOption = Annotated[str | None, typer.Option(help="A name for people.")]

@@ -32,7 +32,7 @@ from latchkey.subjects.purchase_intake import render
 from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connected, Connections, connect
 
-app = typer.Typer(no_args_is_help=True, help="Create, list and delete apps, and connect them to their stores.")
+app = typer.Typer(no_args_is_help=True)
 credentials = typer.Typer(
     no_args_is_help=True, help="An app's credentials for its store, and the URL for the store's notifications."
 )

@@ -17,7 +17,7 @@ from latchkey.subjects.purchase_intake import render
 from latchkey.subjects.purchase_intake.rules import JournalFilter, Status, opened
 from latchkey.subjects.purchase_intake.usecases import journal
 
-app = typer.Typer(no_args_is_help=True, help="What stores and phones sent: list it, show it, process it again.")
+app = typer.Typer(no_args_is_help=True)
 
 AppOption = Annotated[str | None, typer.Option("--app", help="Only this app (its id).")]
 StatusOption = Annotated[Status | None, typer.Option(help="Only entries of this status.")]
