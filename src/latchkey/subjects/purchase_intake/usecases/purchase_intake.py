@@ -84,6 +84,8 @@ class Taker:
     # What the app says that it showed: the offering, and the products that the receipt is about.
     offering: str | None = None
     product_ids: tuple[str, ...] = ()
+    # Which version of the app the customer had first, if the receipt says so.
+    app_version: str | None = None
     # A purchase that is new here waits for receipts that came since then. None: it waits for none.
     receipts_since: Ms | None = None
 
@@ -242,6 +244,8 @@ class Taker:
             customer, snapshot = situation.customer, seen.snapshot
             if attributes:
                 customer = with_attributes(customer, attributes)
+            if self.app_version is not None:
+                customer = structs.replace(customer, original_application_version=self.app_version)
             if self.offering is not None:
                 snapshot = presented(snapshot, self.offering, self.product_ids, situation.catalog)
             elif seen.offering is not None:

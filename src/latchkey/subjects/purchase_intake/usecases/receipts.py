@@ -127,6 +127,7 @@ class Receipts:
                 attributes=dict(attributes),
                 offering=shown.offering,
                 product_ids=shown.product_ids,
+                app_version=reading.app_version,
             )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:
@@ -156,10 +157,8 @@ class Receipts:
             await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=reading.note))
             return ReceiptResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
         await self._finish(id, outcome_of(id or 0, taken))
-        committed = taken[-1].committed
-        if reading.app_version not in (None, committed.customer.original_application_version):
-            committed = await self._noted(project_id, shown.app_user_id, attributes, reading)
-        return ReceiptResult(committed, {product: consume for result in taken for product, consume in result.consume})
+        consume = {product: used_up for result in taken for product, used_up in result.consume}
+        return ReceiptResult(taken[-1].committed, consume)
 
     async def _meanwhile(
         self,
