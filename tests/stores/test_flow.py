@@ -88,6 +88,19 @@ async def test_a_receipt_is_taken_at_once_and_its_notification_changes_nothing(a
     assert {entry.status for entry in await apple.journal()} == {"applied"}
 
 
+async def test_a_purchase_appears_together_with_what_its_store_can_be_asked_with(apple: World) -> None:
+    """Whatever crashes, there is all or nothing: one transaction has written it, with the version of the app."""
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    assert (await apple.show_receipt(bought, "ada")).status == 200
+    row = await apple.database.pool.fetchrow(
+        "select h.xmin = o.xmin as together, h.store_id, h.check_at, c.revision, c.state"
+        " from customers c join purchase_owners o on o.customer_id = c.id, store_handles h"
+    )
+    assert (row["together"], row["store_id"], row["revision"]) == (True, bought, 1)
+    assert row["check_at"] > apple.now
+    assert json.decode(row["state"])["original_application_version"] == "1"
+
+
 async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receipt(apple: World) -> None:
     bought = await apple.sell(product_id="pro_monthly", buyer="ada")
     owner = await apple.owner(bought)

@@ -42,6 +42,7 @@ from latchkey.engine.storage import event_feed, records
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
 from latchkey.engine.storage.records import PurchaseKey, Stored
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import write_at_once
 from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, may_wait, newcomer, unheard
 from latchkey.spans import Span
@@ -75,6 +76,8 @@ class Change(Struct, frozen=True, kw_only=True):
     create: bool = False
     # A store's purchases that this change would give to the customer.
     claims: frozenset[PurchaseKey] = frozenset()
+    # Pure: what the store can be asked with, by the customer afterwards and the time.
+    handle: Callable[[Customer, Ms], Handle] | None = None
     # The request's span, if its trace is kept.
     trace: Span | None = None
 
@@ -384,6 +387,8 @@ def _apply(
     unit.change(stored, after, catalog, now, tag=index)
     if erased:
         unit.take_over(stored, unit.current(stored), erased)
+    if change.handle is not None:
+        unit.remember(change.handle(unit.current(stored), ground.wall))
 
 
 def _answers(

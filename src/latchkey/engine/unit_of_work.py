@@ -30,6 +30,7 @@ from latchkey.engine.render import event as render
 from latchkey.engine.storage import records, scans
 from latchkey.engine.storage.event_feed import known as known_events
 from latchkey.engine.storage.records import PurchaseKey, Stored
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import (
     Names,
     Owned,
@@ -141,6 +142,8 @@ class UnitOfWork:
     _missing: set[tuple[str, str, int]] = field(default_factory=set)
     # By project.
     _catalogs: dict[str, Catalog] = field(default_factory=dict)
+    # Of several about one purchase token or original transaction the last one counts.
+    _handles: dict[tuple[str, str, str], Handle] = field(default_factory=dict)
 
     def current(self, stored: Stored) -> Customer:
         return self._entry(stored).current
@@ -221,6 +224,10 @@ class UnitOfWork:
         self._entry(stored).current = customer
         self._moved.extend((customer.project_id, store, id, stored.key) for store, id in keys)
 
+    def remember(self, handle: Handle) -> None:
+        """A store told of a purchase now, and can be asked about it with this."""
+        self._handles[handle.project_id, handle.store, handle.handle] = handle
+
     def absorb(self, source: Stored, target: Stored, merged: Customer) -> None:
         """`source` is merged into `target`; the rows of its ids have been moved already."""
         entry = self._entry(target)
@@ -285,6 +292,8 @@ class UnitOfWork:
                 key in self._absorbed or _bought(after) != _bought(before.customer)
             ):
                 writes.marked.append(before.key)
+        for handle in self._handles.values():
+            by_project.setdefault(handle.project_id, Writes(handle.project_id)).handles.append(handle)
         ordered = [writes for _, writes in sorted(by_project.items())]
         return Plan(ordered, new_names(saved), self._moved, self._missing, by_tag)
 

@@ -1338,8 +1338,8 @@ declare
     feed_partition integer;
 begin
     select * into given from json_to_record(changes) as n (
-        saved json, created json, owned json, transactions json, coins json, periods json, failures json, marked bigint[],
-        events json
+        saved json, created json, owned json, transactions json, coins json, handles json, periods json, failures json,
+        marked bigint[], events json
     );
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. They
     -- are sorted by key, so rows are locked in the same order everywhere.
@@ -1399,6 +1399,28 @@ begin
         from json_to_recordset(given.coins) as n (
             who bigint, id text, code text, amount bigint, balance bigint, at bigint
         );
+    end if;
+    if given.handles is not null then
+        insert into store_handles as h (
+            project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
+            last_told_at, check_at, acknowledge_at
+        )
+        select of_project, n.store, sha256(convert_to(n.handle, 'UTF8')), n.handle, n.app_id, n.environment, n.store_id,
+            n.kind, n.product_id, at_ms, at_ms, n.check_at, n.acknowledge_at
+        from json_to_recordset(given.handles) as n (
+            store text, handle text, app_id text, environment text, store_id text, kind text, product_id text,
+            check_at bigint, acknowledge_at bigint
+        )
+        -- Two transactions that write in different orders could wait for each other.
+        order by 2, 3
+        on conflict (project_id, store, handle_hash) do update
+        set app_id = excluded.app_id, product_id = excluded.product_id, store_id = excluded.store_id,
+            last_told_at = excluded.last_told_at, check_at = excluded.check_at,
+            checks = case when h.check_at is distinct from excluded.check_at then 0 else h.checks end,
+            acknowledge_at = case
+                when excluded.acknowledge_at is null then null
+                else coalesce(h.acknowledge_at, excluded.acknowledge_at)
+            end;
     end if;
     if given.periods is not null then
         insert into chart_periods as k (

@@ -48,21 +48,19 @@ async def of_purchase(connection: Executor, project_id: str, store: str, store_i
     return None if row is None else _handle(row)
 
 
-async def save(
-    connection: Connection, told: Sequence[tuple[Handle, Ms]], *, first_seen_at: Ms | None = None, replace: bool = True
-) -> None:
-    """The stores told of these at that moment. Of several reports about one handle the last counts. Without `replace`,
-    what is known of a handle stays as it is."""
+async def add(connection: Connection, told: Sequence[tuple[Handle, Ms]], first_seen_at: Ms) -> None:
+    """The stores told of these at that moment. Of several reports about one handle the last counts. What is known of a
+    handle already stays as it is."""
     if not told:
         return
     rows = {}
     for one, at in told:
-        times = first_seen_at or at, at, one.check_at, one.acknowledge_at
+        times = first_seen_at, at, one.check_at, one.acknowledge_at
         key = one.project_id, one.store, _hash(one.handle)
         rows[key] = (*key, one.handle, one.app_id, one.environment, one.store_id, one.kind, one.product_id, *times)
     # Always in this order: two transactions that write in different orders could wait for each other.
     ordered = [rows[key] for key in sorted(rows)]
-    await connection.execute(query("save_handles"), *map(list, zip(*ordered, strict=True)), replace)
+    await connection.execute(query("add_handles"), *map(list, zip(*ordered, strict=True)))
 
 
 async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:

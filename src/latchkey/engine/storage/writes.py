@@ -19,6 +19,7 @@ from latchkey.domain.events.customer_event import vendor_selectors
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import Stored, add_ids, email_of, keep_emails
 from latchkey.engine.storage.state import encode
+from latchkey.engine.storage.store_handles import Handle
 from latchkey.wire.event import Event, continues
 
 _ENCODER = json.Encoder()
@@ -91,6 +92,8 @@ class Writes(Struct):
     owned: list[Owned] = []
     transactions: list[TransactionOwner] = []
     coins: list[Coins] = []
+    # What the stores told of now.
+    handles: list[Handle] = []
     # For the charts.
     periods: list[PeriodRow] = []
     failures: list[FailedRenewal] = []
@@ -134,6 +137,7 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
         "owned": sorted(writes.owned, key=lambda owned: (owned.store, owned.id)),
         "transactions": sorted(writes.transactions, key=lambda one: (one.store, one.id)),
         "coins": writes.coins,
+        "handles": writes.handles,
         "periods": writes.periods,
         "failures": writes.failures,
         "marked": writes.marked,

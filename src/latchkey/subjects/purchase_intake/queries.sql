@@ -207,9 +207,9 @@ where project_id = $1 and store = $2 and store_id = $3
 order by first_seen_at desc, last_told_at desc
 limit 1;
 
--- name: save_handles
--- stores told of purchases by these handles; without $14, what is known already stays as it is
-insert into store_handles as h (
+-- name: add_handles
+-- stores told of purchases by these handles; what is known already stays as it is
+insert into store_handles (
     project_id, store, handle_hash, handle, app_id, environment, store_id, kind, product_id, first_seen_at,
     last_told_at, check_at, acknowledge_at
 )
@@ -217,15 +217,7 @@ select * from unnest(
     $1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[]
 )
-on conflict (project_id, store, handle_hash) do update
-set app_id = excluded.app_id, product_id = excluded.product_id, store_id = excluded.store_id,
-    last_told_at = excluded.last_told_at, check_at = excluded.check_at,
-    checks = case when h.check_at is distinct from excluded.check_at then 0 else h.checks end,
-    acknowledge_at = case
-        when excluded.acknowledge_at is null then null
-        else coalesce(h.acknowledge_at, excluded.acknowledge_at)
-    end
-where $14;
+on conflict (project_id, store, handle_hash) do nothing;
 
 -- name: still_to_ask
 -- ended subscriptions of which their store has not told since, and that it will be asked about

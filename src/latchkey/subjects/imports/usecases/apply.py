@@ -190,7 +190,7 @@ class Applier(Struct, frozen=True, kw_only=True):
             met_here += [(known.by_id[one.app_user_id], one, one.bought) for one in fresh]
         asked += await self._meet(connection, met_here, known, batch, now, outcome)
         if not self.dry:
-            await handles.save(connection, asked, first_seen_at=now, replace=False)
+            await handles.add(connection, asked, first_seen_at=now)
         outcome.counts["to ask the stores about"] += sum(one.check_at is not None for one, _ in asked)
         return outcome
 

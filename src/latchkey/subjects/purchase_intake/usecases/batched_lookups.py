@@ -1,17 +1,12 @@
-"""What taking in a purchase asks and writes beside the customer. Purchases that are taken in at the same time share one
-statement for each."""
+"""What taking in a purchase asks beside the customer. Purchases that are taken in at the same time share one statement
+for each."""
 
 from collections.abc import Sequence
 
-from latchkey.database import transient_errors
-from latchkey.database.errors import CollisionError
 from latchkey.database.pool import Database
-from latchkey.domain.instants import Ms
 from latchkey.engine.batch import Batch
 from latchkey.engine.storage import records
-from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.records import Owner
-from latchkey.engine.storage.store_handles import Handle
 from latchkey.subjects.purchase_intake.storage import connection_rows
 
 # A project's id, the store, and the purchase's id there.
@@ -26,7 +21,6 @@ class BatchedLookups:
         self._owners: Batch[_Purchase, Owner | None] = Batch(self._find_owners)
         self._known: Batch[tuple[_Place, ...], frozenset[str]] = Batch(self._find_known)
         self._digests: Batch[_Place, str | None] = Batch(self._find_digests)
-        self._saves: Batch[tuple[Handle, Ms], None] = Batch(self._save, splits_on=(CollisionError,))
 
     async def owner(self, project_id: str, key: records.PurchaseKey) -> Owner | None:
         """None: nobody ever owned the purchase."""
@@ -46,10 +40,6 @@ class BatchedLookups:
             known = await connection_rows.load(connection, project_id, app_id)
         return known is not None and known.credentials is not None
 
-    async def save(self, handle: Handle, now: Ms) -> None:
-        """The store told of it now."""
-        await self._saves.ask((handle, now))
-
     async def _find_owners(self, asked: list[_Purchase]) -> list[Owner | None]:
         async with self._database.at_hand() as connection:
             found = await records.owners(connection, asked)
@@ -64,8 +54,3 @@ class BatchedLookups:
         async with self._database.at_hand() as connection:
             found = await records.ids_of_digests(connection, asked)
         return [found.get(one) for one in asked]
-
-    async def _save(self, told: list[tuple[Handle, Ms]]) -> list[None]:
-        async with transient_errors.hot_transaction(self._database) as connection:
-            await handles.save(connection, told)
-        return [None] * len(told)

@@ -4,6 +4,7 @@ the store again."""
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from msgspec import structs
 
@@ -122,11 +123,9 @@ class Taker:
     async def _take(self, seen: SeenPurchase, read_at: Ms, depth: int) -> IntakeResult:
         seen = await self._asked_about(await self._in_its_chain(seen, depth), read_at)
         try:
-            taken = await self._apply(seen, read_at, strict=not seen.complete)
+            return await self._apply(seen, read_at, strict=not seen.complete)
         except Incomplete:
-            taken = await self._complete(seen, read_at)
-        await self._remember(seen, taken.committed.customer)
-        return taken
+            return await self._complete(seen, read_at)
 
     async def _asked_about(self, seen: SeenPurchase, read_at: Ms) -> SeenPurchase:
         """What was signed long ago may have been refunded since. So a receipt of a purchase that is new here, or whose
@@ -220,6 +219,7 @@ class Taker:
                 apply=self._applying(seen, read_at, strict=strict),
                 create=True,
                 claims=frozenset({key}),
+                handle=partial(self._handle, seen),
             )
             try:
                 committed = await self.changes.make(change)
@@ -320,11 +320,11 @@ class Taker:
                     return owner.app_user_id
         return None
 
-    async def _remember(self, seen: SeenPurchase, customer: Customer) -> None:
-        snapshot, now = seen.snapshot, self.changes.now()
+    def _handle(self, seen: SeenPurchase, customer: Customer, now: Ms) -> Handle:
+        snapshot = seen.snapshot
         subscription = isinstance(snapshot, Subscription)
         known = customer.subscription(snapshot.store, snapshot.id) if subscription else None
-        handle = Handle(
+        return Handle(
             project_id=self.app.project_id,
             app_id=self.app.app_id,
             store=self.app.store,
@@ -336,7 +336,6 @@ class Taker:
             check_at=check_at(known, now) if known is not None else None,
             acknowledge_at=now + ACKNOWLEDGED_AFTER if seen.acknowledge else None,
         )
-        await self.desk.save(handle, now)
 
 
 def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situation], Customer]:
