@@ -96,10 +96,7 @@ RENEWING = {"running", "on trial", "change pending"}
 OFF = {"cancelled", "failing and cancelled", "pause scheduled and cancelled"}
 
 ACTIONS: dict[str, tuple[Callable[[State], Subscription | Purchase], set[str]]] = {
-    "renew": (
-        lambda s: actions.renew(s.subscription, CATALOG, s.now),
-        RENEWING | {"refund reversed too late to renew"},
-    ),
+    "renew": (lambda s: actions.renew(s.subscription, CATALOG, s.now), RENEWING),
     "cancel": (lambda s: actions.cancel(s.subscription, s.now), RUNNING - OFF),
     "uncancel": (lambda s: actions.uncancel(s.subscription, s.now), OFF),
     "fail_billing": (lambda s: actions.fail_billing(s.subscription, s.now, 3), RENEWING),

@@ -104,12 +104,6 @@ class Period(Struct, frozen=True, kw_only=True):
         refunded = self.refunded_at
         return refunded is not None and refunded < self.ends_at
 
-    @property
-    def missed_renewal(self) -> bool:
-        """It was refunded, or the refund was reversed, after its end. The renewal that was due at the end did not
-        happen."""
-        return bool(self.money_back) and self.money_back[-1].at >= self.ends_at
-
 
 # A pause that ends only when somebody ends it.
 UNTIL_RESUMED: Ms = 0

@@ -7,6 +7,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import temporary_grant
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add
+from latchkey.domain.purchases.lifecycle import end_reason
 from latchkey.domain.purchases.purchase import (
     Environment,
     MoneyBack,
@@ -17,7 +18,7 @@ from latchkey.domain.purchases.purchase import (
 )
 from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.stores.test_store.billing import STORE, first_period, next_moment, renewed
+from latchkey.domain.stores.test_store.billing import STORE, due_at, first_period, next_moment, renewed
 
 
 def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:
@@ -204,7 +205,10 @@ def reverse_refund(bought: Subscription | Purchase, now: Ms) -> Subscription | P
         raise Refusal("Nothing was refunded, so there is nothing to reverse.", param="action")
     if isinstance(bought, Purchase):
         return replace(bought, money_back=(*bought.money_back, _fact(bought.money_back, now)))
-    return _money_back(bought, now)
+    restored = _money_back(bought, now)
+    due = due_at(restored)
+    # What fell due while it was refunded did not happen, and nothing makes up for it.
+    return restored if due is None or due > now else _status(restored, now, ended=end_reason(restored), pause=None)
 
 
 def _has_duration(product: Product, param: str) -> Duration:

@@ -95,7 +95,7 @@ def due_at(subscription: Subscription) -> Ms | None:
     status, current = subscription.status, subscription.current
     if subscription.store != STORE or not status.goes_on:
         return None
-    if status.billing_issue_at is not None or current.refunded_at is not None or current.missed_renewal:
+    if status.billing_issue_at is not None or current.refunded_at is not None:
         return None
     return max(status.pause.resumes_at, current.ends_at) if status.pause else current.ends_at
 

@@ -52,9 +52,6 @@ class Case:
     @property
     def renews(self) -> bool:
         """Whether access continues by itself at the end of the period."""
-        one = self.subscription
-        if one is None or one.current.missed_renewal:
-            return False
         return self.standing in (SubscriptionState.RENEWS, SubscriptionState.OVERDUE) and self.next_grants
 
     @property
