@@ -353,3 +353,11 @@ async def test_neighbours_in_any_order_lead_to_the_same_state(story: Story, stor
         other.waits_until(2_000)
         states.append(other.state())
     assert all(state == states[0] for state in states)
+
+
+async def test_a_payment_recovered_within_the_grace_period_leaves_no_gap(story: Story, store: AppStore) -> None:
+    steps: Sequence[Step] = ("buy", GRACE, "P30D", "P5D", "recover")
+    for signed in [signed for step in steps for signed in await store.do(step)]:
+        await story.hears(signed)
+    first, second = story.customer.subscriptions[0].periods
+    assert second.starts_at == first.ends_at < second.purchased_at

@@ -50,6 +50,7 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     merged = known | {period.id: _merged(known.get(period.id), period) for period in seen.periods}
     line = _followed(sorted(merged.values(), key=lambda period: period.order))
     line = _as_planned(before, line)
+    line[1:] = [_without_gap(last, period, before, seen) for last, period in pairwise(line)]
     changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
     status = _settled_status(before, seen)
     newest = status if before is None or status.as_of > before.status.as_of else before.status
@@ -292,6 +293,17 @@ def _as_planned(before: Subscription | None, line: list[Period]) -> list[Period]
     if not at_its_end or not planned or following.cause not in causes:
         return line
     return [*line[: place + 1], replace(following, cause=Cause.RENEWAL, changed_from=None), *line[place + 2 :]]
+
+
+def _without_gap(last: Period, period: Period, *reports: Subscription | None) -> Period:
+    """A payment recovered within the grace period is for the time since the end of the period before it, also where the
+    store dates the new period with the payment."""
+    if period.cause not in (Cause.RENEWAL, Cause.CONVERSION) or period.purchased_at <= last.ends_at:
+        return period
+    in_grace = (one for one in reports if one is not None and one.in_grace and one.current.id == last.id)
+    if period.paid_from is not None or all(one.access_ends_at < period.purchased_at for one in in_grace):
+        return period
+    return replace(period, paid_from=last.ends_at)
 
 
 def _after(last: Period, period: Period) -> Period:
