@@ -104,7 +104,9 @@ def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> Non
         # A refund of another product, so that `pro` goes on.
         return after_event(type, before=after_event(), product_id="coins", **more).subscription.expires_at
 
-    assert end_after(expiration_at_ms=NOW + HOUR) == NOW + HOUR
+    # What was refunded has ended, whenever it would have.
+    named = after_event().subscription.expires_at if type == "REFUND" else NOW + HOUR
+    assert end_after(expiration_at_ms=NOW + HOUR) == named
     assert end_after(expiration_at_ms=None, entitlements=pro(NOW + 2 * HOUR)) == NOW + 2 * HOUR
     assert end_after(expiration_at_ms=None, entitlements=pro(None)) is None
     assert end_after(expiration_at_ms=None, entitlements={}, event_timestamp_ms=NOW + 5) == NOW + 5
@@ -264,7 +266,9 @@ def test_product_change_takes_the_new_product() -> None:
 
 
 def test_refund_revokes_at_once_even_if_the_event_still_carries_the_entitlement() -> None:
-    assert not after_event("REFUND", before=after_event(), entitlements={}).subscription.is_active
+    refunded = after_event("REFUND", before=after_event(), entitlements={}).subscription
+    assert (refunded.is_active, refunded.expires_at) == (False, NOW)
+    assert refunded.subscriptions["pro_monthly"]["expires_date"] == to_iso(NOW)
     one = read_event(json.encode(event("REFUND")))
     applied = apply_event(after_event(), one, NOW)
     assert not applied.copy.subscription.is_active
@@ -275,6 +279,7 @@ def test_refund_revokes_at_once_even_if_the_event_still_carries_the_entitlement(
 def test_refund_leaves_what_another_product_grants() -> None:
     after = after_event("REFUND", before=after_event(), entitlements={"premium": written(None, "premium_monthly")})
     assert (set(after.held(NOW)), after.subscription.subscription_status) == ({"premium"}, "active")
+    assert after.subscription.expires_at is None
 
 
 def test_refund_reversed_restores() -> None:
@@ -288,6 +293,9 @@ def test_a_trial_has_its_end_and_conversion_keeps_it_on_record() -> None:
     trial = after_event("TRIAL_STARTED", expiration_at_ms=NOW + 7 * DAY, entitlements=pro(NOW + 7 * DAY))
     one = trial.subscription
     assert (one.subscription_status, one.trial_end_at, one.auto_renew) == ("trial", NOW + 7 * DAY, True)
+    longer: dict[str, Any] = {"expiration_at_ms": NOW + 9 * DAY, "entitlements": pro(NOW + 9 * DAY)}
+    extended = after_event("SUBSCRIPTION_EXTENDED", before=trial, period_type="trial", **longer).subscription
+    assert extended.trial_end_at == NOW + 9 * DAY
     converted = after_event("INITIAL_PURCHASE", before=trial, is_trial_conversion=True).subscription
     assert (converted.subscription_status, converted.trial_end_at) == ("active", NOW + 7 * DAY)
     assert after_event("INITIAL_PURCHASE", before=trial).subscription.trial_end_at is None

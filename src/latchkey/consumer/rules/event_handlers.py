@@ -43,7 +43,6 @@ class Handling(Struct, frozen=True):
 
     subscription: Subscription
     event: ReceivedEvent
-    # When it happened; when it arrived, if it does not say.
     at: Ms
     # The entitlements to sync; None if the event does not contain them.
     held: Mapping[str, HeldEntitlement] | None
@@ -95,6 +94,12 @@ def uncancellation(handling: Handling) -> Handling:
 
 def trial_started(handling: Handling) -> Handling:
     return _with(paid_period(handling), trial_end_at=handling.event.fields.expiration_at_ms)
+
+
+def subscription_extended(handling: Handling) -> Handling:
+    fields = handling.event.fields
+    trial = fields.period_type == "trial" and fields.expiration_at_ms is not None
+    return period(_with(handling, trial_end_at=fields.expiration_at_ms) if trial else handling)
 
 
 def billing_issue(handling: Handling) -> Handling:
@@ -188,7 +193,7 @@ HANDLERS: Mapping[str, Handler] = {
     "REFUND_REVERSED": paid_period,
     "PRODUCT_CHANGE": product_change,
     "SUBSCRIPTION_PAUSED": period,
-    "SUBSCRIPTION_EXTENDED": period,
+    "SUBSCRIPTION_EXTENDED": subscription_extended,
     "TRANSFER": transfer,
     "INVOICE_ISSUANCE": invoice_issuance,
     "TEMPORARY_ENTITLEMENT_GRANT": period,
@@ -201,6 +206,5 @@ HANDLERS: Mapping[str, Handler] = {
 
 def handle(subscription: Subscription, event: ReceivedEvent, now: Ms) -> Handling:
     """Types without a handler are new: only their entitlements are synced."""
-    happened = event.fields.event_timestamp_ms
-    at = happened if happened is not None else now
-    return HANDLERS.get(event.type, unchanged)(Handling(subscription, event, at, event.held))
+    handling = Handling(subscription, event, event.happened_at(now), event.held)
+    return HANDLERS.get(event.type, unchanged)(handling)

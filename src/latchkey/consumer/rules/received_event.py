@@ -101,6 +101,11 @@ class ReceivedEvent(Struct, frozen=True):
     # Fields whose value could not be used.
     unread: tuple[str, ...] = ()
 
+    def happened_at(self, now: Ms) -> Ms:
+        """When it arrived, if it does not say."""
+        at = self.fields.event_timestamp_ms
+        return now if at is None else at
+
     @property
     def other_ids(self) -> frozenset[str]:
         """Other ids of the same customer."""

@@ -199,17 +199,23 @@ def _synced(
 
 
 def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: ReceivedEvent, now: Ms) -> Ms | None:
-    """The end in the event, whatever its type; else the latest end of the entitlements after it."""
-    fields = event.fields
-    if fields.expiration_at_ms is not None:
-        return fields.expiration_at_ms
+    """The end in the event, unless other purchases outlast a refund; else the latest end of the entitlements."""
+    ends_at = _end_in(event, now)
+    if ends_at is not None and not (ends and event.type == "REFUND"):
+        return ends_at
     if ends:
         return latest_end(ends)
     if not known.is_active:
         return known.expires_at
     # Access ended with this event.
-    at = fields.event_timestamp_ms if fields.event_timestamp_ms is not None else now
+    at = event.happened_at(now)
     return at if known.expires_at is None else min(at, known.expires_at)
+
+
+def _end_in(event: ReceivedEvent, now: Ms) -> Ms | None:
+    """A refund contains the end of the paid period, and ends access at once."""
+    ends_at = event.fields.expiration_at_ms
+    return ends_at if ends_at is None or event.type != "REFUND" else min(ends_at, event.happened_at(now))
 
 
 def _rows(
@@ -272,7 +278,7 @@ def _with_subscription(known: Subscription, synced: Subscription, event: Receive
     subscription = {
         "auto_resume_date": iso_or_none(fields.auto_resume_at_ms),
         "billing_issues_detected_at": iso_or_none(fields.event_timestamp_ms) if has_issue else None,
-        "expires_date": end_or_none(fields.expiration_at_ms, now),
+        "expires_date": end_or_none(_end_in(event, now), now),
         "grace_period_expires_date": end_or_none(grace, now),
         "original_purchase_date": iso_or_none(fields.original_purchase_date_ms or fields.purchased_at_ms),
         "purchase_date": iso_or_none(fields.purchased_at_ms),
