@@ -1,8 +1,10 @@
-"""Checks of the ids, names, countries and durations that an operator chooses."""
+"""Checks of the ids, names, countries, currencies and durations that an operator chooses."""
 
 import re
 
 from latchkey.domain.instants import parse_duration
+from latchkey.domain.money.pinned_rates import REFERENCE
+from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid
 
 _LISTED = (
@@ -16,6 +18,8 @@ _LISTED = (
     "UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS XK YE YT ZA ZM ZW"
 )
 COUNTRIES = frozenset(_LISTED.split(" "))
+# In another one sales could not be converted, and would count nothing.
+CURRENCIES = frozenset({USD, *REFERENCE})
 
 
 # Of ids, and of names; the vendor's clients send names of up to 1,500 characters.
@@ -29,14 +33,12 @@ DURATION_PATTERN = (
     r"^P(?!$)([0-9]{1,2}Y)?([0-9]{1,3}M)?([0-9]{1,3}W)?([0-9]{1,4}D)?"
     r"(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,5}M)?([0-9]{1,6}S)?)?$"
 )
-CURRENCY_PATTERN = r"^[A-Z]{3}$"
 # Of a store: any name in lower case.
 STORE_PATTERN = r"^[a-z][a-z0-9_]{0,49}$"
 LONGEST_TEXT = 1500
 TEXT_PATTERN = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
-_CURRENCY = re.compile(r"[A-Z]{3}")
 _STORE = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _DURATION = re.compile(DURATION_PATTERN.rstrip("$"))
 # Clients that normalise paths would resolve these to another path.
@@ -80,7 +82,7 @@ def checked_text(text: str, param: str = "description") -> str:
 
 
 def checked_currency(code: str, param: str = "currency") -> str:
-    if _CURRENCY.fullmatch(code) is None:
+    if code not in CURRENCIES:
         raise Invalid("A currency is its ISO 4217 code: three capital letters, such as USD.", param=param)
     return code
 

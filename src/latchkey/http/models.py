@@ -14,7 +14,7 @@ from latchkey.domain import naming
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money.amounts import HIGHEST, to_micros
-from latchkey.domain.naming import COUNTRIES
+from latchkey.domain.naming import COUNTRIES, CURRENCIES
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
 from latchkey.http.errors import InvalidParameter
@@ -138,9 +138,7 @@ Description = Annotated[
 IsoDuration = Annotated[
     str, _held_to(naming.checked_duration), Field(json_schema_extra={"pattern": naming.DURATION_PATTERN})
 ]
-CurrencyCode = Annotated[
-    str, _held_to(naming.checked_currency), Field(json_schema_extra={"pattern": naming.CURRENCY_PATTERN})
-]
+CurrencyCode = Annotated[str, _held_to(naming.checked_currency), Field(json_schema_extra={"enum": sorted(CURRENCIES)})]
 CountryCode = Annotated[str, _held_to(naming.checked_country), Field(json_schema_extra={"enum": sorted(COUNTRIES)})]
 StoreName = Annotated[
     str, Field(pattern=naming.STORE_PATTERN, description="Lower case, such as `paddle` or `bank_transfer`.")

@@ -269,6 +269,7 @@ async def test_a_deleted_product_takes_its_prices_with_it(shop: Shop) -> None:
     ("body", "param"),
     [
         ({"price": 9, "currency": "XXX"}, "currency"),
+        ({"price": 9, "currency": "ABC"}, "currency"),
         ({"price": 0.0000001, "currency": "EUR"}, "price"),
         ({"price": 9, "currency": "EUR", "country": "XX"}, "country"),
     ],

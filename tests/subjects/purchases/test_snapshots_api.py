@@ -116,6 +116,7 @@ WRONG: list[tuple[Any, str]] = [
     (subscription(period(price=None)), "subscription.periods.0.price"),
     (subscription(period(currency=None)), "subscription.periods.0.currency"),
     (subscription(period(currency="XXX")), "subscription.periods.0.currency"),
+    (subscription(period(currency="ABC")), "subscription.periods.0.currency"),
     (subscription(period(currency="euro")), "subscription.periods.0.currency"),
     (subscription(period(price=-1)), "subscription.periods.0.price"),
     (subscription(period(price="9.99")), "subscription.periods.0.price"),

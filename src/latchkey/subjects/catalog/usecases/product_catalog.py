@@ -10,7 +10,7 @@ from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, Produ
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import Ms, parse_duration
-from latchkey.domain.money.amounts import NO_CURRENCY, Price, to_micros
+from latchkey.domain.money.amounts import Price, to_micros
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage.catalog import product_rows as storage
@@ -223,8 +223,6 @@ async def set_price(
     country: str | None,
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
-    if currency == NO_CURRENCY:
-        raise Invalid(f"{NO_CURRENCY} is no currency.", param="currency")
     one = ListedPrice(
         _price(amount, currency), store and naming.checked_store(store), country and naming.checked_country(country)
     )

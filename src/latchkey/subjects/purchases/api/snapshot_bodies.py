@@ -58,7 +58,7 @@ class SentPayment(Body):
     """What was paid for a period or a one-time purchase."""
 
     price: Amount | None = Field(default=None, description="Null: not known. A trial costs 0.")
-    currency: CurrencyCode | None = Field(default=None, description="ISO 4217; goes with the price.")
+    currency: CurrencyCode | None = Field(default=None, description="ISO 4217, with the price; both or neither.")
     country: CountryCode | None = Field(default=None, description="Of the buyer, ISO 3166-1 alpha-2.")
     refunded_at: Instant | None = Field(default=None, description="When the whole price went back. Access ends then.")
     refund_reversed_at: Instant | None = Field(
@@ -79,8 +79,6 @@ class SentPayment(Body):
             raise _wrong(f"{where}{missing}", "Send price and currency together.")
         if self.price is None or self.currency is None:
             return FREE if free else UNKNOWN
-        if self.currency == UNKNOWN.currency:
-            raise _wrong(f"{where}currency", "Leave price and currency out if unknown.")
         return Price(to_micros(self.price), self.currency)
 
     def money_back(self, where: str, price: Price, paid_at: Ms, as_of: Ms) -> tuple[tuple[MoneyBack, ...], int]:
