@@ -63,6 +63,8 @@ async def test_every_attempt_is_kept_with_the_same_body(sending: Post) -> None:
         "waiting": 1,
         "failed": 1,
     }
+    assert await ids(sending, id, "?status=failing") == [waiting["id"]]
+    assert await ids(sending, id, "?status=failed") == []
     await sending.later(10_000)
     await sending.settled(id, "delivered")
     one = await sending.shown(f"{id}/deliveries/{waiting['id']}")

@@ -18,7 +18,7 @@ from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.rules import DeliveryFilter
+from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -199,7 +199,7 @@ async def list_deliveries(
     caller: ReadKey,
     webhook_id: str,
     paging: Paging,
-    status: Annotated[wire.DeliveryStatus | None, Query()] = None,
+    status: Annotated[Chosen | None, Query()] = None,
     type: Annotated[EventType | None, Query()] = None,
     customer_id: Annotated[AppUserId | None, Query()] = None,
     since_ms: Annotated[int | None, _Moment] = None,

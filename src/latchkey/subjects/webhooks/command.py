@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -21,7 +21,7 @@ from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.rules import DeliveryFilter
+from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -108,7 +108,7 @@ async def show_one(at: WebhookDesk, webhook: WebhookArgument) -> None:
             ("failing since", shown(health.failing_since)),
             ("paused", shown(health.paused_at)),
             ("waiting", f"{health.waiting:,}"),
-            ("failed", f"{health.failed:,}"),
+            ("failing", f"{health.failed:,}"),
             ("created", shown(one.created_at)),
         )
     )
@@ -225,15 +225,15 @@ async def send_test_event(
 async def deliveries(
     at: ProjectContext,
     webhook: WebhookArgument,
-    status: Annotated[str | None, typer.Option(help="Only waiting, delivered or failed ones.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only waiting, delivered, failed or failing ones.")] = None,
     event_type: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
     customer: Annotated[str | None, typer.Option("--customer", help="Only events of this customer.")] = None,
     since: Annotated[str | None, typer.Option(help="Since a date and time in UTC, or 90m, 6h, 3d ago.")] = None,
     limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
 ) -> None:
     """List what was sent to a webhook, newest first. A delivery has the id of its event."""
-    if status not in (None, "waiting", "delivered", "failed"):
-        raise typer.BadParameter("is waiting, delivered or failed.", param_hint="--status")
+    if status not in (None, *get_args(Chosen)):
+        raise typer.BadParameter("is waiting, delivered, failed or failing.", param_hint="--status")
     chosen = DeliveryFilter(
         status=status,  # type: ignore[arg-type]  # checked above
         type=event_type.upper() if event_type is not None else None,

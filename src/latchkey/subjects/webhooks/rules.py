@@ -244,7 +244,7 @@ class OperationalEvent:
     error: str | None = None
 
 
-# `failing` is what has failed for good, or has failed and waits for a retry.
+# `failed` is what is not tried again, `failing` also what has failed and waits for a retry.
 Chosen = Literal["waiting", "delivered", "failed", "failing"]
 
 

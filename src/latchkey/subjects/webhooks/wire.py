@@ -14,7 +14,7 @@ class WebhookHealth(Struct, frozen=True, kw_only=True):
     last_success_at: int | None
     failing_since: int | None
     paused_at: int | None
-    # Deliveries still to be sent, and how many of the newest 10,000 have failed for good.
+    # Deliveries still to be sent, and how many of the newest 10,000 have failed, for good or so far.
     waiting: int
     failed: int
 

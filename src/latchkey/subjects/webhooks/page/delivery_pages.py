@@ -3,7 +3,7 @@
 import re
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from msgspec import json
 from starlette.responses import Response
@@ -27,7 +27,7 @@ pages = Pages()
 ON_A_PAGE = 50
 # In the filter by HTTP status: tried without a response.
 NO_ANSWER = "none"
-STATUSES = ("waiting", "delivered", "failed")
+STATUSES = get_args(Chosen)
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries")
@@ -94,8 +94,7 @@ def read_filter(asked: Form) -> DeliveryFilter:
     since, until = read_moment(asked, "since"), read_moment(asked, "until")
     in_order(since, until)
     return DeliveryFilter(
-        # What has failed and waits for a retry has failed, too.
-        status=cast("Chosen | None", "failing" if status == "failed" else status or None),
+        status=cast("Chosen | None", status or None),
         type=type or None,
         answered=read_answered(asked.text("answered")),
         customer_id=asked.text("customer") or None,
