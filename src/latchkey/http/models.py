@@ -153,7 +153,10 @@ StartingAfter = Annotated[
     _Cursor | None,
     # An empty cursor, from a client without a previous page, means the first page.
     AfterValidator(lambda cursor: cursor or None),
-    Query(description="The last item of the page before."),
+    Query(
+        description="The last item of the page before. A list that is sorted by it goes on there even if the item is "
+        "gone; in any other list an unknown item is 404 `resource_missing`."
+    ),
 ]
 
 

@@ -20,6 +20,7 @@ async def test_a_key_lists_its_own_project_and_no_other(shop: Shop) -> None:
     assert (page["url"], page["next_page"]) == ("/v2/projects", None)
     assert page["items"][0] == (await get(shop, "")).json()
     assert (await shop.client.get("/v2/projects?starting_after=proj_demo")).json()["items"] == []
+    refused(await shop.client.get("/v2/projects?starting_after=x"), 404, "resource_missing", "starting_after")
 
 
 async def test_a_new_project_has_a_key_of_its_own_and_the_same_owners(shop: Shop) -> None:

@@ -51,7 +51,7 @@ class ProjectChanges(Body):
 async def list_projects(services: Provided, caller: SecretReadKey, paging: Paging) -> Response:
     """The projects of this key: a key belongs to one project, so this lists one."""
     found = render.project(await usecases.load_project(services.database, caller.project_id))
-    return reply(paging.of([] if paging.after == found.id else [found]))
+    return reply(paging.of(items_after(paging.after, [found], "project", lambda project: project.id)))
 
 
 @router.post("", responses=shows(wire.Project))

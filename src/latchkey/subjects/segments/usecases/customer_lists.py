@@ -16,7 +16,7 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import visible
 from latchkey.domain.formats import counted, money
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import Invalid, found
+from latchkey.domain.refusal import Invalid, NotFound, found
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog.catalogs import Catalogs
@@ -126,7 +126,7 @@ def _place(cursor: str | None) -> ListCursor | None:
     written = _CURSOR.fullmatch(cursor)
     values = (int(written[1]), int(written[2])) if written else None
     if values is None or any(abs(value) >= 2**63 for value in values):
-        raise Invalid("That is not the cursor of a list.", param="starting_after")
+        raise NotFound(f"There is no place {cursor!r} to start after.", param="starting_after")
     return ListCursor(*values)
 
 
