@@ -1,4 +1,4 @@
-"""Bare handlers: the same server, TLS, database and batching, and nothing else. The ratios divide by these.
+"""Bare handlers: the same server, TLS, pool of connections and batching, and nothing else. The ratios divide by these.
 
 Run as its own process: `python -m bench.ceilings FD NAME DATABASE_URL CERT KEY`.
 """
@@ -59,7 +59,7 @@ class Bare:
 
 def reads(database: Database) -> Bare:
     async def answer(ids: list[str]) -> list[bytes]:
-        async with database.acquire() as connection:
+        async with database.at_hand() as connection:
             return [row[0] for row in await connection.fetch(READ, ids)]
 
     batch = Batch(answer, under_way=1)
@@ -70,7 +70,7 @@ def steady(database: Database) -> Bare:
     """One row and its place in the queue that `bench.bare` works off."""
 
     async def answer(names: list[str]) -> list[bytes]:
-        async with database.acquire() as connection:
+        async with database.at_hand() as connection:
             await connection.execute(INSERT, names, real_now(), STATE)
         return [STATE for _ in names]
 
