@@ -8,14 +8,7 @@ from latchkey.domain.customers.intake import temporary_grant
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add
 from latchkey.domain.purchases.lifecycle import end_reason
-from latchkey.domain.purchases.purchase import (
-    Environment,
-    MoneyBack,
-    Ownership,
-    Purchase,
-    PurchaseKind,
-    Reason,
-)
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store.billing import STORE, due_at, first_period, next_moment, renewed
