@@ -135,7 +135,7 @@ async def _send(settings: Settings, user: str, words: PushNotification, key: str
 
     store = ConsumerStorage(settings.database_url)
     await migrate(store.database)
-    pushes = Pushes.from_settings(store, settings, real_now)
+    pushes = Pushes(store, settings, real_now)
     try:
         return await pushes.send(user, words, key=key)
     finally:

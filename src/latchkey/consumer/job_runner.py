@@ -33,20 +33,12 @@ def backoff_ms(attempts: int, fraction: float) -> Ms:
 
 
 class Runner:
-    def __init__(
-        self,
-        jobs: Jobs,
-        handlers: Mapping[str, Handler],
-        now: Callable[[], Ms],
-        *,
-        workers: int,
-        renewal: float = RENEWAL,
-    ) -> None:
+    def __init__(self, jobs: Jobs, handlers: Mapping[str, Handler], now: Callable[[], Ms], *, workers: int) -> None:
         self._jobs = jobs
         self._handlers = handlers
         self._now = now
         self._workers = workers
-        self._renewal = renewal
+        self._renewal = RENEWAL
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False

@@ -5,8 +5,6 @@ the response to the service, survives a restart, and is sent once: an event is p
 recognises the job's key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.job_runner import Handler
-from latchkey.consumer.push_texts import Texts, notification, read_texts
+from latchkey.consumer.push_texts import notification, read_texts
 from latchkey.consumer.rules.customer_snapshot import TRIAL
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.record import LocalCopy
@@ -89,39 +87,21 @@ def still_applies(occasion: str, copy: LocalCopy | None, now: Ms) -> bool:
 
 
 class Pushes:
-    def __init__(
-        self,
-        store: ConsumerStorage,
-        client: PushClient,
-        now: Callable[[], Ms],
-        *,
-        on: Sequence[str],
-        texts: Texts,
-        trial_ending_ms: Ms,
-    ) -> None:
+    def __init__(self, store: ConsumerStorage, settings: Settings, now: Callable[[], Ms]) -> None:
         self._store = store
-        self._client = client
+        self._client = PushClient(
+            settings.push_api_url,
+            settings.push_app_id,
+            settings.push_rest_api_key,
+            extra_ca=Path(settings.push_ca).read_bytes() if settings.push_ca else None,
+            policy=RETRY_POLICY,
+        )
         self._now = now
-        self._on = frozenset(on)
-        self._texts = texts
-        self._trial_ending_ms = trial_ending_ms
+        self._on = frozenset(settings.push_on)
+        self._texts = read_texts(settings.push_texts)
+        self._trial_ending_ms = settings.push_trial_ending_hours * HOUR
         self._away_until: Ms = 0
         self.handlers: Mapping[str, Handler] = {PUSH: self._push, PLAN: self._plan}
-
-    @classmethod
-    def from_settings(cls, store: ConsumerStorage, settings: Settings, now: Callable[[], Ms]) -> Pushes:
-        ca = Path(settings.push_ca).read_bytes() if settings.push_ca else None
-        client = PushClient(
-            settings.push_api_url, settings.push_app_id, settings.push_rest_api_key, extra_ca=ca, policy=RETRY_POLICY
-        )
-        return cls(
-            store,
-            client,
-            now,
-            on=settings.push_on,
-            texts=read_texts(settings.push_texts),
-            trial_ending_ms=settings.push_trial_ending_hours * HOUR,
-        )
 
     async def close(self) -> None:
         await self._client.close()

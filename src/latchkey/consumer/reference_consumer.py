@@ -74,7 +74,7 @@ class Consumer:
         self._now = now
         self._metrics = ConsumerMetrics()
         self._billing = BillingService(self._store, self.client, settings, now)
-        self._pushes = Pushes.from_settings(self._store, settings, now) if settings.pushes else None
+        self._pushes = Pushes(self._store, settings, now) if settings.pushes else None
         pushing = self._pushes.handlers if self._pushes is not None else {}
         handlers: dict[str, Handler] = {REREAD: self._reread, SWEEP: self._sweep, **pushing, **(jobs or {})}
         self._runner = Runner(self._store.jobs, handlers, now, workers=settings.job_workers)

@@ -4,6 +4,7 @@ from latchkey.domain.instants import SECOND
 from latchkey.emulators.emulator import ExpectedState
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
+    OVER,
     CheckoutSession,
     InvoiceLine,
     Seconds,
@@ -14,6 +15,8 @@ from latchkey.emulators.stripe.stripe_books import (
 )
 
 _RUNNING = (StripeStatus.TRIALING, StripeStatus.ACTIVE, StripeStatus.PAST_DUE)
+_IN_DEBT = (StripeStatus.PAST_DUE, StripeStatus.UNPAID, StripeStatus.CANCELED)
+_NOT_RENEWED = (*OVER, StripeStatus.UNPAID, StripeStatus.INCOMPLETE)
 
 
 def expected_of_subscription(books: StripeBooks, subscription: StripeSubscription, now: Seconds) -> ExpectedState:
@@ -29,27 +32,17 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     access = ends or subscription.starts
     if subscription.ended_at is not None:
         access = min(access, subscription.ended_at)
-    if subscription.status in (StripeStatus.PAST_DUE, StripeStatus.UNPAID, StripeStatus.CANCELED):
+    if subscription.status in _IN_DEBT:
         access = max(access, _kept_until(books, subscription, paid))
     if subscription.status is StripeStatus.ACTIVE and latest is not None:
         access = max(access, _charged_by(books, subscription, latest[1].ends))
     if taken_at is not None:
         access = min(access, taken_at)
-    in_debt = latest is not None and subscription.status in (
-        StripeStatus.PAST_DUE,
-        StripeStatus.UNPAID,
-        StripeStatus.CANCELED,
-    )
     # An unpaid change is not bought yet.
-    price = books.prices[latest[1].price if in_debt and latest else subscription.items[0].price]
+    price = books.prices[latest[1].price if latest and subscription.status in _IN_DEBT else subscription.items[0].price]
     following = books.prices[subscription.next_price].name if subscription.next_price else None
     customer = books.customers[subscription.customer]
-    ended = subscription.status in (
-        StripeStatus.CANCELED,
-        StripeStatus.INCOMPLETE_EXPIRED,
-        StripeStatus.UNPAID,
-        StripeStatus.INCOMPLETE,
-    )
+    ended = subscription.status in _NOT_RENEWED
     return ExpectedState(
         purchase=subscription.id,
         id=subscription.id,

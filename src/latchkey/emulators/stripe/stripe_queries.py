@@ -142,26 +142,22 @@ def _line_items(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
     return listed(f"/v1/checkout/sessions/{value['id']}/line_items", session_lines(books, value["id"]))
 
 
-def _refunds(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    of = [rendered(books, refund) for refund in books.refunds.values() if refund.charge == value["id"]]
-    return listed(f"/v1/charges/{value['id']}/refunds", of[::-1])
+def _of_owner(shelf: str, field: str) -> Callable[[StripeBooks, dict[str, Any]], dict[str, Any]]:
+    """The objects of a shelf that name their owner in this field, newest first."""
 
+    def read(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
+        owned = all_of(shelf, field)(books, {field: value["id"]})
+        return listed(f"/v1/{field}s/{value['id']}/{shelf}", owned[::-1])
 
-def _subscriptions(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    of = [
-        rendered(books, subscription)
-        for subscription in books.subscriptions.values()
-        if subscription.customer == value["id"]
-    ]
-    return listed(f"/v1/customers/{value['id']}/subscriptions", of[::-1])
+    return read
 
 
 # Only shown when they are asked for.
 _HIDDEN: dict[str, dict[str, Callable[[StripeBooks, dict[str, Any]], Any]]] = {
     "invoice": {"payments": _payments, "confirmation_secret": _confirmation},
     "checkout.session": {"line_items": _line_items},
-    "charge": {"refunds": _refunds},
-    "customer": {"subscriptions": _subscriptions},
+    "charge": {"refunds": _of_owner("refunds", "charge")},
+    "customer": {"subscriptions": _of_owner("subscriptions", "customer")},
 }
 
 
