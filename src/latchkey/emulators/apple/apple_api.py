@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.apple.apple_books import AppleKind, ApplePurchase, AppleTransaction, purchase_of
+from latchkey.emulators.apple.apple_books import ApplePurchase, AppleTransaction, purchase_of
 from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
 from latchkey.emulators.misbehaviour import Handler, faulty
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
@@ -24,12 +24,6 @@ AUDIENCE = "appstoreconnect-v1"
 PAGE = 20
 # Apple keeps notifications for so long.
 _HISTORY = 180 * DAY
-_PRODUCT_TYPES = {
-    "AUTO_RENEWABLE": AppleKind.SUBSCRIPTION,
-    "NON_RENEWABLE": AppleKind.NON_RENEWING,
-    "CONSUMABLE": AppleKind.CONSUMABLE,
-    "NON_CONSUMABLE": AppleKind.NON_CONSUMABLE,
-}
 
 T = TypeVar("T")
 
@@ -44,13 +38,10 @@ class AppleApiError(Exception):
 def application(store: AppleEmulator) -> Starlette:
     api = _Api(store)
     routes = [
-        ("GET", "/inApps/v1/history/{id}", api.history),
         ("GET", "/inApps/v2/history/{id}", api.history),
         ("GET", "/inApps/v1/transactions/{id}", api.transaction),
         ("GET", "/inApps/v1/subscriptions/{id}", api.subscriptions),
         ("PUT", "/inApps/v1/subscriptions/extend/{id}", api.extend),
-        ("GET", "/inApps/v2/refund/lookup/{id}", api.refunds),
-        ("PUT", "/inApps/v1/transactions/consumption/{id}", api.consumption),
         ("PUT", "/inApps/v2/transactions/consumption/{id}", api.consumption),
         ("POST", "/inApps/v1/notifications/history", api.notifications),
         ("POST", "/inApps/v1/notifications/test", api.send_test),
@@ -76,23 +67,10 @@ class _Api:
 
     async def history(self, request: Request) -> Response:
         """All transactions of the customer, not only those of one purchase."""
-        query = request.query_params
-        wanted = _sorted_by_date(self._of_customer(request))
-        kinds = {_PRODUCT_TYPES.get(type) for type in query.getlist("productType")}
-        products = set(query.getlist("productId"))
-        wanted = [
-            (purchase, transaction)
-            for purchase, transaction in wanted
-            if (not kinds or purchase.kind in kinds) and (not products or transaction.product_id in products)
-            if transaction.purchased_at >= _number(query.get("startDate"), 0)
-            if transaction.purchased_at < _number(query.get("endDate"), 1 << 62)
-            if query.get("revoked") is None
-            or (transaction.revoked_at is not None) == (query["revoked"].lower() == "true")
-        ]
-        if query.get("sort", "ASCENDING") == "DESCENDING":
-            wanted.reverse()
+        made = [(purchase, bought) for purchase in self._of_customer(request) for bought in purchase.transactions]
+        made.sort(key=lambda both: (both[1].purchased_at, int(both[1].id)))
         page, more, revision = _page(
-            wanted, query.get("revision"), 4000005, "Invalid request. The revision is invalid."
+            made, request.query_params.get("revision"), 4000005, "Invalid request. The revision is invalid."
         )
         app = self._store.app
         return _json(
@@ -113,9 +91,8 @@ class _Api:
     async def subscriptions(self, request: Request) -> Response:
         """The latest transaction of each of the customer's subscriptions, by group."""
         groups: dict[str, list[dict[str, Any]]] = {}
-        statuses = set(request.query_params.getlist("status"))
         for purchase in self._of_customer(request):
-            if purchase.status is None or (statuses and str(int(purchase.status)) not in statuses):
+            if purchase.status is None:
                 continue
             product = self._store.books.products.get(purchase.latest.product_id)
             groups.setdefault(product.group if product else "", []).append(
@@ -137,14 +114,6 @@ class _Api:
                 ],
             }
         )
-
-    async def refunds(self, request: Request) -> Response:
-        refunded = [found for found in _sorted_by_date(self._of_customer(request)) if found[1].refunded]
-        page, more, revision = _page(
-            refunded, request.query_params.get("revision"), 4000005, "Invalid request. The revision is invalid."
-        )
-        signed = [self._store.signed_transaction(*found) for found in page]
-        return _json({"signedTransactions": signed, "revision": revision, "hasMore": more})
 
     async def extend(self, request: Request) -> Response:
         asked = await _decoded(request, _Extension)
@@ -184,16 +153,10 @@ class _Api:
             raise AppleApiError(
                 4000013, "Invalid request. The end date precedes the start date or the dates are equal."
             )
-        if asked.transactionId is not None and asked.notificationType is not None:
-            raise AppleApiError(4000019, "Invalid request. Supply either a transaction id or a notification type.")
-        about = self._purchase_of(asked.transactionId).id if asked.transactionId is not None else None
         found = [
             message
             for message in self._store.outbox.messages
             if message.attempts and asked.startDate <= message.content.signed_at < asked.endDate
-            if about is None or message.subject == about
-            if asked.notificationType in (None, message.content.notice.type)
-            if asked.notificationSubtype in (None, message.content.notice.subtype)
             if not asked.onlyFailures or message.state != "delivered"
         ]
         page, more, token = _page(
@@ -271,9 +234,6 @@ class _Extension(msgspec.Struct):
 class _NotificationHistory(msgspec.Struct):
     startDate: int  # noqa: N815 - Apple's names
     endDate: int  # noqa: N815
-    notificationType: str | None = None  # noqa: N815
-    notificationSubtype: str | None = None  # noqa: N815
-    transactionId: str | None = None  # noqa: N815
     onlyFailures: bool = False  # noqa: N815
 
 
@@ -296,11 +256,6 @@ def _result(attempt: SendAttempt) -> str:
     return "SUCCESS" if attempt.status in AppleEmulator.accepted else "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
 
 
-def _sorted_by_date(purchases: list[ApplePurchase]) -> list[tuple[ApplePurchase, AppleTransaction]]:
-    found = [(purchase, transaction) for purchase in purchases for transaction in purchase.transactions]
-    return sorted(found, key=lambda both: (both[1].purchased_at, int(both[1].id)))
-
-
 def _page(found: list[Any], token: str | None, code: int, wrong: str) -> tuple[list[Any], bool, str]:
     """Where the next page begins is in the token; Apple's is opaque, and so should this one be to its caller."""
     start = 0
@@ -311,14 +266,6 @@ def _page(found: list[Any], token: str | None, code: int, wrong: str) -> tuple[l
         start = int(rest)
     page = found[start : start + PAGE]
     return page, start + PAGE < len(found), f"r-{start + len(page)}"
-
-
-def _number(text: str | None, ordinary: int) -> int:
-    if text is None:
-        return ordinary
-    if not text.isdigit() or len(text) > 15:
-        raise AppleApiError(4000015, "Invalid request. The date is invalid.")
-    return int(text)
 
 
 def _json(value: Any, status: int = 200) -> Response:
