@@ -52,7 +52,6 @@ class PushClient:
         extra_ca: bytes | None = None,
         policy: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
     ) -> None:
         if not api_url.startswith("https://"):
             raise ValueError("push_api_url must begin with https://: the REST API key travels in every call")
@@ -63,7 +62,6 @@ class PushClient:
         self._key = rest_api_key
         self._policy = policy or RetryPolicy()
         self._sleep = sleep
-        self._chance = chance
         self._http = HttpClient(
             connect_timeout=min(10.0, self._policy.timeout),
             user_agent=USER_AGENT,
@@ -111,7 +109,8 @@ class PushClient:
             if asked is None and isinstance(answer, BusyError):
                 asked = answer.retry_after = self._policy.rate_limit_wait
             spent = time.monotonic() - began
-            wait = self._policy.wait(tried=tried, spent=spent, chance=self._chance(), asked=asked)
+            chance = random.random()  # noqa: S311 - jitter, not a secret
+            wait = self._policy.wait(tried=tried, spent=spent, chance=chance, asked=asked)
             if wait is None:
                 raise answer
             log.warning("push not sent yet", reason=str(answer), tried=tried, again_in_seconds=round(wait, 2))

@@ -67,9 +67,8 @@ class PushError(Exception):
 
 
 class PushNotSentError(PushError):
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
+    # Seconds, if the provider said how long to wait.
+    retry_after: float | None = None
 
 
 class UnreachableError(PushNotSentError):

@@ -19,12 +19,13 @@ from latchkey.cli.target_database import DATA
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.control_api import checked_url
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.emulator_server import EmulatorTls, ServedEmulator, keep_time, running
+from latchkey.emulators.emulator_server import ServedEmulator, keep_time, running
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.process.supervision.listeners import bind, bind_wished
 from latchkey.process.supervision.stop_signal import StopSignal
+from latchkey.settings import Settings
 
 # The names of these stores in Latchkey.
 _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
@@ -83,7 +84,7 @@ async def run(store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes)
     tls = None
     if wishes.tls:
         made = ensure_certificates(folder.path / "tls", [], real_now())
-        tls = EmulatorTls(made.cert, made.key)
+        tls = Settings(tls_cert=made.cert, tls_key=made.key)
     # With the same port as before, the credentials in Latchkey stay right.
     listening = bind_wished("127.0.0.1", [wishes.port, folder.last_port()])
     (control,) = bind("127.0.0.1", wishes.control_port, 1)

@@ -48,9 +48,8 @@ class Handling(Struct, frozen=True):
     held: Mapping[str, HeldEntitlement] | None
     # Users who must be read from V2 again.
     reread: frozenset[str] = frozenset()
-    transaction: CurrencyRow | None = None
-    enrollment: EnrollmentRow | None = None
-    invoice: InvoiceRow | None = None
+    # What the event adds to the app's own data.
+    row: CurrencyRow | EnrollmentRow | InvoiceRow | None = None
 
 
 Handler = Callable[[Handling], Handling]
@@ -142,7 +141,7 @@ def invoice_issuance(handling: Handling) -> Handling:
     noted = InvoiceRow(
         event_id=event.id, app_user_id=handling.subscription.app_user_id, issued_at=handling.at, body=event.body
     )
-    return replace(handling, invoice=noted)
+    return replace(handling, row=noted)
 
 
 def virtual_currency_transaction(handling: Handling) -> Handling:
@@ -159,7 +158,7 @@ def virtual_currency_transaction(handling: Handling) -> Handling:
         transaction_type=kind,
         happened_at=handling.at,
     )
-    return replace(handling, transaction=noted)
+    return replace(handling, row=noted)
 
 
 def experiment_enrollment(handling: Handling) -> Handling:
@@ -172,7 +171,7 @@ def experiment_enrollment(handling: Handling) -> Handling:
         variant_id=fields.variant_id,
         enrolled_at=handling.at,
     )
-    return replace(handling, enrollment=noted)
+    return replace(handling, row=noted)
 
 
 def _with(handling: Handling, **changes: object) -> Handling:

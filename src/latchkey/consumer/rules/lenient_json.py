@@ -16,13 +16,13 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _MARK = "~"
 
 
-def storable(text: str, longest: int = LONGEST) -> str:
+def storable(text: str) -> str:
     """The text itself if it can be stored. Otherwise its beginning and a hash of the whole."""
     cleaned = clean(text)
-    if cleaned == text and len(text) <= longest:
+    if cleaned == text and len(text) <= LONGEST:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return cleaned[: longest - len(digest) - len(_MARK)] + _MARK + digest
+    return cleaned[: LONGEST - len(digest) - len(_MARK)] + _MARK + digest
 
 
 def clean(text: str) -> str:

@@ -128,13 +128,13 @@ class ConsumerDatabase:
         """A list as the driver takes it for `any_of`."""
         return msgspec.json.encode(sorted(ids)).decode() if self.is_sqlite else sorted(ids)
 
-    def any_of(self, column: ColumnElement[str], name: str = "ids") -> ColumnElement[bool]:
-        """Whether the column is in the list given as the parameter `name`. One statement for any length of the list:
+    def any_of(self, column: ColumnElement[str]) -> ColumnElement[bool]:
+        """Whether the column is in the list given as the parameter `ids`. One statement for any length of the list:
         SQLAlchemy writes an IN differently for every length, and PostgreSQL would plan each of them."""
         if self.is_sqlite:
-            listed = func.json_each(bindparam(name, type_=JSON)).table_valued("value")
+            listed = func.json_each(bindparam("ids", type_=JSON)).table_valued("value")
             return column.in_(select(listed.c.value))
-        return column == any_(bindparam(name, type_=ARRAY(String)))
+        return column == any_(bindparam("ids", type_=ARRAY(String)))
 
     def insert(self, table: Any) -> Any:
         """An INSERT with ON CONFLICT, which SQLAlchemy has separately for each database."""

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from latchkey.consumer.rules.event_handlers import Handling
+from latchkey.consumer.rules.event_handlers import CurrencyRow, EnrollmentRow, Handling, InvoiceRow
 from latchkey.consumer.rules.received_event import ReceivedEvent
 from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.batch_statements import InsertRows, Row, SelectByIds
@@ -84,12 +84,12 @@ class EventLog:
 
     async def note(self, connection: AsyncConnection, handled: Sequence[Handling]) -> None:
         """Stores the currency transactions, enrollments and invoices of the events."""
-        for statement, found in (
-            (self._transact, [handling.transaction for handling in handled]),
-            (self._enroll, [handling.enrollment for handling in handled]),
-            (self._invoice, [handling.invoice for handling in handled]),
+        for kind, statement in (
+            (CurrencyRow, self._transact),
+            (EnrollmentRow, self._enroll),
+            (InvoiceRow, self._invoice),
         ):
-            if rows := [asdict(row) for row in found if row is not None]:
+            if rows := [asdict(handling.row) for handling in handled if isinstance(handling.row, kind)]:
                 await connection.execute(statement, rows)
 
     async def keep(self, connection: AsyncConnection, events: Sequence[ReceivedEvent], now: Ms) -> None:
