@@ -1,13 +1,17 @@
 """From the store's notification to the customer: journal, processing, receipts, what is refused."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from msgspec import json
 from structlog.testing import capture_logs
 
+from latchkey.database.errors import InvalidValueError
 from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
+from latchkey.subjects.purchase_intake.usecases.journal import filing
+from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from tests.stores.world import PRODUCTS, PROJECT, World
 
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
@@ -92,13 +96,38 @@ async def test_a_purchase_appears_together_with_what_its_store_can_be_asked_with
     """Whatever crashes, there is all or nothing: one transaction has written it, with the version of the app."""
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     assert (await apple.show_receipt(bought, "ada")).status == 200
-    row = await apple.database.pool.fetchrow(
+    [row] = await apple.database.pool.fetch(
         "select h.xmin = o.xmin as together, h.store_id, h.check_at, c.revision, c.state"
         " from customers c join purchase_owners o on o.customer_id = c.id, store_handles h"
     )
     assert (row["together"], row["store_id"], row["revision"]) == (True, bought, 1)
     assert row["check_at"] > apple.now
     assert json.decode(row["state"])["original_application_version"] == "1"
+
+
+async def test_a_receipt_whose_processing_fails_is_kept_and_processed_again(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    pool = apple.database.pool
+    await apple.client.get("/v1/subscribers/ada", key=apple.public_key)
+    state = await pool.fetchval("select state from customers where app_user_id = 'ada'")
+    await pool.execute("update customers set state = $1", b'{"v":99}')
+    assert (await apple.show_receipt(bought, "ada")).status == 500
+    [entry] = await apple.journal()
+    assert (entry.status, entry.app_user_id) == ("waiting", "ada")
+    await pool.execute("update customers set state = $1", state)
+    await apple.move(apple.now + 5_000)
+    [entry] = await apple.journal(kind="RECEIPT")
+    assert (entry.status, (await apple.owner(bought)).app_user_id) == ("applied", "ada")
+
+
+async def test_entries_that_are_filed_together_do_not_suffer_from_one_that_cannot_be(apple: World) -> None:
+    shown = [ShownReceipt(app_user_id="ada", token=str(number)) for number in range(5)]
+    entries = [receipt.entry(PROJECT, apple.app_id, "app_store", apple.now) for receipt in shown]
+    entries[2] = replace(entries[2], project_id="proj_just_deleted")
+    batch = filing(apple.database)
+    filed = await asyncio.gather(*(batch.ask(entry) for entry in entries), return_exceptions=True)
+    assert [isinstance(id, InvalidValueError) for id in filed] == [False, False, True, False, False]
+    assert len(await apple.journal()) == 4
 
 
 async def test_a_buyer_whom_nobody_named_is_anonymous_until_they_show_the_receipt(apple: World) -> None:

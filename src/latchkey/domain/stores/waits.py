@@ -31,8 +31,6 @@ HISTORY_OVERLAP: Ms = HOUR
 # Apple keeps its history for 180 days.
 OLDEST_HISTORY: Ms = 179 * DAY
 
-# The request of a phone has processed its receipt by then. Otherwise the receipt is processed in the background.
-RECEIPT_ANSWERED_WITHIN: Ms = 2 * MINUTE
 # A receipt with an older signature is not believed where nothing is known of its purchase.
 SIGNED_LONG_AGO: Ms = HOUR
 # A store may fail just as it is asked about a receipt. So a notification of a new purchase waits for

@@ -65,23 +65,37 @@ where project_id = $1 and app_id = $2 and (last_notified_at is null or last_noti
 -- the store's history was compared with the journal up to a moment
 update store_connections set history_read_to = greatest(history_read_to, $3) where project_id = $1 and app_id = $2;
 
+-- part: filed_columns
+project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked, next_at,
+    app_user_id, message, finished_at
+
+-- part: kept_payload
+-- An invalid receipt may be large junk: what stays is its size, and its SHA-256 in external_id.
+case
+    when source = 'receipt' and outcome = 'ignored' then
+        '{"not_kept" : "' || octet_length(payload)::text || ' bytes"}'
+    else payload
+end
+
 -- name: file_notifications
--- into the journal, each store id once, and wake the workers; the ids of those that are new
+-- into the journal, each store id once, and wake the workers for those that wait; the ids of those that are new
 with filed as (
-    insert into store_notifications (
-        project_id, app_id, store, source, external_id, kind, environment, subject, occurred_at, received_at, checked,
-        payload, next_at, app_user_id
-    )
-    select distinct on (external_id, app_id, project_id) *
+    insert into store_notifications ({filed_columns}, status, payload, event_ids)
+    select distinct on (external_id, app_id, project_id)
+        {filed_columns}, outcome, {kept_payload}, string_to_array(event_ids, ',')
     from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
-        $10::bigint[], $11::json[], $12::text[], $13::bigint[], $14::text[]
+        $10::bigint[], $11::json[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[],
+        $18::text[]
     )
-    as n (project_id, app_id, store, source, external_id)
+    as n ({filed_columns}, outcome, payload, event_ids)
+    -- Of a receipt that was shown twice at once, the one that led to events.
+    order by external_id, app_id, project_id, event_ids desc
     on conflict (external_id, app_id, project_id) do nothing
-    returning id, external_id, app_id, project_id
+    returning id, external_id, app_id, project_id, status
 )
-select id, external_id, app_id, project_id, pg_notify('latchkey_stores', '') from filed;
+select id, external_id, app_id, project_id, case when status = 'waiting' then pg_notify('latchkey_stores', '') end
+from filed;
 
 -- name: claim_notifications
 -- the next waiting notifications, leased to this worker until a moment
@@ -104,17 +118,10 @@ where id = any($1::bigint[]) and status = 'waiting';
 -- name: finish_notifications
 -- what became of notifications
 update store_notifications n
-set status = d.status, message = d.message, finished_at = d.at,
-    -- An invalid receipt may be large junk: what stays is its size, and its SHA-256 in external_id.
-    payload = case
-        when n.source = 'receipt' and d.status = 'ignored' then
-            '{"not_kept" : "' || octet_length(n.payload)::text || ' bytes"}'
-        else n.payload
-    end,
-    app_user_id = coalesce(d.app_user_id, n.app_user_id),
-    event_ids = coalesce(string_to_array(nullif(d.event_ids, ''), ','), '{}'), next_at = d.at
+set status = d.outcome, message = d.reason, finished_at = d.at, payload = {kept_payload},
+    app_user_id = coalesce(d.owner, n.app_user_id), event_ids = string_to_array(d.event_ids, ','), next_at = d.at
 from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[])
-    as d (id, status, message, at, app_user_id, event_ids)
+    as d (id, outcome, reason, at, owner, event_ids)
 where n.id = d.id;
 
 -- name: hurry_receipts

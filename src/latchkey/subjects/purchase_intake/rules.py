@@ -32,26 +32,28 @@ class NewEntry:
     occurred_at: Ms
     received_at: Ms
     checked: dict[str, Any]
-    payload: str
-    # When it may be processed. Later than now where whoever files it processes it too.
+    # When it is processed, if it waits.
     next_at: Ms
     # Who showed it, where somebody did.
     app_user_id: str | None = None
+    # A receipt is filed with what became of it.
+    message: str = ""
+    finished_at: Ms | None = None
+    status: Status = "waiting"
+    payload: str
+    event_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry(NewEntry):
     id: int
-    status: Status
     attempts: int
-    finished_at: Ms | None
-    message: str
-    event_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalOutcome:
-    id: int
+    # 0: the entry is filed with its outcome.
+    id: int = 0
     status: Status
     message: str
     app_user_id: str | None = None

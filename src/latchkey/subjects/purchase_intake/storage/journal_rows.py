@@ -1,8 +1,9 @@
 """The journal of what stores and phones sent.
 
-An entry is filed when it is known to be authentic, and only then is the sender answered. It waits until a worker takes
-it, and ends as applied, ignored (it says nothing about a purchase) or failed. A worker holds it by moving `next_at` on:
-if the worker dies, the entry is due again when that moment has passed.
+A notification is filed when it is known to be authentic, a receipt when it was taken in or could not be; only then is
+the sender answered. An entry waits until a worker takes it, and ends as applied, ignored (it says nothing about a
+purchase) or failed. A worker holds it by moving `next_at` on: if the worker dies, the entry is due again when that
+moment has passed.
 """
 
 import asyncio
@@ -10,8 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields
 
+import asyncpg
 from msgspec import json
 
+from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Connection, Database, Executor, Record
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import listening as listening_to
@@ -32,11 +35,16 @@ def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncCon
 
 
 async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
-    """The ids of those that are new, by project, app and external id."""
+    """The ids of those that are new, by project, app and external id. Raises InvalidValueError if one of them cannot be
+    stored: its project may just have been deleted."""
     # In the order of the query's parameters.
     columns = {field.name: [getattr(entry, field.name) for entry in entries] for field in fields(NewEntry)}
     columns["checked"] = [json.encode(checked) for checked in columns["checked"]]
-    rows = await connection.fetch(query("file_notifications"), *columns.values())
+    columns["event_ids"] = [",".join(ids) for ids in columns["event_ids"]]
+    try:
+        rows = await connection.fetch(query("file_notifications"), *columns.values())
+    except (asyncpg.DataError, asyncpg.ForeignKeyViolationError) as error:
+        raise InvalidValueError(str(error)) from error
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 

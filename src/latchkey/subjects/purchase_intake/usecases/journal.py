@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal
 
+from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
@@ -27,7 +28,7 @@ class NotificationInbox:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._batch: Batch[NewEntry, int | None] = Batch(partial(file_entries, connections.database), largest=128)
+        self._batch = filing(connections.database)
 
     async def receive(self, token: str, body: bytes, headers: Mapping[str, str]) -> bool:
         """False: it was in the journal already. Raises a StoreError where it must not be believed."""
@@ -48,13 +49,18 @@ class NotificationInbox:
         await self._batch.drain()
 
 
+def filing(database: Database) -> Batch[NewEntry, int | None]:
+    """Entries that come at the same time share one statement."""
+    return Batch(partial(file_entries, database), largest=128, splits_on=(InvalidValueError,))
+
+
 async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:
     """The id of each that is new."""
-    async with database.transaction() as connection:
+    notified = {(entry.app_id, entry.project_id) for entry in entries if entry.source == "notification"}
+    async with database.at_hand() as connection:
         filed = await journal_rows.file(connection, entries)
-        for app_id, project_id in {
-            (entry.app_id, entry.project_id) for entry in entries if entry.source == "notification"
-        }:
+        # After a crash between the two the store sends again, and this is noted then.
+        for app_id, project_id in notified:
             await connection_rows.note_notified(
                 connection, project_id, app_id, max(entry.received_at for entry in entries)
             )

@@ -47,7 +47,7 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The id of the temporary access that this receipt may bring."""
         return f"temporary {self.token_hash}"
 
-    def entry(self, project_id: str, app_id: str, store: str, now: Ms, next_at: Ms) -> NewEntry:
+    def entry(self, project_id: str, app_id: str, store: str, now: Ms) -> NewEntry:
         """Whoever shows the same receipt again finds the same entry."""
         payload = json.encode(self)
         return NewEntry(
@@ -64,7 +64,7 @@ class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
             received_at=now,
             checked={},
             payload=payload.decode(),
-            next_at=next_at,
+            next_at=now,
             app_user_id=self.app_user_id,
         )
 

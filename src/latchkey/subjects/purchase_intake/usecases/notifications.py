@@ -161,7 +161,7 @@ class Processor:
         if not taken:
             nothing = OF_ANOTHER_APP if reading.seen else "It says nothing about a purchase."
             return JournalOutcome(id=entry.id, status="ignored", message=reading.note or nothing)
-        return outcome_of(entry.id, taken, reading.note if reading.seen else "")
+        return outcome_of(taken, reading.note if reading.seen else "", id=entry.id)
 
     async def _again(self, entry: JournalEntry, message: str, retry_after: Ms | None) -> JournalOutcome | None:
         now = self._now()
@@ -283,7 +283,7 @@ class Processor:
         return missing
 
 
-def outcome_of(id: int, taken: tuple[purchase_intake.IntakeResult, ...], note: str = "") -> JournalOutcome:
+def outcome_of(taken: tuple[purchase_intake.IntakeResult, ...], note: str = "", *, id: int = 0) -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
     events = tuple(event.id for result in taken for event in result.events)
     return JournalOutcome(

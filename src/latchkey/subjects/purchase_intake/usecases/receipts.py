@@ -3,27 +3,31 @@
 All phones of an app share one public key, so the key is no measure. The user's own count includes the address, or
 anybody who knows a user's id could use up that user's receipts. Whoever is over a limit gets 503: a phone keeps its
 purchase and tries again, and what does not stop does not fill the journal. Nor does what nobody has verified: the
-journal takes so many bytes of it for each app and address in a day. Beyond that a receipt is still checked, but kept
-only if the store vouches for it.
+journal takes so many bytes of it for each app and address in a day. Beyond that a receipt is kept only if the store
+vouches for it.
+
+A receipt is filed in the journal once, with what became of it, before the phone is answered. A phone that gets no
+answer, because a process has died, sends it again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
-from latchkey.domain.stores.waits import RECEIPT_ANSWERED_WITHIN, retry_wait
+from latchkey.domain.stores.waits import retry_wait
 from latchkey.engine.changes import Change, Changes, Committed, Situation, unchanged
 from latchkey.engine.rate_limits import RecentCounts
 from latchkey.stores import errors
 from latchkey.stores.adapter import ConnectedApp, StoreReading
-from latchkey.subjects.purchase_intake.rules import JournalOutcome
+from latchkey.subjects.purchase_intake.rules import JournalOutcome, NewEntry, Status
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
-from latchkey.subjects.purchase_intake.usecases.journal import file_entries
+from latchkey.subjects.purchase_intake.usecases.journal import filing
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
 from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
@@ -59,10 +63,6 @@ class ReceiptLimit:
         self._unverified.count(who, now, -amount)
         return False
 
-    def verified(self, app_id: str, address: str, size: int, now: Ms) -> None:
-        """It counts no longer."""
-        self._unverified.count((app_id, address), now, -(size + _ROW))
-
 
 NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
 
@@ -90,6 +90,7 @@ class Receipts:
         self._connections = connections
         self._changes = changes
         self._desk = BatchedLookups(connections.database)
+        self._filing = filing(connections.database)
         self._grants = grants
         self._limit = limit
 
@@ -105,13 +106,11 @@ class Receipts:
         """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
-        entry = shown.entry(project_id, app_id, store, now, next_at=now + RECEIPT_ANSWERED_WITHIN)
-        size = len(entry.payload)
-        kept = address is None or self._limit.keeps(app_id, address, size, now)
-        [id] = await file_entries(self._connections.database, [entry]) if kept else [None]
+        entry = shown.entry(project_id, app_id, store, now)
+        unverified = partial(self._file_unverified, entry, address)
         app = await self._connections.of_app(project_id, app_id)
         if app is None:
-            await self._finish(id, JournalOutcome(id=id or 0, status="failed", message=NO_CREDENTIALS))
+            await unverified("failed", NO_CREDENTIALS)
             raise CannotCheck(
                 "This app is not connected to its store: credentials are missing. Keep the purchase, and send it again."
             )
@@ -133,30 +132,29 @@ class Receipts:
         except errors.InvalidReceipt as error:
             if not app.proven:
                 # The receipt does not fit the credentials, and the store has not accepted those either.
-                await self._postpone(id, f"{error.message} {NOT_PROVEN}")
+                await unverified("waiting", f"{error.message} {NOT_PROVEN}")
                 raise CannotCheck(NOT_NOW) from error
-            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=error.message))
+            await unverified("ignored", error.message)
             raise RejectedReceipt(error.message, param="fetch_token") from error
         except OwnedByAnother as error:
-            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=error.message))
+            await unverified("ignored", error.message)
             raise
         except Refusal as error:
-            await self._finish(id, JournalOutcome(id=id or 0, status="failed", message=error.message))
+            await unverified("failed", error.message)
             raise
         except errors.StoreError as error:
-            await self._postpone(id, error.message)
-            if not kept:
+            if not await unverified("waiting", error.message):
                 # The phone has the only copy.
                 raise CannotCheck(NOT_NOW) from error
             return await self._meanwhile(app, shown, attributes, error)
-        if not kept:
-            [id] = await file_entries(self._connections.database, [entry])
-        elif address is not None:
-            self._limit.verified(app_id, address, size, now)
+        except Exception:
+            # Nobody knows what it is worth: the background tries again, and says what is wrong.
+            await unverified("waiting", "")
+            raise
         if not taken:
-            await self._finish(id, JournalOutcome(id=id or 0, status="ignored", message=reading.note))
+            await self._file(entry, JournalOutcome(status="ignored", message=reading.note))
             return ReceiptResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
-        await self._finish(id, outcome_of(id or 0, taken))
+        await self._file(entry, outcome_of(taken))
         consume = {product: used_up for result in taken for product, used_up in result.consume}
         return ReceiptResult(taken[-1].committed, consume)
 
@@ -189,18 +187,29 @@ class Receipts:
         def noted(situation: Situation) -> Customer:
             customer = with_attributes(unchanged(situation), attributes)
             version = reading.app_version or customer.original_application_version
-            return replace(customer, original_application_version=version)
+            return structs.replace(customer, original_application_version=version)
 
         return await self._changes.make(
             Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)
         )
 
-    async def _finish(self, id: int | None, outcome: JournalOutcome) -> None:
-        if id is not None:
-            async with self._connections.database.at_hand() as connection:
-                await journal_rows.finish(connection, [outcome], self._connections.now())
+    async def _file_unverified(self, entry: NewEntry, address: str | None, status: Status, message: str) -> bool:
+        """False: it was not kept, because too much is that this address sent."""
+        if address is not None and not self._limit.keeps(entry.app_id, address, len(entry.payload), entry.received_at):
+            return False
+        await self._file(entry, JournalOutcome(status=status, message=message))
+        return True
 
-    async def _postpone(self, id: int | None, message: str) -> None:
-        if id is not None:
-            async with self._connections.database.at_hand() as connection:
-                await journal_rows.postpone(connection, id, message, self._connections.now() + retry_wait(1))
+    async def _file(self, entry: NewEntry, outcome: JournalOutcome) -> None:
+        now = self._connections.now()
+        waits = outcome.status == "waiting"
+        filed = replace(
+            entry,
+            status=outcome.status,
+            message=outcome.message,
+            app_user_id=outcome.app_user_id or entry.app_user_id,
+            event_ids=outcome.event_ids,
+            next_at=now + retry_wait(1) if waits else now,
+            finished_at=None if waits else now,
+        )
+        await self._filing.ask(filed)
