@@ -43,34 +43,20 @@ def _quotas(groups: Path, own: Path) -> Iterator[float]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:
-            for folder in _upwards(groups, path):
-                yield from _version_2(folder)
-        elif "cpu" in controllers.split(","):
-            for folder in _upwards(groups / "cpu", path):
-                yield from _version_1(folder)
-
-
-def _upwards(root: Path, path: str) -> Iterator[Path]:
-    """The folder of a group and of each group above it. In a container the path may be that of the host, and only the
-    last of these folders exists."""
-    inside = PurePosixPath(path.lstrip("/"))
-    for group in (inside, *inside.parents):
-        yield root / group
-
-
-def _version_2(folder: Path) -> Iterator[float]:
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-        quota, period = (folder / "cpu.max").read_text().split()
-        if quota != "max":
-            yield int(quota) / int(period)
-
-
-def _version_1(folder: Path) -> Iterator[float]:
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        if quota > 0:
-            yield quota / int((folder / "cpu.cfs_period_us").read_text())
+        # Version 2 names no controllers, and has both numbers in one file.
+        root, files = groups, ["cpu.max"]
+        if controllers:
+            root, files = groups / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        inside = PurePosixPath(path.lstrip("/"))
+        # In a container the path may be that of the host, and only the last of these folders exists.
+        for group in (inside, *inside.parents):
+            # Not a number: there is no limit.
+            with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+                quota, period = " ".join((root / group / name).read_text() for name in files).split()
+                if int(quota) > 0:
+                    yield int(quota) / int(period)
 
 
 PREFIX = "LATCHKEY_"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
@@ -20,6 +20,7 @@ from latchkey.engine.rate_limits import Leases, PhoneLimit
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
+from latchkey.observability.gauges import gauge
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
@@ -75,9 +76,7 @@ class Metrics(Collector):
         for kind, tally in self._batches.items():
             batches.add_metric((kind,), tally.buckets(), tally.sum)
         yield batches
-        yield GaugeMetricFamily(
-            "latchkey_rate_limit_leases", "Leases of the rate limit that this process holds.", value=self.leases()
-        )
+        yield gauge("latchkey_rate_limit_leases", "Leases of the rate limit that this process holds.", self.leases())
         yield CounterMetricFamily(
             "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", value=self._visits_dropped
         )

@@ -48,7 +48,9 @@ class ExperimentEnrollment(Struct, frozen=True, kw_only=True, gc=False):
     variant: str
 
 
-class Customer(Struct, frozen=True, kw_only=True, gc=False):
+class ListedCustomer(Struct, frozen=True, kw_only=True, gc=False):
+    """A customer's own fields, without its lists."""
+
     object: Literal["customer"] = "customer"
     id: str
     project_id: str
@@ -58,6 +60,9 @@ class Customer(Struct, frozen=True, kw_only=True, gc=False):
     last_seen_country: str | None
     last_seen_platform: str | None
     last_seen_platform_version: str | None
+
+
+class Customer(ListedCustomer, frozen=True, kw_only=True, gc=False):
     active_entitlements: Page[ActiveEntitlement]
     experiment: ExperimentEnrollment | UnsetType = UNSET
     attributes: Page[Attribute]

@@ -103,13 +103,8 @@ def replaced_expiry(created_at: Ms, expires_at: Ms | None, now: Ms) -> Ms | None
 
 
 def _covers(networks: Sequence[str], one: str) -> bool:
-    wanted = ip_network(one)
-    for network in _parsed(tuple(networks)):
-        if isinstance(network, IPv4Network) and isinstance(wanted, IPv4Network) and wanted.subnet_of(network):
-            return True
-        if isinstance(network, IPv6Network) and isinstance(wanted, IPv6Network) and wanted.subnet_of(network):
-            return True
-    return False
+    first, last = (wanted := ip_network(one)).network_address, wanted.broadcast_address
+    return any(first in network and last in network for network in _parsed(tuple(networks)))
 
 
 def _network(word: str) -> Network:

@@ -11,8 +11,8 @@ from latchkey.database.sql import query
 from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import folded
-from latchkey.subjects.customers.rules.spend import ListedCustomer
 from latchkey.wire.event import Event
+from latchkey.wire.v2 import ListedCustomer
 
 
 class Alias(Struct, frozen=True):

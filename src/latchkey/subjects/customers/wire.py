@@ -7,20 +7,6 @@ from msgspec import Struct
 from latchkey.wire.v2 import Customer
 
 
-class ListedCustomer(Struct, frozen=True, kw_only=True):
-    """A customer's own fields, without its lists."""
-
-    object: Literal["customer"] = "customer"
-    id: str
-    project_id: str
-    first_seen_at: int
-    last_seen_at: int
-    last_seen_app_version: str | None
-    last_seen_country: str | None
-    last_seen_platform: str | None
-    last_seen_platform_version: str | None
-
-
 class Deleted(Struct, frozen=True, kw_only=True):
     object: str
     id: str

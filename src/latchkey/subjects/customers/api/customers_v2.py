@@ -17,7 +17,6 @@ from latchkey.http.hot_reads import V2_ROUTE
 from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId, without_nul
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
-from latchkey.subjects.customers import wire
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits
@@ -30,7 +29,7 @@ from latchkey.subjects.test_clocks.usecases import create_customer
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
 from latchkey.wire.attributes import from_attributes
-from latchkey.wire.v2 import Page
+from latchkey.wire.v2 import ListedCustomer, Page
 
 customers_router = Router(tags=["V2 customers"])
 
@@ -66,13 +65,12 @@ _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(wi
 Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
 
 
-@customers_router.get("/v2/projects/{project_id}/customers", responses=shows(Page[wire.ListedCustomer]))
+@customers_router.get("/v2/projects/{project_id}/customers", responses=shows(Page[ListedCustomer]))
 async def list_customers(services: Provided, caller: ReadKey, paging: Paging, search: Search = None) -> Response:
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
     found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
-    items = [from_attributes(wire.ListedCustomer, customer) for customer in found]
-    return reply(paging.of(items, filters={"search": search} if search is not None else None))
+    return reply(paging.of(found, filters={"search": search} if search is not None else None))
 
 
 customer_actions_router = Router(prefix="/v2/projects/{project_id}/customers", tags=["V2 customers"])

@@ -5,7 +5,6 @@ from collections import defaultdict
 from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.segments.rules.facets import payments
 
@@ -50,14 +49,3 @@ def spend_of(customer: Customer, environment: Environment) -> Spend | None:
         return None
     ordered = sorted(found.values(), key=lambda one: (-one.payments, one.currency))
     return Spend(environment, tuple(ordered), usd, unconverted)
-
-
-class ListedCustomer(Struct, frozen=True):
-    id: str
-    project_id: str
-    first_seen_at: Ms
-    last_seen_at: Ms
-    last_seen_platform: str | None
-    last_seen_platform_version: str | None
-    last_seen_app_version: str | None
-    last_seen_country: str | None
