@@ -47,7 +47,7 @@ class Opened(Printer):
 
 @asynccontextmanager
 async def opened(as_json: JsonOption = False) -> AsyncIterator[Opened]:
-    settings = _settings(os.environ, alone=False)
+    settings = read_settings(os.environ, alone=False)
     # Logs go to stderr, readable, so that the command's output can be piped.
     logs.configure(settings.log_level, "pretty")
     consumer = Consumer(settings)
@@ -88,7 +88,7 @@ def consumer(
         return
     given = {"HOST": host, "PORT": port}
     environ = {**os.environ, **{PREFIX + name: str(value) for name, value in given.items() if value is not None}}
-    settings = _settings(environ, alone=True)
+    settings = read_settings(environ, alone=True)
     with _told_of_the_database(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
 
@@ -180,7 +180,7 @@ async def _serve(settings: Settings) -> None:
     log.info("stopped")
 
 
-def _settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
+def read_settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
     problems: list[tuple[str, str]] = []
     try:
         settings = Settings.from_env(environ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,15 +117,13 @@ def send(
 
 def _consumer_settings() -> Settings:
     # The consumer's libraries take a while to load, and the other commands do not need them.
-    from latchkey.consumer.consumer_errors import SettingsError
-    from latchkey.consumer.consumer_settings import Settings, variable
+    from latchkey.cli.consumer import read_settings
+    from latchkey.consumer.consumer_settings import variable
 
-    try:
-        settings = Settings.from_env()
-        if not settings.pushes:
-            raise SettingsError([("push_api_url", "is missing, and with it push_app_id and push_rest_api_key.")])
-    except SettingsError as error:
-        raise SettingsRefusedError([Problem(variable(name), wrong, "") for name, wrong in error.problems]) from None
+    settings = read_settings(os.environ, alone=False)
+    if not settings.pushes:
+        missing = "is missing, and with it push_app_id and push_rest_api_key."
+        raise SettingsRefusedError([Problem(variable("push_api_url"), missing, "")])
     return settings
 
 

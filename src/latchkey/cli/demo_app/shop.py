@@ -96,10 +96,10 @@ class Shop:
     async def act(self, user: str, action: str, **more: Any) -> None:
         await self.time(user)
         asked = {"action": action, "app_user_id": user, "product_id": PRODUCT, **more}
-        await self._post("/test_store/actions", asked, dict[str, Any])
+        await self._ask("POST", "/test_store/actions", asked, dict[str, Any])
 
     async def _advance(self, user: str, **how: Any) -> Ms:
-        clock = await self._post(f"/test_clocks/{self._clocks[user].id}/advance", how, TestClock)
+        clock = await self._ask("POST", f"/test_clocks/{self._clocks[user].id}/advance", how, TestClock)
         self._clocks[user] = clock
         return clock.now_ms
 
@@ -108,9 +108,9 @@ class Shop:
         name = f"The story of {user}"
         clocks = (await self._ask("GET", "/test_clocks?limit=100", None, Page[TestClock])).items
         found = next((test_clock for test_clock in clocks if test_clock.name == name), None)
-        clock = found if found is not None else await self._post("/test_clocks", {"name": name}, TestClock)
+        clock = found if found is not None else await self._ask("POST", "/test_clocks", {"name": name}, TestClock)
         try:
-            await self._post("/customers", {"id": user, "test_clock_id": clock.id}, dict[str, Any])
+            await self._ask("POST", "/customers", {"id": user, "test_clock_id": clock.id}, dict[str, Any])
         except ShopRefusedError as refused:
             if isinstance(refused, ShopClosedError):
                 raise
@@ -119,9 +119,6 @@ class Shop:
                 raise ShopRefusedError(f"{user} exists already without a test clock. Choose another user.") from None
         self._clocks[user] = clock
         return clock
-
-    async def _post(self, path: str, body: Any, kind: type[T]) -> T:
-        return await self._ask("POST", path, body, kind)
 
     async def _ask(self, method: str, path: str, body: Any, kind: type[T]) -> T:
         try:

@@ -118,9 +118,9 @@ def read_rates(text: str, today: int) -> list[Given]:
         header = [cell.strip() for cell in next(lines, [])]
         names = tuple(name.lower() for name in header)
         if sorted(names) == sorted(_COLUMNS):
-            rows = _rows(names, lines, _own)
+            rows = _rows(names, lines, _own, "three")
         elif len(names) > 2 and names[0] == "date" and USD in header:
-            rows = _rows(header, lines, _central_bank)
+            rows = _rows(header, lines, _central_bank, len(header))
         else:
             raise RatesRefused([(1, "the header must be date,currency,usd, or that of the European Central Bank")])
         found, problems = _checked(rows, today)
@@ -163,13 +163,15 @@ class _Row(NamedTuple):
 _Quote = tuple[str, int, Decimal]
 
 
-def _rows(header: Sequence[str], lines: Iterator[list[str]], quotes: Callable[..., Iterator[_Quote]]) -> Iterator[_Row]:
+def _rows(
+    header: Sequence[str], lines: Iterator[list[str]], quotes: Callable[..., Iterator[_Quote]], columns: object
+) -> Iterator[_Row]:
+    """`columns` is how many are expected, in words."""
     for cells in lines:
         line = lines.line_num  # type: ignore[attr-defined]  # it is a csv.reader
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            columns = "three" if quotes is _own else len(header)
             yield _Row(line, f"{columns} columns are expected, not {len(cells)}")
             continue
         try:
