@@ -147,8 +147,9 @@ Amount = Annotated[float, Field(ge=0, le=HIGHEST, description="At most six decim
 Quantity = Annotated[int, Field(ge=1, le=MAX_BALANCE)]
 RateLimit = Annotated[int, Field(ge=1, le=FASTEST, description="Requests a minute.")]
 _Cursor = Annotated[str, Field(max_length=500), AfterValidator(without_nul)]
-# The id of something that should exist: a lookup decides. And an id that a store has given.
-AnyId = StoreId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
+# The id of something that should exist: a lookup decides.
+AnyId = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]
+StoreId = AnyId
 StartingAfter = Annotated[
     _Cursor | None,
     # An empty cursor, from a client without a previous page, means the first page.
