@@ -21,6 +21,7 @@ from msgspec.structs import asdict, replace
 from latchkey.consumer.rules.customer_snapshot import (
     CustomerSnapshot,
     SubscriptionState,
+    V1Details,
     current_subscription,
     latest_end,
     state_after_event,
@@ -80,8 +81,13 @@ def apply_event(copy: LocalCopy, event: ReceivedEvent, now: Ms, others: Sequence
     copy = reduce(merged_copy, others, copy)
     handling = handle(copy.subscription, event, now)
     assert handling.held is not None
-    held = {id: held for id, held in handling.held.items() if held.expires_at is None or held.expires_at > now}
-    rows = _rows(copy.entitlements, held, event, now)
+    before = copy.entitlements
+    held = {
+        id: _fields_told(before.get(id), held, event)
+        for id, held in handling.held.items()
+        if held.expires_at is None or held.expires_at > now
+    }
+    rows = _rows(before, held, event.fields.event_timestamp_ms or now)
     synced = _synced(copy.subscription, handling.subscription, rows, event, now)
     reread = handling.reread | ({event.app_user_id, known.app_user_id} if doubtful else set())
     after = LocalCopy(replace(synced, stale=synced.stale or known.app_user_id in reread), rows)
@@ -111,7 +117,8 @@ def apply_snapshot(copy: LocalCopy, snapshot: CustomerSnapshot, now: Ms) -> Loca
     overwritten only if that changes whether the user is active."""
     known, details = copy.subscription, snapshot.details
     active = snapshot.held(now)
-    rows = _rows_read(copy.entitlements, active, snapshot, now)
+    held = {id: _fields_read(id, ends_at, details) for id, ends_at in active.items()}
+    rows = _rows(copy.entitlements, held, now)
     changes: dict[str, Any] = {}
     if details is not None:
         changes["subscriptions"] = details.subscriptions
@@ -218,47 +225,26 @@ def _end_in(event: ReceivedEvent, now: Ms) -> Ms | None:
     return ends_at if ends_at is None or event.type != "REFUND" else min(ends_at, event.happened_at(now))
 
 
-def _rows(
-    before: Mapping[str, Entitlement], held: Mapping[str, HeldEntitlement], event: ReceivedEvent, now: Ms
-) -> dict[str, Entitlement]:
-    """All rows set inactive, then each active entitlement inserted or updated as active."""
-    fields = event.fields
+def _rows(before: Mapping[str, Entitlement], held: Mapping[str, dict[str, Any]], at: Ms) -> dict[str, Entitlement]:
+    """All rows set inactive, then each entitlement that is held inserted or updated as active, with these fields."""
     rows = {id: replace(row, is_active=False) for id, row in before.items()}
-    for id, entitlement in held.items():
+    for id, fields in held.items():
         known = before.get(id)
-        # The event's store is that of its product. An entitlement through another product keeps its own store.
-        own = known is None or entitlement.product_id == fields.product_id
-        rows[id] = Entitlement(
-            entitlement_id=id,
-            product_id=entitlement.product_id,
-            granted_at=known.granted_at if known is not None and known.is_active else fields.event_timestamp_ms or now,
-            expires_at=entitlement.expires_at,
-            grace_period_expires_at=entitlement.grace_period_expires_at,
-            purchase_date=entitlement.purchase_date,
-            store=fields.store if known is None or own else known.store,
-            environment=fields.environment if known is None or own else known.environment,
-        )
+        granted_at = known.granted_at if known is not None and known.is_active else at
+        rows[id] = replace(known or Entitlement(id), is_active=True, granted_at=granted_at, **fields)
     return rows
 
 
-def _rows_read(
-    before: Mapping[str, Entitlement], active: Mapping[str, Ms | None], snapshot: CustomerSnapshot, now: Ms
-) -> dict[str, Entitlement]:
-    rows = {id: replace(row, is_active=False) for id, row in before.items()}
-    for id, ends_at in active.items():
-        known = before.get(id)
-        row = known or Entitlement(entitlement_id=id)
-        written = snapshot.details.entitlements.get(id) if snapshot.details is not None else None
-        if written is not None:
-            row = replace(
-                row,
-                product_id=written.product_id,
-                purchase_date=written.purchase_date,
-                grace_period_expires_at=written.grace_period_expires_at,
-            )
-        granted_at = known.granted_at if known is not None and known.is_active else now
-        rows[id] = replace(row, is_active=True, granted_at=granted_at, expires_at=ends_at)
-    return rows
+def _fields_told(known: Entitlement | None, held: HeldEntitlement, event: ReceivedEvent) -> dict[str, Any]:
+    """The event's store is that of its product. An entitlement through another product keeps its own store."""
+    if known is not None and held.product_id != event.fields.product_id:
+        return asdict(held)
+    return {**asdict(held), "store": event.fields.store, "environment": event.fields.environment}
+
+
+def _fields_read(id: str, ends_at: Ms | None, details: V1Details | None) -> dict[str, Any]:
+    written = details.entitlements.get(id) if details is not None else None
+    return {**(asdict(written) if written is not None else {}), "expires_at": ends_at}
 
 
 def _with_subscription(known: Subscription, synced: Subscription, event: ReceivedEvent, now: Ms) -> Mapping[str, Any]:
