@@ -29,6 +29,8 @@ _LARGEST_BODY = 256 * 1024
 # A thousand renewals in one move are a typing mistake.
 _FARTHEST: Ms = 20 * 366 * DAY
 
+_STATUSES: dict[type[Refusal], int] = {NotFound: 404, Invalid: 400}
+
 Handler = Callable[[Request], Awaitable[Any]]
 
 
@@ -225,12 +227,8 @@ def _guarded(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             return _refused(403, "The control API answers on loopback names only.")
         try:
             return _json(await handler(request))
-        except NotFound as error:
-            return _refused(404, error.message, error.param)
-        except Invalid as error:
-            return _refused(400, error.message, error.param)
         except Refusal as error:
-            return _refused(422, error.message, error.param)
+            return _refused(_STATUSES.get(type(error), 422), error.message, error.param)
 
     return answer
 

@@ -1,6 +1,7 @@
 """The endpoints for the app's users, 4.6 of the specification, and for their devices."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -35,22 +36,14 @@ class NewDevice(Struct, frozen=True):
 _decoder = msgspec.json.Decoder(NewDevice)
 
 
+@dataclass(frozen=True, slots=True)
 class UserEndpoints:
-    def __init__(
-        self,
-        billing: BillingService,
-        store: ConsumerStorage,
-        settings: Settings,
-        identify: Identify,
-        metrics: ConsumerMetrics,
-        now: Callable[[], Ms],
-    ) -> None:
-        self._billing = billing
-        self._store = store
-        self._settings = settings
-        self._identify = identify
-        self._metrics = metrics
-        self._now = now
+    _billing: BillingService
+    _store: ConsumerStorage
+    _settings: Settings
+    _identify: Identify
+    _metrics: ConsumerMetrics
+    _now: Callable[[], Ms]
 
     async def subscription_status(self, request: Request) -> Response:
         view = await self._known(await self._user(request), details=True)

@@ -47,12 +47,11 @@ def application(store: GoogleEmulator) -> Starlette:
         ("GET", f"{app}/purchases/voidedpurchases", api.voided),
         ("GET", f"{app}/orders:batchGet", api.orders),
         ("GET", f"{app}/orders/{{order}}", api.order),
-        ("POST", f"{app}/purchases/subscriptions/{{product}}/{token}:acknowledge", api.acknowledge_subscription),
+        ("POST", f"{app}/purchases/{{kind}}/{{product}}/{token}:acknowledge", api.acknowledge),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:cancel", api.cancel),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:defer", api.defer),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:revoke", api.revoke),
         ("POST", f"{app}/orders/{{order}}:refund", api.refund),
-        ("POST", f"{app}/purchases/products/{{product}}/{token}:acknowledge", api.acknowledge_product),
         ("POST", f"{app}/purchases/products/{{product}}/{token}:consume", api.consume),
     ]
     routes = [Route(path, api.guarded(handler), methods=[method]) for method, path, handler in guarded]
@@ -155,11 +154,15 @@ class _Api:
             answer["tokenPagination"] = {"nextPageToken": f"n{start + most}"}
         return _json(answer)
 
-    async def acknowledge_subscription(self, request: Request) -> Response:
-        return self._acknowledged(request, self._purchase(request, subscription=True))
-
-    async def acknowledge_product(self, request: Request) -> Response:
-        return self._acknowledged(request, self._purchase(request, subscription=False))
+    async def acknowledge(self, request: Request) -> Response:
+        purchase = self._purchase(request, subscription=request.path_params["kind"] == "subscriptions")
+        self._check_product(request, purchase)
+        if purchase.acknowledged:
+            return Response(status_code=204)
+        if purchase.state in (GoogleState.EXPIRED, GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED):
+            raise GoogleApiError(400, "productNotOwnedByUser", "The product purchase is not owned by the user.")
+        self._store.acknowledge(purchase.token)
+        return Response(status_code=204)
 
     async def consume(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=False)
@@ -207,15 +210,6 @@ class _Api:
             self._store.act(purchase.token, act, **options)
         except Refusal as refusal:
             raise GoogleApiError(400, "failedPrecondition", refusal.message) from None
-
-    def _acknowledged(self, request: Request, purchase: GooglePurchase) -> Response:
-        self._check_product(request, purchase)
-        if purchase.acknowledged:
-            return Response(status_code=204)
-        if purchase.state in (GoogleState.EXPIRED, GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED):
-            raise GoogleApiError(400, "productNotOwnedByUser", "The product purchase is not owned by the user.")
-        self._store.acknowledge(purchase.token)
-        return Response(status_code=204)
 
     def _purchase(self, request: Request, *, subscription: bool) -> GooglePurchase:
         found = self._store.books.purchases.get(str(request.path_params["token"]))
