@@ -35,7 +35,6 @@ async def show_requests(visit: Visit) -> Response:
     known = await api_keys.list_keys(visit.database, visit.project_id, limit=200)
     return visit.page(
         "requests.html",
-        here="keys",
         # Each process writes its own in batches, so those of one second are in no order.
         entries=sorted(shown, key=lambda one: one.at, reverse=True),
         older=older,

@@ -13,6 +13,7 @@ from latchkey.subjects.accounts.rules import SHORTEST_PASSWORD
 from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions
 from latchkey.subjects.accounts.usecases.second_factor import SetUp, WrongCode, looks_like_code
 from latchkey.subjects.api_keys.usecases import hash_of
+from latchkey.subjects.mail.usecases import MailKind
 
 # The first that is found counts. Most browsers also claim to be the ones further down.
 _BROWSERS = (
@@ -73,7 +74,7 @@ async def change_password(visit: Visit) -> Response:
     password, keep = visit.form.raw("new_password"), hash_of(visit.session.token)
     await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
     if visit.services.mail is not None:
-        await visit.services.mail.tell_of_change(visit.account.email, visit.now)
+        await visit.services.mail.add(MailKind.CHANGED, visit.account.email, visit.now)
     return await visit.to(HERE_ACCOUNT, "Your password is changed, and you are signed out everywhere else.")
 
 

@@ -163,16 +163,8 @@ async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_us
     """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
     # An app may ask this before anything else about a new user.
     held = await balances(services.changes, caller.project_id, app_user_id, unknown_has_none=caller.is_public)
-    return reply(
-        V1Currencies(
-            virtual_currencies={
-                balance.code: V1Currency(
-                    balance=balance.balance, code=balance.code, name=balance.name, description=balance.description
-                )
-                for balance in held
-            }
-        )
-    )
+    currencies = {balance.code: from_attributes(V1Currency, balance) for balance in held}
+    return reply(V1Currencies(virtual_currencies=currencies))
 
 
 class LogInRequest(AppBody):

@@ -161,7 +161,6 @@ async def _page(
     return visit.page(
         "customers.html",
         status,
-        here="customers",
         error=words,
         chosen=chosen,
         given={name: visit.query.text(name) if error else chosen.query.get(name, "") for name in NAMES},

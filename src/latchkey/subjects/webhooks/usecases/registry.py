@@ -17,7 +17,7 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Invalid, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
@@ -65,11 +65,12 @@ class Registry:
 
     async def page(self, project_id: str, after: str | None, limit: int) -> list[rules.Webhook]:
         """Oldest first."""
-        if after is not None and not await webhook_rows.was_made(self.database, project_id, after):
-            raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
-        found = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
-        counts = await webhook_rows.delivery_counts(self.database, [webhook.key for webhook in found])
-        return [replace(webhook, delivery_counts=counts[webhook.key]) for webhook in found]
+        if after is not None:
+            made = await webhook_rows.was_made(self.database, project_id, after)
+            found(made, f"There is no webhook {after!r} to start after.", "starting_after")
+        page = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
+        counts = await webhook_rows.delivery_counts(self.database, [webhook.key for webhook in page])
+        return [replace(webhook, delivery_counts=counts[webhook.key]) for webhook in page]
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """Changes what is given."""
