@@ -10,7 +10,7 @@ from typing import Self
 class App:
     """Over HTTPS with a certificate and its key, else over plain HTTP. The test chooses the answer."""
 
-    def __init__(self, *certificate: Path) -> None:
+    def __init__(self, cert: Path | None = None, key: Path | None = None) -> None:
         self.messages: list[tuple[str, dict[str, str], bytes]] = []
         self.answer: tuple[int, dict[str, str], bytes] = (200, {"content-type": "application/json"}, b'{"ok": true}')
         app = self
@@ -32,11 +32,11 @@ class App:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if certificate:
+        if cert is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*certificate)
+            context.load_cert_chain(cert, key)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        scheme = "https" if certificate else "http"
+        scheme = "https" if cert is not None else "http"
         self.url = f"{scheme}://localhost:{self.server.server_port}/hook?from=latchkey"
 
     def __enter__(self) -> Self:
