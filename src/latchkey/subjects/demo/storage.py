@@ -1,10 +1,10 @@
 """The catalog of the demo project, and the events of its history."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from msgspec import UNSET, json
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query

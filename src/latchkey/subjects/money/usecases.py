@@ -3,13 +3,14 @@
 import asyncio
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database, Executor
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms

@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError

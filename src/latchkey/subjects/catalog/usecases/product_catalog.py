@@ -1,8 +1,10 @@
 """Products: what customers can buy, at which price, for how long, and with which credits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database, Executor
 from latchkey.domain import naming
@@ -19,8 +21,7 @@ from latchkey.engine.storage.catalog.currency_rows import CURRENCIES
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductTerms:
+class ProductTerms(Struct, frozen=True, kw_only=True):
     """The fields of a product that an operator sets. Its kind can never change, because customers may own it."""
 
     kind: ProductKind

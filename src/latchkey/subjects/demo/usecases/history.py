@@ -5,7 +5,6 @@ webhook gets a delivery of them.
 """
 
 import asyncio
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -145,7 +144,7 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
     async with database.transaction() as connection:
         if await EXPERIMENTS.find(connection, project_id, EXPERIMENT.id) is None:
             began = (now // DAY - _EXPERIMENT_DAYS) * DAY
-            await experiment_rows.create(connection, project_id, dataclasses.replace(EXPERIMENT, created_at=began))
+            await experiment_rows.create(connection, project_id, structs.replace(EXPERIMENT, created_at=began))
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:
