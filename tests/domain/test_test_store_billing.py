@@ -1,7 +1,9 @@
 """When the test store bills, and for how long."""
 
+from dataclasses import replace
+
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import DAY, Duration, Ms, to_iso
@@ -78,7 +80,7 @@ assert isinstance(REFUNDED, Subscription)
         (actions.extend(SUB, NOON, until=END + DAY), END + DAY),
         (actions.change_product(SUB, PRO_YEARLY, NOON, at_renewal=True), END),
         (actions.change_product(SUB, PRO_YEARLY, NOON, at_renewal=False), at("2027-01-15T12:00")),
-        (replace(SUB, store="app_store"), None),
+        (structs.replace(SUB, store="app_store"), None),
     ],
     ids=[
         "renewing",
@@ -129,7 +131,7 @@ def test_what_was_said_last_is_said_later_also_within_one_millisecond() -> None:
     for _ in range(3):
         moment = next_moment(one, NOON)
         assert moment > one.status.as_of
-        one = replace(one, status=replace(one.status, as_of=moment))
+        one = structs.replace(one, status=structs.replace(one.status, as_of=moment))
     assert next_moment(one, NOON + 1) > one.status.as_of
     # Also where a clock was set back.
     assert next_moment(one, NOON - 1) > one.status.as_of

@@ -9,6 +9,7 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from http.client import responses
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 import typer
 import uvloop
-from msgspec import Struct, convert, json
+from msgspec import convert, json
 from rich.console import Console
 from rich.markup import escape
 
@@ -38,7 +39,8 @@ _OF_THE_CONNECTION = {
 _WITHOUT_BODY = {204, 304}
 
 
-class ReceiverReply(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ReceiverReply:
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
@@ -164,7 +166,8 @@ def receiver(
         runner.run(_run(Screen(console, bodies), folder, connection, authority, webhook, port, path, forward_to))
 
 
-class Screen(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Screen:
     """The output. Everything external is shown as plain text."""
 
     console: Console

@@ -2,17 +2,17 @@
 catalog up, so changing it changes access at once."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
-
-from msgspec import Struct, field
 
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.money.pinned_rates import NO_TARIFF, Tariff
 
 
-class ListedPrice(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
     price: Price
     # None: in any store, in any country.
     store: str | None = None
@@ -53,12 +53,14 @@ class Eligibility(StrEnum):
     NEW_GOOGLE_SDK = "google_sdk_ge_6"
 
 
-class PackageProduct(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PackageProduct:
     product_id: str
     eligibility: Eligibility = Eligibility.ALL
 
 
-class Package(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Package:
     """A slot of an offering, such as `$rc_monthly`. It has a product for each app, in the order of attaching."""
 
     lookup_key: str
@@ -70,7 +72,8 @@ class Package(Struct, frozen=True):
     created_at: Ms = 0
 
 
-class Offering(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
     id: str
     lookup_key: str
     display_name: str
@@ -80,7 +83,8 @@ class Offering(Struct, frozen=True, kw_only=True):
     created_at: Ms = 0
 
 
-class Placement(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
     """A place in the app that shows an offering of its own, or none."""
 
     id: str
@@ -90,7 +94,8 @@ class Placement(Struct, frozen=True, kw_only=True):
     created_at: Ms = 0
 
 
-class Offerings(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offerings:
     """All offerings of a project."""
 
     offerings: tuple[Offering, ...] = ()
@@ -123,14 +128,16 @@ class ProductType(StrEnum):
         return ProductKind.SUBSCRIPTION if self is ProductType.SUBSCRIPTION else ProductKind.ONE_TIME
 
 
-class Credit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Credit:
     """Virtual currency that comes with a purchase."""
 
     code: str
     amount: int
 
 
-class Product(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
     id: str
     kind: ProductKind
     price: Price
@@ -159,14 +166,16 @@ class Product(Struct, frozen=True, kw_only=True):
         return is_consumable(self.type, self.credits, self.grants)
 
 
-class Former(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Former:
     """An entitlement that a product granted until it was detached at this instant."""
 
     entitlement_id: str
     detached_at: Ms
 
 
-class Catalog(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Catalog:
     products: Mapping[str, Product] = field(default_factory=dict)
     entitlements: frozenset[str] = frozenset()
     # By test clock, because each has its own current time, and by product. None is real time.

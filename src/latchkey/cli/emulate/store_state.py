@@ -26,7 +26,8 @@ TITLES = {"apple": "App Store", "google": "Google Play", "stripe": "Stripe"}
 _WHICH = "say which with --store apple, --store google or --store stripe."
 
 
-class RunningEmulator(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RunningEmulator:
     # "apple", "google" or "stripe"; "" where only its folder was named.
     name: str
     control_url: str

@@ -1,9 +1,7 @@
 """Changing which products grant which entitlements, and who would gain or lose by it."""
 
 from collections.abc import Iterable
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import dataclass, replace
 
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
@@ -11,14 +9,16 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 
 
-class Grant(Struct, frozen=True, order=True):
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
     """One cell of the table on the mapping page: this product grants this entitlement."""
 
     product_id: str
     entitlement_id: str
 
 
-class Remapping(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Remapping:
     attached: frozenset[Grant] = frozenset()
     detached: frozenset[Grant] = frozenset()
 

@@ -6,9 +6,8 @@ known only where the project gives it.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-
-from msgspec import Struct
 
 from latchkey.domain.stores.store import store_of
 
@@ -20,7 +19,8 @@ class Program(StrEnum):
     SMALL_BUSINESS = "small_business"
 
 
-class Enrolment(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Enrolment:
     """The project is in a store's program from a day on (days since 1970-01-01), and until the end of another."""
 
     store: str
@@ -32,7 +32,8 @@ class Enrolment(Struct, frozen=True):
         return self.store == store and self.starts <= day and (self.ends is None or day <= self.ends)
 
 
-class Percentages(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Percentages:
     """What the project itself says, from a day on. None as a store or country means all of them."""
 
     starts: int
@@ -52,7 +53,8 @@ class Percentages(Struct, frozen=True):
         return self.store is not None, self.country is not None, self.starts
 
 
-class Fees(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Fees:
     """What a project has said about its programs and percentages."""
 
     enrolments: tuple[Enrolment, ...] = ()

@@ -30,7 +30,9 @@ _PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"
 
 
 @router.get(
-    "/customer_list", responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood.")
+    "/customer_list",
+    responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood."),
+    response_class=Response,
 )
 async def list_customers_by_filter(
     request: Request,

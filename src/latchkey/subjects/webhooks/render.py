@@ -6,13 +6,14 @@ from msgspec import UNSET, Raw, json
 
 from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.event_body import body_of
-from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay, Webhook
+from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay
+from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
 from latchkey.subjects.webhooks.usecases.samples import Tried
 from latchkey.wire.attributes import from_attributes
 
 
-def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
-    health = webhook.health
+def webhook(shown: WebhookSummary, *, with_secret: bool = False) -> wire.Webhook:
+    webhook, health = shown.webhook, shown.webhook.health
     paused = health.paused_at is not None or not webhook.enabled
     state: Literal["ok", "failing", "paused"] = "ok"
     if paused:
@@ -29,7 +30,7 @@ def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
         previous_secret_expires_at=webhook.previous_secret_until,
         health=from_attributes(
             wire.WebhookHealth,
-            webhook.delivery_counts,
+            shown.delivery_counts,
             state=state,
             failing_since=health.failing_since,
             paused_at=health.paused_at,

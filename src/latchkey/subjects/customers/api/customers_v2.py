@@ -180,7 +180,10 @@ async def transfer_purchases(
 
 
 @customer_actions_router.post(
-    "/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer, 201), status_code=201
+    "/{customer_id}/actions/grant_entitlement",
+    responses=shows(v2.Customer, 201),
+    status_code=201,
+    response_class=Response,
 )
 @audited("customer.granted")
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
@@ -209,7 +212,11 @@ async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUse
     return reply(wire_paging.page(items, lambda item: item.id, path, paging.limit, paging.after))
 
 
-@customer_actions_router.get("/{customer_id}/entitlements/{entitlement_id}/explanation", responses=shows(Explanation))
+@customer_actions_router.get(
+    "/{customer_id}/entitlements/{entitlement_id}/explanation",
+    responses=shows(Explanation),
+    response_class=Response,
+)
 async def explain_entitlement(
     services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
 ) -> Response:
@@ -226,7 +233,9 @@ class Assignment(Body):
 
 
 @customer_actions_router.post(
-    "/{customer_id}/actions/assign_offering", responses={200: {"description": "Done. There is no body."}}
+    "/{customer_id}/actions/assign_offering",
+    responses={200: {"description": "Done. There is no body."}},
+    response_class=Response,
 )
 @audited("customer.offering_assigned")
 async def assign(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:

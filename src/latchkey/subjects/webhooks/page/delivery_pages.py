@@ -1,9 +1,9 @@
 """The delivery log of a webhook, one delivery with its attempts, and sending again: one, or all of a time range."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from msgspec import json
 from starlette.responses import Response
@@ -12,19 +12,12 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
-from latchkey.domain.refusal import Invalid, Refusal, found
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import (
-    Attempt,
-    Chosen,
-    DeliveryFilter,
-    DeliveryPage,
-    ReplayRange,
-    StatusRange,
-    Which,
-)
+from latchkey.subjects.webhooks.rules import Attempt, Chosen, DeliveryFilter, DeliveryPage, StatusRange
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
@@ -40,10 +33,10 @@ STATUSES = get_args(Chosen)
 @pages.get("/webhooks/{webhook_id}/deliveries")
 async def show_log(visit: Visit) -> Response:
     webhook, asked = await load_webhook(visit), visit.query
-    error, page = "", DeliveryPage([], None)
+    error, found = "", DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
-        page = await delivery_log.page_of_deliveries(
+        found = await delivery_log.page_of_deliveries(
             visit.database, visit.project_id, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
         )
     except Refusal as refusal:
@@ -53,30 +46,30 @@ async def show_log(visit: Visit) -> Response:
         "delivery_log.html",
         400 if error else 200,
         webhook=webhook,
-        deliveries=page.deliveries,
+        deliveries=found.deliveries,
         customer_at=partial(address, visit),
-        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=page.after) if page.after else None,
+        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=found.after) if found.after else None,
         kept=kept,
         filtered=any(kept.values()) or bool(asked.text("after")),
         error=error,
         types=TYPES,
         statuses=STATUSES,
-        purchase="" if page.deliveries or error else await first_purchase(visit),
+        purchase="" if found.deliveries or error else await first_purchase(visit),
     )
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
 async def show_delivery(visit: Visit) -> Response:
     webhook = await load_webhook(visit)
-    detail = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
+    found = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
     return visit.page(
         "delivery.html",
         webhook=webhook,
-        delivery=detail.delivery,
+        delivery=found.delivery,
         customer_at=partial(address, visit),
-        next_at=detail.next_at,
-        body=bytes(render.detail(webhook.id, detail).request_body),
-        attempts=[shown_attempt(attempt) for attempt in reversed(detail.attempts)],
+        next_at=found.next_at,
+        body=bytes(render.detail(webhook.id, found).request_body),
+        attempts=[shown_attempt(attempt) for attempt in reversed(found.attempts)],
     )
 
 
@@ -136,11 +129,25 @@ def shown_attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayQuery:
+    since: Ms
+    until: Ms | None
+    status: Literal["failed", "all"]
+
+
 @pages.get("/webhooks/{webhook_id}/replays/new", Needs.MANAGE)
 async def count(visit: Visit) -> Response:
     """What a replay would send, before it is started."""
     shown, wanted = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")), _read(visit.query)
-    counted = await requeue_runs.count_replay(visit.database, shown, wanted, visit.now)
+    counted = await requeue_runs.count_replay(
+        visit.database,
+        shown.webhook,
+        since_ms=wanted.since,
+        until_ms=wanted.until,
+        status=wanted.status,
+        now=visit.now,
+    )
     webhook = render.webhook(shown)
     return visit.page("webhook_replay_new.html", webhook=webhook, wanted=wanted, counted=counted, asked=visit.query)
 
@@ -149,11 +156,20 @@ async def count(visit: Visit) -> Response:
 async def start(visit: Visit) -> Response:
     webhook, form = await load_webhook(visit), visit.form
     form.confirmed()
-    wanted = _read(form)
-    if not set(wanted.event_types) <= set(TYPES):
+    wanted, types = _read(form), form.all("event_types")
+    if not set(types) <= set(TYPES):
         raise Invalid("There is no such event type.", param="event_types")
-    started = await requeue_runs.start_replay(visit.database, visit.project_id, webhook.id, wanted, visit.now)
-    visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since_ms, until_ms=started.until_ms)
+    started = await requeue_runs.start_replay(
+        visit.database,
+        visit.project_id,
+        webhook.id,
+        since_ms=wanted.since,
+        until_ms=wanted.until,
+        status=wanted.status,
+        event_types=tuple(dict.fromkeys(types)),
+        now=visit.now,
+    )
+    visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since, until_ms=started.until_ms)
     return await visit.to(visit.path("webhooks", webhook.id, "replays", started.id))
 
 
@@ -161,7 +177,8 @@ async def start(visit: Visit) -> Response:
 async def stop(visit: Visit) -> Response:
     webhook_id, id = visit.param("webhook_id"), visit.param("replay_id")
     taken_back = await requeue_runs.stop_replay(visit.database, visit.project_id, webhook_id, id, visit.now)
-    found(taken_back, "This webhook has no such replay, or it was stopped before.", "replay_id")
+    if taken_back is None:
+        raise NotFound("This webhook has no such replay, or it was stopped before.", param="replay_id")
     visit.audit(id, taken_back=taken_back)
     return await visit.to(visit.path("webhooks", webhook_id, "replays", id), "The replay is stopped.")
 
@@ -169,15 +186,16 @@ async def stop(visit: Visit) -> Response:
 @pages.get("/webhooks/{webhook_id}/replays/{replay_id}")
 async def show(visit: Visit) -> Response:
     webhook, id = await load_webhook(visit), visit.param("replay_id")
-    replay = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
-    since = texts.iso(replay.since_ms)[:16]  # the format of a datetime-local field
-    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
+    found = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
+    if found is None:
+        raise NotFound("This webhook has no such replay.", param="replay_id")
+    since = texts.iso(found.since_ms)[:16]  # the format of a datetime-local field
+    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(found), since=since)
 
 
-def _read(form: Form) -> ReplayRange:
+def _read(form: Form) -> ReplayQuery:
     since, until = read_moment(form, "since"), read_moment(form, "until")
     if since is None:
         raise Invalid("Give the start time.", param="since")
     in_order(since, until)
-    status: Which = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
-    return ReplayRange(since, until, status, tuple(dict.fromkeys(form.all("event_types"))))
+    return ReplayQuery(since, until, "all" if form.choice("status", ("failed", "all")) == "all" else "failed")
