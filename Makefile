@@ -31,10 +31,12 @@ machine: setup ## install what the tests need from the machine: a browser, curl,
 	@$(BIN)/python -m tests.machine
 
 # No test here waits for long, so there is one process for each core: each collects all tests first. Left out besides
-# long tests: charts, pages, the delivery of webhooks, and use cases, which the tests of the API go through.
-QUICK_LEAVES_OUT = $(addprefix --ignore-glob=,'*/subjects/charts/*' '*/webhooks/delivery/*' '*page.py' '*/test_usecases.py')
+# long tests: charts, imports, pages, commands, the delivery of webhooks, and use cases, which the tests of the API go
+# through.
+QUICK_LEAVES_OUT = $(addprefix --ignore-glob=,'*/subjects/charts/*' '*/subjects/imports/*' '*/webhooks/delivery/*' \
+	'*page.py' '*/test_command.py' '*/test_usecases.py')
 quick: PROCESSES = logical
-quick: setup ## run the tests of rules, stores, storage and API in a minute: no charts, pages, processes and browsers, fewer random examples
+quick: setup ## run the tests of rules, stores, storage and API in a minute: no charts, imports, pages, commands, processes and browsers, fewer random examples
 	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" $(QUICK_LEAVES_OUT) tests/test_architecture.py \
 		tests/test_contents.py tests/domain tests/stores tests/wire tests/settings tests/database tests/http tests/subjects tests/contract
 

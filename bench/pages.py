@@ -25,6 +25,7 @@ from latchkey.subjects.experiments.usecases import create_experiment
 from latchkey.subjects.test_clocks import usecases as test_clocks
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
+from latchkey.subjects.webhooks.rules import ReplayRange
 
 CUSTOMERS = 100_000
 # The position of the first event that is inserted here and not created by the rules.
@@ -111,10 +112,8 @@ async def populate(ground: Ground, customers: int, webhook_id: str) -> dict[str,
         known = await connection.fetchval(
             "select e.id from events e join customers c on c.id = e.customer_id where c.app_user_id = $1", SOMEBODY
         )
-    replay = await requeue.start_replay(
-        ground.database, ground.project_id, webhook_id, since_ms=0, until_ms=None, status="failed", now=now
-    )
-    assert replay is not None
+    failed = ReplayRange(0, None, "failed")
+    replay = await requeue.start_replay(ground.database, ground.project_id, webhook_id, failed, now)
     return {
         "event_id": known,
         "project_id": ground.project_id,

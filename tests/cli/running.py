@@ -1,5 +1,6 @@
 """A real `latchkey` process, and requests to it as a client would send them."""
 
+import base64
 import contextlib
 import http.client
 import io
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +21,7 @@ from unittest import mock
 from urllib.parse import urlsplit
 
 from latchkey.cli.main import main
+from tests.http.client import Reply
 from tests.patience import PATIENCE
 
 LATCHKEY = Path(sys.executable).with_name("latchkey")
@@ -157,34 +160,73 @@ class Up(Running):
         return get(self.connection["base_url"], self.connection["ca_cert"], path, **headers)
 
     def call(self, method: str, path: str, value: Any = None) -> Any:
-        """The reply of the management API to a request about the demo project, which must succeed."""
-        there = self.connection
-        trusted = ssl.create_default_context(cafile=there["ca_cert"])
-        with closing(
-            http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
-        ) as connection:
-            headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
-            body = json.dumps(value) if value is not None else None
-            connection.request(method, f"/v2/projects/{there['project_id']}/{path}", body, headers)
-            reply = connection.getresponse()
-            said = json.loads(reply.read())
-            assert reply.status < 300, said
-            return said
+        return call(self.connection, method, path, value)
+
+
+def ask(
+    base_url: str,
+    method: str,
+    path: str,
+    value: Any = None,
+    *,
+    authority: str | Path | None = None,
+    key: str | None = None,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """The reply to a request on a connection of its own. The body is a value, which is sent as JSON, or bytes. The
+    certificate must be of this authority."""
+    host = urlsplit(base_url).netloc
+    if authority is None:
+        connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+    else:
+        trusted = ssl.create_default_context(cafile=authority)
+        connection = http.client.HTTPSConnection(host, timeout=PATIENCE, context=trusted)
+    sent = dict(headers or {})
+    if value is not None or body is not None:
+        sent = {"Content-Type": "application/json", **sent}
+    if key is not None:
+        sent["Authorization"] = f"Bearer {key}"
+    with closing(connection):
+        connection.request(method, path, json.dumps(value) if value is not None else body, sent)
+        reply = connection.getresponse()
+        return Reply(reply.status, {name.lower(): text for name, text in reply.getheaders()}, reply.read())
 
 
 def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:
-    host = urlsplit(base_url).netloc
-    if authority is None:
-        connection = http.client.HTTPConnection(host, timeout=60)
-    else:
-        trusted = ssl.create_default_context(cafile=authority)
-        connection = http.client.HTTPSConnection(host, timeout=60, context=trusted)
-    try:
-        connection.request("GET", path, headers=headers)
-        reply = connection.getresponse()
-        return reply.status, reply.read()
-    finally:
-        connection.close()
+    reply = ask(base_url, "GET", path, authority=authority, headers=headers)
+    return reply.status, reply.body
+
+
+def call(connection: Mapping[str, Any], method: str, path: str, value: Any = None) -> Any:
+    """The reply to a request with the secret key of a `connection.json`, which must succeed. V2 paths begin below the
+    project."""
+    whole = path if path.startswith("/v1/") else f"/v2/projects/{connection['project_id']}/{path}"
+    reply = ask(
+        connection["base_url"], method, whole, value, authority=connection["ca_cert"], key=connection["api_key"]
+    )
+    assert reply.status < 300, reply
+    return reply.json()
+
+
+def serve(database_url: str, *words: str, **environment: str) -> Running:
+    """`latchkey serve` behind a proxy, on any port."""
+    settings = {
+        "LATCHKEY_DATABASE_URL": database_url,
+        "LATCHKEY_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),
+        "LATCHKEY_BEHIND_PROXY": "true",
+        "LATCHKEY_PORT": "0",
+        "LATCHKEY_LOG_FORMAT": "json",
+    }
+    return Running("serve", *words, **settings | environment)
+
+
+@contextlib.contextmanager
+def serving(database_url: str, *words: str, **environment: str) -> Iterator[tuple[Running, str]]:
+    """`serve` until the end of the block, with its address."""
+    with serve(database_url, *words, **environment) as running:
+        yield running, f"http://127.0.0.1:{running.wait_for_event('ready')['port']}"
+        running.terminate()
 
 
 def free_port() -> int:

@@ -1,12 +1,11 @@
 """`latchkey receiver --forward-to`: webhooks over HTTPS, passed on to an app that speaks plain HTTP."""
 
-import http.server
 import json
 import re
 import socket
 import threading
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import typer
@@ -16,42 +15,7 @@ from latchkey.cli.receiver import Forwarder, check, receiver
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, _Seen
 from tests.cli.running import Running, Up, typed
-
-
-class App:
-    """An app as a developer writes one: plain HTTP, and an answer that the test chooses."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, dict[str, str], bytes]] = []
-        self.answer: tuple[int, dict[str, str], bytes] = (200, {"content-type": "application/json"}, b'{"ok": true}')
-        app = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                app.messages.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-                status, headers, reply = app.answer
-                self.send_response(status)
-                for name, value in {**headers, "content-length": str(len(reply))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(reply)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://localhost:{self.server.server_port}/hook?from=latchkey"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+from tests.cli.webhook_app import App
 
 
 def own_webhook(up: Up) -> Any:

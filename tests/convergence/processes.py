@@ -4,20 +4,14 @@ They are forked from a server that has loaded the code, so a killed process is r
 The parent owns the listening sockets, so a new process answers at the same address.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-import uvloop
 from msgspec import json
 
 from latchkey import logs
@@ -26,7 +20,7 @@ from latchkey.consumer.consumer_settings import Settings
 from latchkey.process.service import run_process
 from latchkey.process.up.consumer_server import serve
 from latchkey.settings import load
-from tests.forks import FORKS, become
+from tests.forks import FORKS, Process, announce, become
 from tests.patience import PATIENCE
 
 
@@ -41,38 +35,21 @@ class Killable:
         self._log = folder / f"{role}.log"
         self._environment = environment
         self._listening = listening
-        self._process: ForkServerProcess | None = None
+        self._process: Process | None = None
 
     def start(self) -> None:
-        ready, told = FORKS.Pipe(duplex=False)
-        words = (self.role, dict(self._environment), self._log, self._listening, told)
-        self._process = FORKS.Process(target=_run, args=words, daemon=True)
-        self._process.start()
-        told.close()
-        with ready:
-            started = ready.poll(PATIENCE)
-        assert started, f"the {self.role} did not start: {self._log.read_text()[-2000:]}"
+        self._process = Process(_serve, self.role, self._listening, log=self._log, environment=self._environment)
 
     def kill(self) -> None:
         """kill -9, then start a new one."""
         self.kills += 1
-        self._end(signal.SIGKILL)
+        assert self._process is not None
+        self._process.kill()
         self.start()
 
     def stop(self) -> None:
         if self._process is not None:
-            self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> None:
-        assert self._process is not None
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
-        self._process.join(PATIENCE)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        self._process.close()
-        self._process = None
+            self._process.stop()
 
 
 def reconcile(folder: Path, environment: Mapping[str, str]) -> Any:
@@ -93,19 +70,10 @@ def _command(words: tuple[str, ...], environment: dict[str, str], output: Path, 
     command_line()
 
 
-def _run(
-    role: str, environment: dict[str, str], log: Path, listening: socket.socket | None, ready: Connection[str, str]
-) -> None:
-    become(environment, log, log)
+async def _serve(stop: asyncio.Event, role: str, listening: socket.socket | None) -> None:
     logs.configure("warning", "json")
-    uvloop.run(_serve(role, listening, ready))
-
-
-async def _serve(role: str, listening: socket.socket | None, ready: Connection[str, str]) -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     if role == "consumer":
         assert listening is not None
-        await serve(Settings.from_env(), listening, stop, lambda: ready.send("ready"))
+        await serve(Settings.from_env(), listening, stop, announce)
     else:
-        await run_process(load(os.environ), [role], listening, stop, lambda: ready.send("ready"))
+        await run_process(load(os.environ), [role], listening, stop, announce)

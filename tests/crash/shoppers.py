@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import sqlite3
-import ssl
 import threading
-from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.subjects.api_keys.usecases import create_secret_key
-from tests.cli.running import Up
+from tests.cli.running import Up, ask
 from tests.crash.books import audit
 from tests.databases import drained
+from tests.http.client import Reply
 
 
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def is_documented(self) -> bool:
-        """Whether it is JSON with a request id, and an error in one of the two documented shapes."""
-        if "x-request-id" not in self.headers or self.headers.get("content-type") != "application/json":
-            return False
-        said = json.loads(self.body)
-        return self.status < 400 or said.keys() >= {"code", "message"} or said.keys() >= {"type", "message"}
+def is_documented(reply: Reply) -> bool:
+    """Whether it is JSON with a request id, and an error in one of the two documented shapes."""
+    if "x-request-id" not in reply.headers or reply.headers.get("content-type") != "application/json":
+        return False
+    said = reply.json()
+    return reply.status < 400 or said.keys() >= {"code", "message"} or said.keys() >= {"type", "message"}
 
 
 class Shop:
@@ -43,7 +32,6 @@ class Shop:
         self.connection: dict[str, Any] = up.connection
         self.folder = up.folder
         self._key = key
-        self._trusted = ssl.create_default_context(cafile=self.connection["ca_cert"])
 
     @classmethod
     async def open(cls, up: Up) -> Shop:
@@ -54,15 +42,8 @@ class Shop:
         return cls(up, issued.plaintext)
 
     def ask(self, method: str, path: str, body: Any = None) -> Reply:
-        with closing(
-            http.client.HTTPSConnection(urlsplit(self.connection["base_url"]).netloc, timeout=60, context=self._trusted)
-        ) as connection:
-            headers = {"authorization": f"Bearer {self._key}"}
-            if body is not None:
-                headers["content-type"] = "application/json"
-            connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-            reply = connection.getresponse()
-            return Reply(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
+        there = self.connection
+        return ask(there["base_url"], method, path, body, authority=there["ca_cert"], key=self._key)
 
     def buy(self, user: str) -> Reply:
         path = f"/v2/projects/{self.connection['project_id']}/test_store/actions"

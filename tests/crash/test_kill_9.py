@@ -1,16 +1,14 @@
 """Processes that are killed in the middle of their work leave nothing half written and lose nothing acknowledged."""
 
 import asyncio
-import base64
 import http.client
-import json
 import os
 import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -21,7 +19,7 @@ from latchkey.now import real_now
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.customers.usecases import edits as grants
 from latchkey.subjects.demo.usecases.project import APP_ID, PROJECT_ID, ensure_demo
-from tests.cli.running import Running
+from tests.cli.running import Running, ask, serving
 from tests.crash.books import audit
 from tests.patience import PATIENCE, until, wait_until
 
@@ -32,24 +30,6 @@ USERS = 9
 GRANTS = 1_800
 
 
-@contextmanager
-def serving(url: str, *words: str, **environment: str) -> Iterator[Running]:
-    key = base64.b64encode(b"k" * 32).decode()
-    with Running(
-        "serve",
-        *words,
-        LATCHKEY_DATABASE_URL=url,
-        LATCHKEY_SECRET_KEY=key,
-        LATCHKEY_BEHIND_PROXY="true",
-        LATCHKEY_PORT="0",
-        LATCHKEY_LOG_FORMAT="json",
-        **environment,
-    ) as running:
-        running.wait_for_event("ready")
-        yield running
-        running.terminate()
-
-
 def processes(running: Running) -> list[int]:
     return [child.pid for child in psutil.Process(running.process.pid).children()]
 
@@ -57,9 +37,9 @@ def processes(running: Running) -> list[int]:
 class Buyer(threading.Thread):
     """An app that keeps buying, and sends each receipt again until it is answered, as real apps do."""
 
-    def __init__(self, number: int, port: int, key: str) -> None:
+    def __init__(self, number: int, address: str, key: str) -> None:
         super().__init__(daemon=True)
-        self.number, self.port, self.key = number, port, key
+        self.number, self.address, self.key = number, address, key
         self.enough = threading.Event()
         self.answered: list[tuple[str, str, str]] = []
         self.asked: list[tuple[str, str, str]] = []
@@ -83,11 +63,8 @@ class Buyer(threading.Thread):
                 time.sleep(0.02)
 
     def show(self, user: str, token: str, product: str) -> int:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
-            body = json.dumps({"app_user_id": user, "fetch_token": token, "product_id": product})
-            headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
-            connection.request("POST", "/v1/receipts", body, headers)
-            return connection.getresponse().status
+        receipt = {"app_user_id": user, "fetch_token": token, "product_id": product}
+        return ask(self.address, "POST", "/v1/receipts", receipt, key=self.key).status
 
 
 def killing(running: Running, times: int, answered: Callable[[], int]) -> None:
@@ -106,9 +83,8 @@ async def test_processes_killed_amid_purchases_leave_nothing_half_done(database:
     issued = await keys.create_public_key(database, PROJECT_ID, APP_ID, "crowd", now, rate_limit=1_000_000)
 
     def storm() -> list[Buyer]:
-        with serving(database.url, "--roles", "api", "--workers", "2") as running:
-            port = running.wait_for_event("ready")["port"]
-            buyers = [Buyer(number, port, issued.plaintext) for number in range(BUYERS)]
+        with serving(database.url, "--roles", "api", "--workers", "2") as (running, address):
+            buyers = [Buyer(number, address, issued.plaintext) for number in range(BUYERS)]
             for buyer in buyers:
                 buyer.start()
             killing(running, KILLS, lambda: sum(len(buyer.answered) for buyer in buyers))
@@ -149,7 +125,7 @@ async def test_a_clock_killed_amid_a_wave_of_ends_tells_each_end_once(database: 
         )
     )
     await changes.drain()
-    with serving(database.url, "--roles", "clock") as running:
+    with serving(database.url, "--roles", "clock") as (running, _):
         await kill_amid(running, database)
     customers, events = await audit(database)
     assert len(customers) == GRANTS

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,10 +33,10 @@ from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.purchase_intake.storage.connection_rows import note_history_read
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
-from tests.cli.running import Running
+from tests.cli.running import Running, ask, serving
 from tests.connections import migrated
 from tests.crash.books import audit
-from tests.crash.test_kill_9 import processes, serving
+from tests.crash.test_kill_9 import processes
 from tests.patience import PATIENCE, until, wait_until
 
 CUSTOMERS = 100
@@ -57,9 +57,9 @@ def server(short_folder: Path) -> Iterator[EmbeddedServer]:
 class Sender(threading.Thread):
     """Sends what is next in the list, each again until it is answered, as stores do."""
 
-    def __init__(self, letters: Iterator[tuple[str, bytes]], port: int, path: str, pace: threading.Event) -> None:
+    def __init__(self, letters: Iterator[tuple[str, bytes]], address: str, path: str, pace: threading.Event) -> None:
         super().__init__(daemon=True)
-        self.letters, self.port, self.path, self.pace = letters, port, path, pace
+        self.letters, self.address, self.path, self.pace = letters, address, path, pace
         self.answered: list[str] = []
         self.statuses: set[int] = set()
 
@@ -69,17 +69,12 @@ class Sender(threading.Thread):
             self.pace.wait(0.05)
             while True:
                 with suppress(OSError, http.client.HTTPException):
-                    status = self.post(body)
+                    status = ask(self.address, "POST", self.path, body=body).status
                     self.statuses.add(status)
                     if status == 200:
                         self.answered.append(id)
                         break
                 time.sleep(0.05)
-
-    def post(self, body: bytes) -> int:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
-            connection.request("POST", self.path, body, {"Content-Type": "application/json"})
-            return connection.getresponse().status
 
 
 class Letters:
@@ -129,10 +124,11 @@ async def connected(database: Database, store: AppleEmulator, served: ServedEmul
     return saved.notification_path
 
 
-def storm(service: Running, server: EmbeddedServer, path: str, letters: list[tuple[str, bytes]]) -> list[Sender]:
-    port = service.wait_for_event("ready")["port"]
+def storm(
+    service: Running, address: str, server: EmbeddedServer, path: str, letters: list[tuple[str, bytes]]
+) -> list[Sender]:
     shared, pace = Letters(letters), threading.Event()
-    senders = [Sender(iter(shared), port, path, pace) for _ in range(SENDERS)]
+    senders = [Sender(iter(shared), address, path, pace) for _ in range(SENDERS)]
     for sender in senders:
         sender.start()
 
@@ -176,8 +172,8 @@ async def test_what_a_store_was_answered_is_applied_whatever_was_killed(server: 
         def under_fire() -> list[Sender]:
             with serving(
                 server.url(), "--roles", "api,clock", LATCHKEY_STORE_ALLOW_HOSTS=host, LATCHKEY_WORKERS="1"
-            ) as service:
-                senders = storm(service, server, path, letters)
+            ) as (service, address):
+                senders = storm(service, address, server, path, letters)
                 asyncio.run(everything_applied(server.url()))
                 return senders
 

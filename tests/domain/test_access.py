@@ -1,8 +1,7 @@
 """Grants of an operator, and what a customer holds by grants and purchases."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.catalog import Catalog

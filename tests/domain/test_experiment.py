@@ -1,7 +1,7 @@
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.customers.enrollment import Experiment, Variant, assign, enroll
 from latchkey.domain.customers.identity import add_id

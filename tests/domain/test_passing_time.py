@@ -1,8 +1,6 @@
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import with_purchase, with_subscription
@@ -64,7 +62,7 @@ def test_a_product_that_is_gone_from_the_catalog_is_not_renewed_into() -> None:
 
 
 def test_only_the_test_store_acts_by_itself() -> None:
-    customer = with_subscription(someone(), structs.replace(subscribed(), store="app_store"))
+    customer = with_subscription(someone(), replace(subscribed(), store="app_store"))
     assert all(
         event.type is T.EXPIRATION for s in steps(customer, CATALOG, END + DAY) for event in diff(s.before, s.after)
     )

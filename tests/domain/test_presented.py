@@ -1,10 +1,9 @@
 """The offering that a purchase was made from."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Offering, Offerings
 from latchkey.domain.events.customer_event import EventType
@@ -65,8 +64,8 @@ def test_another_product_was_bought_from_another_offering() -> None:
 
 
 def test_the_order_in_which_apps_and_stores_speak_does_not_matter() -> None:
-    by_store = structs.replace(subscribed(), store="app_store")
-    renewed = structs.replace(actions.renew(by_store, CATALOG, NOON + DAY), store="app_store")
+    by_store = replace(subscribed(), store="app_store")
+    renewed = replace(actions.renew(by_store, CATALOG, NOON + DAY), store="app_store")
     told = (by_store, renewed, shown(by_store), shown(by_store, "sale"))
     for settled in (False, True):
         results = set()
@@ -81,10 +80,10 @@ def test_the_order_in_which_apps_and_stores_speak_does_not_matter() -> None:
 
 def test_a_store_that_speaks_later_takes_nothing_away() -> None:
     one = bought(COINS)
-    claimed = structs.replace(one, offering="sale")
-    later = structs.replace(one, told_at=NOON + DAY)
+    claimed = replace(one, offering="sale")
+    later = replace(one, told_at=NOON + DAY)
     results: set[Purchase] = {
         observe_purchase(observe_purchase(None, claimed), later),
-        structs.replace(observe_purchase(observe_purchase(None, later), claimed), told_at=NOON + DAY),
+        replace(observe_purchase(observe_purchase(None, later), claimed), told_at=NOON + DAY),
     }
     assert {one.offering for one in results} == {"sale"}

@@ -5,11 +5,11 @@ copy lasts for the rest of that second. A fresh read agrees to the millisecond.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.access.remapping import Grant, Remapping, remapped

@@ -3,11 +3,10 @@ checked by trying it."""
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import active, held
 from latchkey.domain.access.remapping import Grant, Remapping, remapped
@@ -131,7 +130,7 @@ def it_renews_exactly_where_time_alone_goes_on_with_it(customer: Customer, said:
     if said.until is None or said.renews is None:
         return
     others = [one for one in customer.subscriptions if one is not bought(customer, said)]
-    alone = structs.replace(customer, subscriptions=tuple(one for one in customer.subscriptions if one not in others))
+    alone = replace(customer, subscriptions=tuple(one for one in customer.subscriptions if one not in others))
     assert has(alone, said.entitlement_id, said.until) is said.renews
     assert ("does not renew" in said.sentence) is False or not said.renews
 

@@ -1,8 +1,7 @@
 """Sums of payments, refunds and conversions agree between events, charts, V2 and the export, to the last millionth."""
 
-from dataclasses import replace
-
 from hypothesis import given
+from msgspec.structs import replace
 
 from latchkey.domain.charts.period_rows import rows_of
 from latchkey.domain.instants import DAY

@@ -1,10 +1,9 @@
 """What an app shows: the rule as tables, and its properties for any catalog."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import (
     Catalog,

@@ -1,9 +1,7 @@
 """When the test store bills, and for how long."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.instants import DAY, Duration, Ms, to_iso
@@ -80,7 +78,7 @@ assert isinstance(REFUNDED, Subscription)
         (actions.extend(SUB, NOON, until=END + DAY), END + DAY),
         (actions.change_product(SUB, PRO_YEARLY, NOON, at_renewal=True), END),
         (actions.change_product(SUB, PRO_YEARLY, NOON, at_renewal=False), at("2027-01-15T12:00")),
-        (structs.replace(SUB, store="app_store"), None),
+        (replace(SUB, store="app_store"), None),
     ],
     ids=[
         "renewing",
@@ -131,7 +129,7 @@ def test_what_was_said_last_is_said_later_also_within_one_millisecond() -> None:
     for _ in range(3):
         moment = next_moment(one, NOON)
         assert moment > one.status.as_of
-        one = structs.replace(one, status=structs.replace(one.status, as_of=moment))
+        one = replace(one, status=replace(one.status, as_of=moment))
     assert next_moment(one, NOON + 1) > one.status.as_of
     # Also where a clock was set back.
     assert next_moment(one, NOON - 1) > one.status.as_of

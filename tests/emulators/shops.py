@@ -25,20 +25,18 @@ APPLE_ID = 1_234_567_890
 START = 1_800_000_000_000
 
 
-def app_store(
-    keys: AppleKeys, *, environment: str = "Sandbox", **options: Any
-) -> AbstractAsyncContextManager[AppleEmulator]:
+def app_store(keys: AppleKeys, *, environment: str = "Sandbox") -> AbstractAsyncContextManager[AppleEmulator]:
     app = AppleApp(bundle_id=BUNDLE, app_apple_id=APPLE_ID, environment=environment)
-    return _closing(AppleEmulator(keys, app, AppleBooks(), _clock(), **options))
+    return _closing(AppleEmulator(keys, app, AppleBooks(), _clock()))
 
 
-def play_store(keys: GoogleKeys, **options: Any) -> AbstractAsyncContextManager[GoogleEmulator]:
+def play_store(keys: GoogleKeys) -> AbstractAsyncContextManager[GoogleEmulator]:
     app = GoogleApp(package_name=PACKAGE)
-    return _closing(GoogleEmulator(keys, app, GoogleBooks(series="tests"), _clock(), **options))
+    return _closing(GoogleEmulator(keys, app, GoogleBooks(series="tests"), _clock()))
 
 
-def stripe_account(keys: StripeKeys, **options: Any) -> AbstractAsyncContextManager[StripeEmulator]:
-    return _closing(StripeEmulator(keys, StripeAccount(), StripeBooks(series="tests"), _clock(), **options))
+def stripe_account(keys: StripeKeys) -> AbstractAsyncContextManager[StripeEmulator]:
+    return _closing(StripeEmulator(keys, StripeAccount(), StripeBooks(series="tests"), _clock()))
 
 
 @asynccontextmanager

@@ -19,8 +19,8 @@ from tests.emulators.shops import START, app_store
 
 
 @contextlib.asynccontextmanager
-async def connected(keys: AppleKeys, **options: Any) -> AsyncIterator[tuple[AppleEmulator, Service]]:
-    async with app_store(keys, **options) as store, receiving() as service:
+async def connected(keys: AppleKeys, environment: str = "Sandbox") -> AsyncIterator[tuple[AppleEmulator, Service]]:
+    async with app_store(keys, environment=environment) as store, receiving() as service:
         store.notification_url = service.url
         yield store, service
 
@@ -52,7 +52,7 @@ async def test_in_the_sandbox_apple_tries_once(apple_keys: AppleKeys) -> None:
 
 
 async def test_a_retry_stops_when_the_service_takes_it_and_the_answer_is_kept(apple_keys: AppleKeys) -> None:
-    async with connected(apple_keys, retries=True) as (store, service):
+    async with connected(apple_keys, environment="Production") as (store, service):
         service.status = 500
         store.sell(product_id="coins_100")
         await store.deliver()
@@ -65,7 +65,7 @@ async def test_a_retry_stops_when_the_service_takes_it_and_the_answer_is_kept(ap
 
 
 async def test_a_service_that_cannot_be_reached_is_tried_again(apple_keys: AppleKeys) -> None:
-    async with connected(apple_keys, retries=True) as (store, service):
+    async with connected(apple_keys, environment="Production") as (store, service):
         url, store.notification_url = service.url, "http://127.0.0.1:9/nobody"
         store.sell(product_id="coins_100")
         await store.deliver()
@@ -90,7 +90,7 @@ async def test_an_authority_that_comes_later_is_trusted_when_the_address_is_told
     apple_keys: AppleKeys, tmp_path: Path
 ) -> None:
     certificates = ensure_certificates(tmp_path, [], real_now())
-    async with app_store(apple_keys, retries=True) as store, receiving(certificates) as service:
+    async with app_store(apple_keys, environment="Production") as store, receiving(certificates) as service:
         store.notification_url = service.url
         store.sell(product_id="coins_100")
         await store.deliver()
@@ -102,7 +102,7 @@ async def test_an_authority_that_comes_later_is_trusted_when_the_address_is_told
 
 
 async def test_dropped_ones_never_arrive(apple_keys: AppleKeys) -> None:
-    async with connected(apple_keys, retries=True) as (store, service):
+    async with connected(apple_keys, environment="Production") as (store, service):
         store.misbehave(drop=1.0)
         store.sell(product_id="coins_100")
         await store.move(START + 10 * DAY)
@@ -155,7 +155,7 @@ async def test_a_reordered_one_that_nothing_overtakes_arrives_within_the_hour(ap
 
 
 async def test_a_lie_that_is_taken_does_not_count_as_delivered(apple_keys: AppleKeys) -> None:
-    async with connected(apple_keys, retries=True) as (store, service):
+    async with connected(apple_keys, environment="Production") as (store, service):
         store.misbehave(lie=1.0, lies=["signature"])
         store.sell(product_id="coins_100")
         await store.deliver()

@@ -80,7 +80,7 @@ class Scene:
         self.service.kill()
         self.service = await asyncio.to_thread(Service, self.folder, self.pair.url, self.certs.authority)
         for buyer in self.buyers:
-            buyer.port = self.service.port
+            buyer.address = self.service.address
 
     async def has_lost_nothing(self) -> None:
         await nothing_is_lost(self.pair.url, self.buyers, self.receiver)
@@ -129,9 +129,9 @@ async def staged(
         await pair.synchronise()
         service = await asyncio.to_thread(Service, folder, pair.url, certs.authority)
         scene = Scene(folder, certs, pair, receiver, service)
-        processes.callback(lambda: scene.service.close())
+        processes.callback(lambda: scene.service.stop())
         for number in range(buyers):
-            buyer = Buyer(service.port, demo.public_key, f"{'abcdef'[number]}")
+            buyer = Buyer(service.address, demo.public_key, f"{'abcdef'[number]}")
             scene.buyers.append(buyer)
             processes.callback(buyer.stop)
             buyer.start()

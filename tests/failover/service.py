@@ -2,28 +2,26 @@
 
 import asyncio
 import base64
-import contextlib
 import http.client
 import json
 import os
-import signal
 import socket
-import sys
 import threading
 import time
-from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import uvloop
 
 from latchkey import logs
 from latchkey.database.pool import Database
 from latchkey.process.service import run_process
 from latchkey.settings import load
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
-from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process
+from tests.cli.running import ask
+from tests.forks import Process, announce
+from tests.http.client import Reply
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY
 
 ROLES = ("api", "clock", "delivery")
 
@@ -45,7 +43,7 @@ class Service(Process):
             "LATCHKEY_LOG_FORMAT": "json",
         }
         super().__init__(_serve, log=self.log, environment=environment)
-        self.port = int(self.said)
+        self.address = f"http://127.0.0.1:{self.announced}"
 
     def logged(self, event: str) -> list[dict[str, Any]]:
         lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
@@ -53,25 +51,8 @@ class Service(Process):
 
     def ready(self) -> tuple[int, str]:
         """The status of /readyz, and its reason."""
-        said = ask(self.port, "GET", "/readyz")
-        return said.status, json.loads(said.body).get("reason", "")
-
-
-@dataclass(frozen=True)
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    at: float
-
-
-def ask(port: int, method: str, path: str, body: Any = None, key: str = "") -> Reply:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
-        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
-        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-        reply = connection.getresponse()
-        content = reply.read()
-        return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, content, time.monotonic())
+        reply = ask(self.address, "GET", "/readyz")
+        return reply.status, reply.json().get("reason", "")
 
 
 @dataclass
@@ -79,7 +60,7 @@ class Buyer(threading.Thread):
     """Buys coins for a few customers, one purchase after the other. Like a phone, it repeats a purchase until it is
     answered with 200."""
 
-    port: int
+    address: str
     key: str
     label: str
     pause: float = 0.02
@@ -104,14 +85,14 @@ class Buyer(threading.Thread):
             body = {"app_user_id": user, "fetch_token": token, "product_id": "coins_100"}
             while not self._enough.is_set():
                 try:
-                    reply = ask(self.port, "POST", "/v1/receipts", body, self.key)
+                    reply = ask(self.address, "POST", "/v1/receipts", body, key=self.key)
                 except (OSError, http.client.HTTPException):
                     # The service was killed: no answer is no promise.
                     self._enough.wait(0.1)
                     continue
                 if reply.status == 200:
                     self.bought[token] = user
-                    self.times.append(reply.at)
+                    self.times.append(time.monotonic())
                     break
                 self.refused.append(reply)
                 self._enough.wait(0.05)
@@ -132,21 +113,9 @@ async def open_shop(database: Database) -> Demo:
     return demo
 
 
-def _serve() -> None:
-    uvloop.run(_run())
-
-
-async def _run() -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+async def _serve(stop: asyncio.Event) -> None:
     logs.configure("info", "json")
     with socket.create_server(("127.0.0.1", 0), backlog=200) as listening:
         listening.setblocking(False)
-        port = listening.getsockname()[1]
-
-        def ready() -> None:
-            with contextlib.suppress(OSError):
-                sys.stdout.write(f"{port}\n")
-                sys.stdout.flush()
-
-        await run_process(load(os.environ), ROLES, listening, stop, ready=ready)
+        announce_port = partial(announce, listening.getsockname()[1])
+        await run_process(load(os.environ), ROLES, listening, stop, ready=announce_port)

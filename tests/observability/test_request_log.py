@@ -23,7 +23,7 @@ def log_of(shop: Shop) -> request_log.RequestLog:
     front: Any = shop.client.app
     log: request_log.RequestLog = front._requests
     # A busy machine could otherwise write by itself in the middle of a test.
-    log._every = 1e6
+    log.every = 1e6
     return log
 
 

@@ -4,12 +4,8 @@ import base64
 import ipaddress
 import os
 import signal
-import ssl
 from collections.abc import AsyncIterator
-from contextlib import closing
-from http.client import HTTPSConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
@@ -17,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
-from tests.cli.running import Running, get, latchkey, typed
+from tests.cli.running import Running, ask, get, typed
 from tests.databases import Shelf
 from tests.patience import wait_until
 
@@ -117,7 +113,7 @@ def test_a_second_service_on_the_same_port_is_refused_rather_than_sharing_it(
     serving: Running, safe: dict[str, str]
 ) -> None:
     port = address_of(serving).rsplit(":", 1)[1]
-    told = latchkey("serve", "--port", port, **{**safe, "LATCHKEY_PORT": port})
+    told = typed("serve", "--port", port, **{**safe, "LATCHKEY_PORT": port})
     assert told.returncode == 1
     assert "is taken by another program" in told.stderr
 
@@ -152,11 +148,8 @@ def test_a_stopping_process_says_so_and_goes_on_answering_until_its_delay_is_ove
 
 
 def asked(address: str, certificates: LocalCertificates, path: str) -> tuple[int, str | None]:
-    context = ssl.create_default_context(cafile=str(certificates.authority))
-    with closing(HTTPSConnection(urlsplit(address).netloc, timeout=60, context=context)) as connection:
-        connection.request("GET", path)
-        reply = connection.getresponse()
-        return reply.status, reply.getheader("connection")
+    reply = ask(address, "GET", path, authority=certificates.authority)
+    return reply.status, reply.headers.get("connection")
 
 
 def test_unsafe_settings_are_all_told_at_once_with_exit_code_2(empty_database_url: str, tmp_path: Path) -> None:

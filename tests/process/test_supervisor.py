@@ -1,7 +1,6 @@
 """The supervisor with real processes."""
 
 import asyncio
-import base64
 import threading
 from ipaddress import ip_network
 from pathlib import Path
@@ -16,7 +15,7 @@ from latchkey.process.supervision.supervisor_channel import settings_from_wire, 
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
-from tests.cli.running import Running, get
+from tests.cli.running import ask, serve
 from tests.patience import PATIENCE
 
 NOW = 1_800_000_000_000
@@ -47,24 +46,15 @@ async def test_a_request_under_way_is_answered_before_the_service_stops(database
     async with Database(database_url) as database:
         project = await projects.create_project(database, "Shop", NOW)
         key = (await keys.create_secret_key(database, project.id, "server", NOW)).plaintext
-    with Running(
-        "serve", "--workers", "1", "--roles", "api",
-        LATCHKEY_DATABASE_URL=database_url,
-        LATCHKEY_SECRET_KEY=base64.b64encode(b"k" * 32).decode(),
-        LATCHKEY_BEHIND_PROXY="true",
-        LATCHKEY_PORT="0",
-        LATCHKEY_LOG_FORMAT="json",
-    ) as running:  # fmt: skip
+    with serve(database_url, "--workers", "1", "--roles", "api") as running:
         port = (await asyncio.to_thread(running.wait_for_event, "ready"))["port"]
         blocker = await connect(database_url)
         answers: list[int] = []
 
-        def ask() -> None:
-            answers.append(
-                get(f"http://127.0.0.1:{port}", None, "/v1/subscribers/alice", Authorization=f"Bearer {key}")[0]
-            )
+        def read() -> None:
+            answers.append(ask(f"http://127.0.0.1:{port}", "GET", "/v1/subscribers/alice", key=key).status)
 
-        asking = threading.Thread(target=ask)
+        asking = threading.Thread(target=read)
         async with blocker.transaction():
             await blocker.execute("lock table aliases, customers in access exclusive mode")
             asking.start()

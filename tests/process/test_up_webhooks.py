@@ -1,53 +1,14 @@
 """A webhook under `latchkey up`, with real processes: made, tried, fed by a purchase, verified by the receiver."""
 
-import http.client
-import http.server
-import ssl
-import threading
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from tests.cli.running import Up
+from tests.cli.webhook_app import App
 from tests.patience import wait_until
 from tests.subjects.webhooks.delivery import certificates
-
-
-class Listening:
-    """A receiver as somebody might write one: a thread with the standard library's server."""
-
-    def __init__(self, cert: Path, key: Path) -> None:
-        self.messages: list[tuple[dict[str, str], bytes]] = []
-        messages = self.messages
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                messages.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(200)
-                self.send_header("content-length", "6")
-                self.end_headers()
-                self.wfile.write(b"thanks")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(cert, key)
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://localhost:{self.server.server_port}/webhooks/billing"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def healthy(up: Up, webhook_id: str) -> Any:
@@ -73,11 +34,11 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
         assert "LATCHKEY_DATABASE_URL: `up` ignores it, because it has a database of its own" in told
         own = up.folder / "tls"
         for cert, key in (certs.good, (own / "server.pem", own / "server.key")):
-            with Listening(cert, key) as listening:
+            with App(cert, key) as listening:
                 made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
                 tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
-                assert (tried["status"], tried["body"]) == (200, "thanks"), tried
-        with Listening(*certs.expired) as listening:
+                assert (tried["status"], tried["body"]) == (200, '{"ok": true}'), tried
+        with App(*certs.expired) as listening:
             made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
             tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
             assert tried["status"] is None
@@ -87,16 +48,16 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
 
 def test_a_webhook_to_this_machine_needs_nothing_configured(up: Up) -> None:
     tls = up.folder / "tls"
-    with Listening(tls / "server.pem", tls / "server.key") as listening:
+    with App(tls / "server.pem", tls / "server.key") as listening:
         made = up.call("POST", "integrations/webhooks", {"name": "Mine", "url": listening.url})
         tried = up.call("POST", f"integrations/webhooks/{made['id']}/test", {"type": "RENEWAL"})
-        assert (tried["status"], tried["body"]) == (200, "thanks"), tried
+        assert (tried["status"], tried["body"]) == (200, '{"ok": true}'), tried
         bought = {"action": "purchase", "app_user_id": "hilda", "product_id": "pro_monthly"}
         up.call("POST", "test_store/actions", bought)
         health = wait_until(lambda: healthy(up, made["id"]), "the purchase was not delivered")
         assert (health["state"], health["waiting"]) == ("ok", 0)
         # As a receiver does it: body and headers as they came, with the library's own tolerance of time.
-        verified = [Verifier(made["signing_secret"]).verify(body, headers) for headers, body in listening.messages]
+        verified = [Verifier(made["signing_secret"]).verify(body, headers) for _, headers, body in listening.messages]
         assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
         assert verified[0]["event"]["id"].startswith("test_")
         up.call("DELETE", f"integrations/webhooks/{made['id']}")

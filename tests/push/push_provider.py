@@ -1,16 +1,12 @@
 """A sandbox push provider over real TLS on loopback, and the calls that it got."""
 
 import asyncio
-import http.client
-import json
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,6 +18,7 @@ from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import RetryPolicy
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
+from tests.cli.running import ask
 from tests.http.serving import serving
 from tests.patience import PATIENCE
 
@@ -76,18 +73,16 @@ class Provider:
         self, method: str, path: str, value: Any = None, authorization: str = f"Basic {KEY}"
     ) -> tuple[int, Any]:
         """A plain HTTP request, without our client."""
-        return await asyncio.to_thread(self._call, method, path, value, authorization)
-
-    def _call(self, method: str, path: str, value: Any, authorization: str) -> tuple[int, Any]:
-        trusted = ssl.create_default_context(cafile=str(self.certificates.authority))
-        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, timeout=PATIENCE, context=trusted)
-        headers = {"Authorization": authorization, "Content-Type": "application/json; charset=utf-8"}
-        try:
-            connection.request(method, path, None if value is None else json.dumps(value), headers)
-            reply = connection.getresponse()
-            return reply.status, json.loads(reply.read())
-        finally:
-            connection.close()
+        reply = await asyncio.to_thread(
+            ask,
+            self.url,
+            method,
+            path,
+            value,
+            authority=self.certificates.authority,
+            headers={"Authorization": authorization},
+        )
+        return reply.status, reply.json()
 
     async def device(self, **fields: Any) -> str:
         status, said = await self.call("POST", "/api/v1/players", {"app_id": APP_ID, "device_type": 1, **fields}, "")

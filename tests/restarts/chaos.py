@@ -5,7 +5,6 @@ python -m tests.restarts.chaos --restarts 20
 
 import argparse
 import asyncio
-import base64
 import http.client
 import ipaddress
 import re
@@ -17,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from latchkey.database.embedded.postgres import EmbeddedServer
@@ -26,7 +25,7 @@ from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
-from tests.cli.running import Running, free_port
+from tests.cli.running import Running, ask, free_port, serve
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.connections import migrated
 from tests.patience import PATIENCE, wait_until
@@ -70,15 +69,8 @@ class Client(threading.Thread):
         self.answers["answered" if reply.status in (200, 201) else f"{method} {reply.status}"] += 1
 
 
-def serve(url: str, port: int) -> Running:
-    return Running(
-        "serve", "--roles", "api", "--workers", "1", "--port", str(port),
-        LATCHKEY_DATABASE_URL=url,
-        LATCHKEY_SECRET_KEY=base64.b64encode(b"k" * 32).decode(),
-        LATCHKEY_BEHIND_PROXY="true",
-        LATCHKEY_LOG_FORMAT="json",
-        LATCHKEY_ACCESS_LOG="false",
-    )  # fmt: skip
+def machine(url: str, port: int) -> Running:
+    return serve(url, "--roles", "api", "--workers", "1", "--port", str(port), LATCHKEY_ACCESS_LOG="false")
 
 
 def proxy(
@@ -117,7 +109,7 @@ def run(url: str, key: str, name: str, folder: Path, restarts: int) -> Counter[s
     made = ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
     machines, port = (free_port(), free_port()), free_port()
     with ExitStack() as stack:
-        running = [stack.enter_context(serve(url, one)) for one in machines]
+        running = [stack.enter_context(machine(url, one)) for one in machines]
         for one in running:
             one.wait_for_event("ready")
         command = proxy(name, folder, port, free_port(), machines, made)
@@ -126,14 +118,13 @@ def run(url: str, key: str, name: str, folder: Path, restarts: int) -> Counter[s
         stack.callback(proxying.wait)
         stack.callback(proxying.terminate)
         clients = [Client(f"{name}{number}", port, made.authority, key) for number in range(CLIENTS)]
-        probe = Client("probe", port, made.authority, key)
-        wait_until(lambda: _answers(probe), f"{name} does not answer")
+        wait_until(lambda: _answers(port, made.authority), f"{name} does not answer")
         for client in clients:
             client.start()
         for number in range(restarts):
             turn = number % 2
             assert running[turn].terminate() == 0, running[turn].output
-            running[turn] = stack.enter_context(serve(url, machines[turn]))
+            running[turn] = stack.enter_context(machine(url, machines[turn]))
             running[turn].wait_for_event("ready")
             # A proxy without health checks leaves a machine that refused a connection alone for ten seconds.
             time.sleep(11 if name == "nginx" else 2)
@@ -144,15 +135,10 @@ def run(url: str, key: str, name: str, folder: Path, restarts: int) -> Counter[s
         return sum((client.answers for client in clients), Counter())
 
 
-def _answers(probe: Client) -> bool:
-    connection = http.client.HTTPSConnection("127.0.0.1", probe.port, timeout=PATIENCE, context=probe.trusted)
-    try:
-        probe._ask(connection, "GET", "", None)
-    except OSError:
-        return False
-    finally:
-        connection.close()
-    return probe.answers["answered"] > 0
+def _answers(port: int, authority: Path) -> bool:
+    with suppress(OSError):
+        return ask(f"https://127.0.0.1:{port}", "GET", "/readyz", authority=authority).status == 200
+    return False
 
 
 async def issue_key(url: str) -> str:

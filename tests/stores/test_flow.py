@@ -105,6 +105,17 @@ async def test_a_purchase_appears_together_with_what_its_store_can_be_asked_with
     assert json.decode(row["state"])["original_application_version"] == "1"
 
 
+async def test_a_receipt_that_was_taken_in_but_not_filed_is_filed_when_the_phone_sends_it_again(apple: World) -> None:
+    bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
+    assert (await apple.show_receipt(bought, "ada")).status == 200
+    # As if the process had died between the two.
+    await apple.database.pool.execute("delete from store_notifications")
+    assert (await apple.show_receipt(bought, "ada")).status == 200
+    [entry] = await apple.journal()
+    assert (entry.status, entry.message) == ("applied", "Known already: nothing changed.")
+    assert await apple.types("ada") == ["INITIAL_PURCHASE"]
+
+
 async def test_a_receipt_whose_processing_fails_is_kept_and_processed_again(apple: World) -> None:
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     pool = apple.database.pool

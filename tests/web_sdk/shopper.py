@@ -1,13 +1,10 @@
 """A web page with the vendor's SDK, and the requests of a server beside it."""
 
 import functools
-import http.client
 import http.server
-import json
-import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.async_api import Browser, Page, Request
 
+from tests.cli import running
 from tests.cli.running import Up
 
 SHOP = Path(__file__).parent / "shop.html"
@@ -116,20 +114,8 @@ async def shopping(browser: Browser, up: Up | Service, shop: str, key: str | Non
 
 
 def call(up: Up | Service, method: str, path: str, value: Any = None) -> Any:
-    """A request of the shop's own server, with the secret key. V2 paths begin below the project."""
-    there = up.connection
-    trusted = ssl.create_default_context(cafile=there["ca_cert"])
-    with closing(
-        http.client.HTTPSConnection(urlsplit(there["base_url"]).netloc, timeout=60, context=trusted)
-    ) as connection:
-        headers = {"Authorization": f"Bearer {there['api_key']}", "Content-Type": "application/json"}
-        body = json.dumps(value) if value is not None else None
-        whole = path if path.startswith("/v1/") else f"/v2/projects/{there['project_id']}/{path}"
-        connection.request(method, whole, body, headers)
-        reply = connection.getresponse()
-        said = json.loads(reply.read())
-        assert reply.status < 300, said
-        return said
+    """A request of the shop's own server, with the secret key."""
+    return running.call(up.connection, method, path, value)
 
 
 def act(up: Up | Service, action: str, app_user_id: str, product_id: str) -> None:

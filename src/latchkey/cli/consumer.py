@@ -11,7 +11,6 @@ import structlog
 import typer
 import uvloop
 from msgspec import Raw, to_builtins
-from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -141,7 +140,7 @@ async def list_set_aside(at: Opened) -> None:
     for aside in found:
         received = shown(aside.received_at)
         table.add_row(aside.event_id, aside.event_type, aside.app_user_id, received, str(aside.attempts), aside.error)
-    _console().print(table)
+    output.console(markup=False).print(table)
 
 
 @command(events, "reprocess", migrated)
@@ -161,8 +160,10 @@ async def reprocess(
         output.write_list(done)
     else:
         for one in done:
-            _console().print(f"{one.event_id}  {one.outcome}  {one.error or ''}".rstrip(), soft_wrap=True)
-        _console().print(f"{len(done)} processed again, {len(failed)} of them failed")
+            output.console(markup=False).print(
+                f"{one.event_id}  {one.outcome}  {one.error or ''}".rstrip(), soft_wrap=True
+            )
+        output.console(markup=False).print(f"{len(done)} processed again, {len(failed)} of them failed")
     if failed:
         raise typer.Exit(output.FAILED)
 
@@ -194,7 +195,7 @@ def read_settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
 
 def _show(report: ReconcileReport) -> None:
     def told(words: str) -> None:
-        _console().print(words, soft_wrap=True)
+        output.console(markup=False).print(words, soft_wrap=True)
 
     told(f"{report.events_examined} events examined, {len(report.events_missed)} had not arrived")
     for event in report.events_missed:
@@ -207,7 +208,3 @@ def _show(report: ReconcileReport) -> None:
         told(f"  {found.app_user_id}: local {found.local}, service {found.service}; {found.why}; {did}")
     for what, why in report.failures.items():
         told(f"  could not read {what}: {why}")
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False)

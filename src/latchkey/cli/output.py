@@ -54,8 +54,8 @@ def write_error(kind: str, message: str, **more: Any) -> None:
     sys.stderr.write(msgspec.json.encode({"error": {"type": kind, "message": message, **more}}).decode() + "\n")
 
 
-def console() -> Console:
-    return Console(highlight=False)
+def console(*, markup: bool = True) -> Console:
+    return Console(highlight=False, markup=markup)
 
 
 def done(words: str) -> None:

@@ -9,7 +9,6 @@ import secrets
 import signal
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from http.client import responses
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 import typer
 import uvloop
-from msgspec import convert, json
+from msgspec import Struct, convert, json
 from rich.console import Console
 from rich.markup import escape
 
@@ -39,8 +38,7 @@ _OF_THE_CONNECTION = {
 _WITHOUT_BODY = {204, 304}
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverReply:
+class ReceiverReply(Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
@@ -166,8 +164,7 @@ def receiver(
         runner.run(_run(Screen(console, bodies), folder, connection, authority, webhook, port, path, forward_to))
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(Struct, frozen=True):
     """The output. Everything external is shown as plain text."""
 
     console: Console

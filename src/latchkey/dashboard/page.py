@@ -92,12 +92,12 @@ class Visit:
         return self.query.text("after") or None
 
     def paged(
-        self, found: Sequence[Item], most: int, *pieces: str, name: str = "id", **query: object
+        self, found: Sequence[Item], most: int, *pieces: str, name: str = "id", cursor: str = "after", **query: object
     ) -> tuple[Sequence[Item], str | None]:
         """The items of a page, and the URL of the next one. The query asked for one more than `most`."""
         if len(found) <= most:
             return found, None
-        return found[:most], self.path(*pieces, **query, after=getattr(found[most - 1], name))
+        return found[:most], self.path(*pieces, **query, **{cursor: getattr(found[most - 1], name)})
 
     def audit(self, subject: str = "", **detail: Any) -> None:
         """Sets what the audit entry says. Never a secret."""

@@ -69,10 +69,6 @@ cross join lateral (
 ) as a
 join customers c on c.project_id = a.project_id and c.id = a.customer_id;
 
--- name: projects_of_webhooks
--- for a distributed database: the project of each of these webhooks, by its key
-select key, project_id from webhooks where key = any($1::bigint[]);
-
 -- name: a_project_of_each_shard
 -- for a distributed database: one project of each shard that has any
 select distinct on (shard) get_shard_id_for_distribution_column('feeds', id) as shard, id from projects order by 1, 2;

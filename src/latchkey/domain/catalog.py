@@ -2,17 +2,17 @@
 catalog up, so changing it changes access at once."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from latchkey.domain.instants import Duration, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.money.pinned_rates import NO_TARIFF, Tariff
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPrice:
+class ListedPrice(Struct, frozen=True):
     price: Price
     # None: in any store, in any country.
     store: str | None = None
@@ -53,14 +53,12 @@ class Eligibility(StrEnum):
     NEW_GOOGLE_SDK = "google_sdk_ge_6"
 
 
-@dataclass(frozen=True, slots=True)
-class PackageProduct:
+class PackageProduct(Struct, frozen=True):
     product_id: str
     eligibility: Eligibility = Eligibility.ALL
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     """A slot of an offering, such as `$rc_monthly`. It has a product for each app, in the order of attaching."""
 
     lookup_key: str
@@ -72,8 +70,7 @@ class Package:
     created_at: Ms = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offering:
+class Offering(Struct, frozen=True, kw_only=True):
     id: str
     lookup_key: str
     display_name: str
@@ -83,8 +80,7 @@ class Offering:
     created_at: Ms = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """A place in the app that shows an offering of its own, or none."""
 
     id: str
@@ -94,8 +90,7 @@ class Placement:
     created_at: Ms = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offerings:
+class Offerings(Struct, frozen=True, kw_only=True):
     """All offerings of a project."""
 
     offerings: tuple[Offering, ...] = ()
@@ -128,16 +123,14 @@ class ProductType(StrEnum):
         return ProductKind.SUBSCRIPTION if self is ProductType.SUBSCRIPTION else ProductKind.ONE_TIME
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(Struct, frozen=True):
     """Virtual currency that comes with a purchase."""
 
     code: str
     amount: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class Product(Struct, frozen=True, kw_only=True):
     id: str
     kind: ProductKind
     price: Price
@@ -166,16 +159,14 @@ class Product:
         return is_consumable(self.type, self.credits, self.grants)
 
 
-@dataclass(frozen=True, slots=True)
-class Former:
+class Former(Struct, frozen=True):
     """An entitlement that a product granted until it was detached at this instant."""
 
     entitlement_id: str
     detached_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     products: Mapping[str, Product] = field(default_factory=dict)
     entitlements: frozenset[str] = frozenset()
     # By test clock, because each has its own current time, and by product. None is real time.

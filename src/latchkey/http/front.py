@@ -32,7 +32,7 @@ from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
 from latchkey.spans import Span, Value
 from latchkey.subjects.accounts.rules import roughly
-from latchkey.subjects.request_log.usecases import RequestLog
+from latchkey.subjects.request_log.usecases import HandledRequest, RequestLog
 
 log = structlog.get_logger()
 
@@ -197,15 +197,18 @@ class Front:
             caller = exchange.caller
             if caller is not None and self._requests.takes(caller, status):
                 self._requests.keep(
-                    caller,
-                    exchange.method,
-                    exchange.route,
-                    status,
-                    seconds,
-                    exchange.sent,
-                    exchange.request_id,
-                    exchange.client,
-                    exchange.headers,
+                    HandledRequest(
+                        caller,
+                        exchange.started + seconds,
+                        exchange.method,
+                        exchange.route,
+                        status,
+                        seconds,
+                        exchange.sent,
+                        exchange.request_id,
+                        exchange.client,
+                        exchange.headers,
+                    )
                 )
             if self._access_log.takes(status):
                 self._write(exchange, seconds)

@@ -13,18 +13,7 @@ from latchkey.stores.adapter import AppReceipt, ConnectedApp, SeenPurchase, Stor
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreResponse
-from tests.stores.google.play import (
-    APP_ID,
-    MONTH,
-    ORDER,
-    START,
-    TOKEN,
-    Play,
-    error,
-    iso,
-    notice,
-    voided_notice,
-)
+from tests.stores.google.play import APP_ID, MONTH, ORDER, START, TOKEN, Play, error, iso, notice, voided_notice
 
 RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
 

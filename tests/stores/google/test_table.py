@@ -11,17 +11,7 @@ from latchkey.domain.purchases.subscription import Moment, Status
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.google.adapter import GoogleAdapter
 from tests.stores.adapter_life import Life
-from tests.stores.google.play import (
-    MONTH,
-    START,
-    TOKEN,
-    Json,
-    Play,
-    iso,
-    notice,
-    one_time_notice,
-    voided_notice,
-)
+from tests.stores.google.play import MONTH, START, TOKEN, Json, Play, iso, notice, one_time_notice, voided_notice
 
 END = START + MONTH
 NEXT = "GPA.9999-8888-7777-66666"

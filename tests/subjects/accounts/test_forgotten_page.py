@@ -10,7 +10,7 @@ import pytest
 
 from latchkey.subjects.accounts.rules import ADDRESS, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
-from latchkey.subjects.mail.usecases import Mail, MailFolder, send_next
+from latchkey.subjects.mail.usecases import Mail, MailFolder, MailKind, send_next
 from tests.dashboard.asking import Person, somebody
 from tests.dashboard.site import PASSWORD, Site
 from tests.dashboard.tab import tab
@@ -81,7 +81,7 @@ async def test_somebody_forgets_the_password_and_chooses_a_new_one(site: Site, m
 
 async def test_who_changes_the_password_gets_a_mail_but_not_who_chooses_the_first(site: Site, mail: Mail) -> None:
     made = await accounts.create_account(site.database, "grace@example.com", site.clock.now)
-    await mail.invite(made.email, site.clock.now)
+    await mail.add(MailKind.INVITATION, made.email, site.clock.now)
     for number, (password, told) in enumerate([(PASSWORD, 0), (NEW, 1)]):
         if number:
             await ask(site, made.email)

@@ -11,6 +11,7 @@ from latchkey.domain.purchases.purchase import Rate, Terms, observe_purchase
 from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.subjects.charts.rules.facts import Filter, Kind
 from tests.subjects.charts.books import (
+    SHOP,
     TRIAL,
     at,
     bought,
@@ -22,6 +23,7 @@ from tests.subjects.charts.books import (
     period,
     subscription,
 )
+from tests.subjects.charts.derived import Person, facts_of_each
 from tests.subjects.charts.fact import plus
 
 # Money.
@@ -59,13 +61,15 @@ def test_a_part_stays_on_its_day_when_the_rest_is_given_back_later() -> None:
         subscription(period("05-10", "08-10", part=7, told="06-20")),
         subscription(period("05-10", "08-10", refunded="07-02", told="07-03")),
     ]
+    customers = []
     for order in permutations(reports):
         known: Subscription | None = None
         for one in order:
             known = observe(known, one)
             assert observe(known, one) == known
         assert known is not None
-        book = facts(customer(known))
+        customers.append(Person(customer(known), SHOP))
+    for book in facts_of_each(customers):
         months = (("05-01", "05-31"), ("06-01", "06-30"), ("07-01", "07-31"))
         assert [flow(book, Kind.REFUND, *month).amount for month in months] == [4, 3, 3]
         assert [flow(book, Kind.REFUND, *month).quantity for month in months] == [0, 0, 1]

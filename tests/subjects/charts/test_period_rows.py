@@ -1,6 +1,7 @@
 """The rows of periods: whatever happens, in whatever order, they are those one would write anew, and nothing that a
 transaction commits late is missed."""
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -46,20 +47,22 @@ async def buy(core: Core, product: str, user: str = "alice") -> None:
     await core.act("purchase", user=user, product=product, environment=Environment.PRODUCTION)
 
 
-async def total(core: Core, kind: Kind, environment: str = "PRODUCTION", segment: str | None = None) -> dict[str, int]:
-    """Up to now, by a dimension."""
-    totals: dict[str, int] = {}
-    for key, (quantity, *_) in (await facts(core.database, core.project_id)).items():
-        if key.kind == kind and key.environment == environment and key.moment <= core.time:
-            value = "" if segment is None else getattr(key, segment)
-            totals[value] = totals.get(value, 0) + quantity
-    return {value: count for value, count in totals.items() if count}
+async def totals(
+    core: Core, *kinds: Kind, environment: str = "PRODUCTION", segment: str | None = None
+) -> list[dict[str, int]]:
+    """Of each kind up to now, by a dimension."""
+    found = await facts(core.database, core.project_id)
+    counts: dict[Kind, Counter[str]] = {kind: Counter() for kind in kinds}
+    for key, (quantity, *_) in found.items():
+        if key.kind in counts and key.environment == environment and key.moment <= core.time:
+            counts[Kind(key.kind)]["" if segment is None else getattr(key, segment)] += quantity
+    return [{value: count for value, count in counts[kind].items() if count} for kind in kinds]
 
 
 async def test_customers_count_where_they_were_first_seen(core: Core) -> None:
     await create_customer(core.changes, core.project_id, "alice")
     await buy(core, user="bob", product="pro_monthly")
-    assert await total(core, Kind.CUSTOMER) == {"": 2}
+    assert await totals(core, Kind.CUSTOMER) == [{"": 2}]
 
     async def visit(platform: str) -> None:
         keys = await core.database.pool.fetch("select id from customers order by id")
@@ -69,13 +72,12 @@ async def test_customers_count_where_they_were_first_seen(core: Core) -> None:
 
     # A purchase may be written before the visit that it came with.
     await visit("ios")
-    assert await total(core, Kind.CUSTOMER, segment="platform") == {"ios": 2}
-    assert await total(core, Kind.PAYMENT, segment="platform") == {"ios": 1}
+    assert await totals(core, Kind.CUSTOMER, Kind.PAYMENT, segment="platform") == [{"ios": 2}, {"ios": 1}]
     # What is bought later comes from where the customer was seen then.
     await visit("android")
     await buy(core, user="alice", product="pro_monthly")
-    assert await total(core, Kind.CUSTOMER, segment="platform") == {"ios": 2}
-    assert await total(core, Kind.PAYMENT, segment="platform") == {"ios": 1, "android": 1}
+    found = await totals(core, Kind.CUSTOMER, Kind.PAYMENT, segment="platform")
+    assert found == [{"ios": 2}, {"ios": 1, "android": 1}]
 
 
 async def test_erasing_a_customer_changes_no_chart(core: Core) -> None:
@@ -90,8 +92,7 @@ async def test_erasing_a_customer_changes_no_chart(core: Core) -> None:
     assert await facts(core.database, core.project_id) == before
     # The same id again is another customer, and the first one still counts.
     await buy(core, "coins_100")
-    assert await total(core, Kind.CUSTOMER) == {"": 2}
-    assert await total(core, Kind.PAYING_CUSTOMER) == {"": 2}
+    assert await totals(core, Kind.CUSTOMER, Kind.PAYING_CUSTOMER) == [{"": 2}] * 2
 
 
 async def test_what_an_erased_customer_paid_is_not_counted_again_for_the_next_owner(core: Core) -> None:
@@ -116,21 +117,19 @@ async def test_what_an_erased_customer_paid_is_not_counted_again_for_the_next_ow
 
     await give("bob", left)
     of_customers = (Kind.PAYING_CUSTOMER, Kind.SEEN_PAYER, Kind.SEEN_CONVERTED, Kind.SEEN_REVENUE)
-    assert [await total(core, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 1}] * 5
-    assert await total(core, Kind.CUSTOMER) == {"": 2}
+    assert await totals(core, Kind.PAYMENT, *of_customers, Kind.CUSTOMER) == [{"": 1}] * 5 + [{"": 2}]
     # The test store renews it by itself.
     core.time = left.current.ends_at + SECOND
     await give("bob", left)
-    assert [await total(core, kind) for kind in (Kind.PAYMENT, *of_customers)] == [{"": 2}] * 5
+    assert await totals(core, Kind.PAYMENT, *of_customers) == [{"": 2}] * 5
 
 
 async def test_who_lives_on_a_test_clock_counts_there_by_its_time(core: Core) -> None:
     await create_clock(core.database, core.project_id, "clock", "Clock", NOON, NOON)
     await create_customer(core.changes, core.project_id, "alice", "clock")
     await core.act("purchase", user="alice", product="pro_monthly")
-    assert await total(core, Kind.ACTIVE) == await total(core, Kind.CUSTOMER) == {}
-    assert await total(core, Kind.ACTIVE, environment="clock") == {"": 1}
-    assert await total(core, Kind.CUSTOMER, environment="clock") == {"": 1}
+    assert await totals(core, Kind.ACTIVE, Kind.CUSTOMER) == [{}, {}]
+    assert await totals(core, Kind.ACTIVE, Kind.CUSTOMER, environment="clock") == [{"": 1}, {"": 1}]
     await advance(core.changes, core.project_id, "clock", to=NOON + 60 * DAY)
     await agree(core.database, core.project_id)
 
@@ -138,11 +137,11 @@ async def test_who_lives_on_a_test_clock_counts_there_by_its_time(core: Core) ->
 async def test_attributes_that_were_chosen_follow_every_change(core: Core) -> None:
     await buy(core, "pro_monthly")
     await create_customer(core.changes, core.project_id, "bob", attributes={"plan": "gold", "age": "7"})
-    assert await total(core, Kind.CUSTOMER, segment="attributes") == {"": 2}
+    assert await totals(core, Kind.CUSTOMER, segment="attributes") == [{"": 2}]
     await core.database.pool.execute("update projects set chart_attributes = '{plan}'")
-    assert await total(core, Kind.CUSTOMER, segment="attributes") == {"": 1, "plan=gold": 1}
+    assert await totals(core, Kind.CUSTOMER, segment="attributes") == [{"": 1, "plan=gold": 1}]
     await put_attributes(core.changes, core.project_id, "alice", {"plan": "silver"})
-    assert await total(core, Kind.PAYMENT, segment="attributes") == {"plan=silver": 1}
+    assert await totals(core, Kind.PAYMENT, segment="attributes") == [{"plan=silver": 1}]
 
 
 async def changed(core: Core, known: Mark) -> tuple[Mark, set[str]]:

@@ -69,7 +69,7 @@ async def test_an_invitation_arrives_and_its_link_works_once(
         way = server.way()
         assert "takes mail" in await asyncio.to_thread(way.check)
         mail = mail_by(database, way)
-        await mail.invite(ada.email, NOW)
+        await mail.add(MailKind.INVITATION, ada.email, NOW)
         assert await send_next(mail, lambda: NOW)
         assert not await send_next(mail, lambda: NOW)
     [made] = server.mails
@@ -93,7 +93,7 @@ async def test_a_server_that_is_away_loses_nothing_and_blocks_nobody(
         way = server.way()
     # It is closed now.
     mail = mail_by(database, way)
-    await mail.invite("ada@example.com", NOW)
+    await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
     with capture_logs() as lines:
         assert await send_next(mail, lambda: NOW)
     assert await waiting(database) == 1
@@ -147,7 +147,7 @@ async def test_two_processes_send_a_mail_once(database: Database, certificates: 
     await accounts.create_account(database, "ada@example.com", NOW)
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
-        await mail.invite("ada@example.com", NOW)
+        await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
         assert sum(await asyncio.gather(*(send_next(mail, lambda: NOW) for _ in range(4)))) == 1
         assert len(server.mails) == 1
 
@@ -203,7 +203,7 @@ async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, c
     await accounts.create_account(database, "ädä@exämple.com", NOW)
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
-        await mail.invite("ädä@exämple.com", NOW)
+        await mail.add(MailKind.INVITATION, "ädä@exämple.com", NOW)
         assert await send_next(mail, lambda: NOW)
         assert (len(server.mails), await waiting(database)) == (1, 0)
 
@@ -211,7 +211,7 @@ async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, c
 async def test_the_role_sends_until_it_is_stopped(database: Database, tmp_path: Path) -> None:
     await accounts.create_account(database, "ada@example.com", NOW)
     mail, stop = mail_by(database, MailFolder(tmp_path / "mail")), asyncio.Event()
-    await mail.invite("ada@example.com", NOW)
+    await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
 
     async def is_sent() -> bool:
         return await waiting(database) == 0

@@ -33,7 +33,8 @@ from tests.subjects.customers.customer_stories import last_audit
 async def store(site: Site) -> AsyncIterator[tuple[GoogleEmulator, ServedEmulator]]:
     authority = site.settings.webhook_extra_ca
     assert authority is not None
-    async with play_store(make_google_keys(), extra_ca=authority.read_bytes) as emulator, running(emulator) as served:
+    async with play_store(make_google_keys()) as emulator, running(emulator) as served:
+        emulator.outbox.authority = authority.read_bytes
         yield emulator, served
 
 

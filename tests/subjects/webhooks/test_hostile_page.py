@@ -120,7 +120,7 @@ async def test_no_page_and_no_log_holds_a_secret(site: Site) -> None:
 
 async def secrets_of(site: Site, id: str) -> list[bytes]:
     webhooks = site.dashboard[0]._guard._services.webhooks
-    webhook = (await webhooks.load(site.project_id, id)).webhook
+    webhook = await webhooks.load(site.project_id, id)
     return [webhook.secret.encode()]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
-from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.http.client import DAY, NOW
 from tests.http.doings import did
@@ -98,7 +98,7 @@ async def test_a_replay_goes_on_where_it_was_when_its_process_died(post: Post, m
 
 
 async def webhook_of(post: Post, id: str) -> Webhook:
-    return (await Registry(post.database, Sealer(SECRET_KEY)).load(post.project_id, id)).webhook
+    return await Registry(post.database, Sealer(SECRET_KEY)).load(post.project_id, id)
 
 
 async def test_what_has_failed_and_waits_for_a_retry_counts_as_failed_and_is_replayed_at_once(post: Post) -> None:
@@ -107,9 +107,8 @@ async def test_what_has_failed_and_waits_for_a_retry_counts_as_failed_and_is_rep
         await did(post, "purchase", "ada", "pro_monthly")
         await post.settled(id, "waiting", attempts=1)
         assert (await post.shown(id))["health"]["failed"] == 1
-        counted = await requeue.count_replay(
-            post.database, await webhook_of(post, id), since_ms=NOW - MONTH, until_ms=None, status="failed", now=NOW
-        )
+        chosen = ReplayRange(NOW - MONTH, None, "failed")
+        counted = await requeue.count_replay(post.database, await webhook_of(post, id), chosen, NOW)
         assert counted == requeue.ReplayCount(1, retrying=1, complete=True)
         started = await replay(post, id, status="failed")
         await worked_off(post)

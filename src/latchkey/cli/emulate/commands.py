@@ -75,7 +75,7 @@ async def connect(
     if at.as_json:
         output.write(said)
     else:
-        _console().print(f"Notifications go to {said['notification_url']}")
+        output.console(markup=False).print(f"Notifications go to {said['notification_url']}")
 
 
 @command(app, "sell", EmulatorChoice)
@@ -145,13 +145,15 @@ async def clock(
         now = max(now, said["now_ms"])
         clocks.append({"store": one.name, "now": said["now"], "now_ms": said["now_ms"]})
         if not at.as_json:
-            _console().print(f"The clock of {_TITLES.get(one.name, 'the store')}: {shown(said['now_ms'])}")
+            output.console(markup=False).print(
+                f"The clock of {_TITLES.get(one.name, 'the store')}: {shown(said['now_ms'])}"
+            )
     followed = await follow(found, test_clock, now) if test_clock is not None else None
     if at.as_json:
         test = {"id": test_clock, "now": to_iso(followed)} if followed is not None else None
         output.write({"stores": clocks, "test_clock": test})
     elif followed is not None:
-        _console().print(f"The test clock {test_clock}: {shown(followed)}")
+        output.console(markup=False).print(f"The test clock {test_clock}: {shown(followed)}")
 
 
 @command(app, "purchases", EmulatorChoice)
@@ -161,7 +163,7 @@ async def purchases(at: EmulatorChoice) -> None:
     if at.as_json:
         output.write_list(found)
     else:
-        show_purchases(_console(), found)
+        show_purchases(output.console(markup=False), found)
 
 
 @command(app, "notifications", EmulatorChoice)
@@ -175,7 +177,7 @@ async def notifications(
     if at.as_json:
         output.write_list(found)
     else:
-        show_notifications(_console(), found)
+        show_notifications(output.console(markup=False), found)
 
 
 @command(app, "receipt", EmulatorChoice)
@@ -230,13 +232,9 @@ def _show(at: EmulatorChoice, purchase: dict[str, Any]) -> None:
     if at.as_json:
         output.write(purchase)
         return
-    console = _console()
+    console = output.console(markup=False)
     show_purchases(console, [purchase])
     console.print(f"purchase {purchase['purchase']}", soft_wrap=True)
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False)
 
 
 def options(words: list[str]) -> dict[str, Any]:

@@ -26,8 +26,7 @@ TITLES = {"apple": "App Store", "google": "Google Play", "stripe": "Stripe"}
 _WHICH = "say which with --store apple, --store google or --store stripe."
 
 
-@dataclass(frozen=True, slots=True)
-class RunningEmulator:
+class RunningEmulator(msgspec.Struct, frozen=True):
     # "apple", "google" or "stripe"; "" where only its folder was named.
     name: str
     control_url: str

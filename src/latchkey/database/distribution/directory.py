@@ -59,10 +59,7 @@ class Directory:
         unknown = [key for key in keys if key not in self._projects]
         if unknown:
             self._projects.update(
-                {
-                    row["key"]: row["project_id"]
-                    for row in await connection.plain(query("projects_of_webhooks"), unknown)
-                }
+                {row["key"]: row["project_id"] for row in await connection.plain(query("webhooks_by_key"), unknown)}
             )
         return self._projects
 

@@ -1,7 +1,9 @@
 """Changing which products grant which entitlements, and who would gain or lose by it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
@@ -9,16 +11,14 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Grant:
+class Grant(Struct, frozen=True, order=True):
     """One cell of the table on the mapping page: this product grants this entitlement."""
 
     product_id: str
     entitlement_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remapping:
+class Remapping(Struct, frozen=True):
     attached: frozenset[Grant] = frozenset()
     detached: frozenset[Grant] = frozenset()
 

@@ -1,24 +1,22 @@
 """Experiments: who sees which variant, decided by a hash, so that the same customer always sees the same one."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer, Enrollment
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     id: str
     weight: int
     # The offering that its customers see as the current one.
     offering_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     id: str
     name: str
     variants: tuple[Variant, ...]

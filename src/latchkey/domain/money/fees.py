@@ -6,8 +6,9 @@ known only where the project gives it.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from latchkey.domain.stores.store import store_of
 
@@ -19,8 +20,7 @@ class Program(StrEnum):
     SMALL_BUSINESS = "small_business"
 
 
-@dataclass(frozen=True, slots=True)
-class Enrolment:
+class Enrolment(Struct, frozen=True):
     """The project is in a store's program from a day on (days since 1970-01-01), and until the end of another."""
 
     store: str
@@ -32,8 +32,7 @@ class Enrolment:
         return self.store == store and self.starts <= day and (self.ends is None or day <= self.ends)
 
 
-@dataclass(frozen=True, slots=True)
-class Percentages:
+class Percentages(Struct, frozen=True):
     """What the project itself says, from a day on. None as a store or country means all of them."""
 
     starts: int
@@ -53,8 +52,7 @@ class Percentages:
         return self.store is not None, self.country is not None, self.starts
 
 
-@dataclass(frozen=True, slots=True)
-class Fees:
+class Fees(Struct, frozen=True):
     """What a project has said about its programs and percentages."""
 
     enrolments: tuple[Enrolment, ...] = ()

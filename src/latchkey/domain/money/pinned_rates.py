@@ -4,10 +4,10 @@
 that is a few percent off is better for a receiver than none. The operator's rates win.
 """
 
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Customer
@@ -36,8 +36,7 @@ def is_estimate(price: Price, rate: Rate | None) -> bool:
     return rate is None or (reference is not None and rate == Rate(reference.usd, date_of(reference.day)))
 
 
-@dataclass(frozen=True, slots=True)
-class Tariff:
+class Tariff(Struct, frozen=True):
     """What gives every new payment its terms: the exchange rate, the tax and the commission, as they are known now."""
 
     fees: Fees = NO_FEES

@@ -52,19 +52,10 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     first_products = FIRST_PRODUCTS
     rules = apple_acts
 
-    def __init__(
-        self,
-        keys: AppleKeys,
-        app: AppleApp,
-        books: AppleBooks,
-        clock: EmulatorClock,
-        *,
-        retries: bool | None = None,
-    ) -> None:
+    def __init__(self, keys: AppleKeys, app: AppleApp, books: AppleBooks, clock: EmulatorClock) -> None:
         super().__init__(books, clock)
         self.keys = keys
         self.app = app
-        self._retries = app.environment == "Production" if retries is None else retries
         self._signed_at: Ms = 0
         # What the service reported about consumption, by transaction id.
         self.consumption: dict[str, Any] = {}
@@ -153,7 +144,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
 
     def _next_try(self, message: OutgoingNotification) -> Ms | None:
         tries = len(message.attempts) // message.fate.copies
-        if not self._retries or tries > len(RETRIES):
+        if self.app.environment != "Production" or tries > len(RETRIES):
             return None
         return message.attempts[-1].at + RETRIES[tries - 1] * HOUR
 

@@ -86,7 +86,7 @@ class DemoConsumer:
                 raise NotFound("There is none yet.")
             await registry.update(project_id, kept.webhook_id, {"url": setup["url"]}, now)
         except NotFound:
-            made = (await registry.create(project_id, setup, now)).webhook
+            made = await registry.create(project_id, setup, now)
             kept.webhook_id = made.id
         write_json(self._folder / "consumer.json", kept)
 

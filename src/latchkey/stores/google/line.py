@@ -43,6 +43,8 @@ def earlier_orders(purchase: SubscriptionPurchase, chain: Chain, *, whole: bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
+    """What one purchase contributes."""
+
     purchase: SubscriptionPurchase
     item: LineItem
     order_id: str

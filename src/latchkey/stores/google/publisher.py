@@ -326,18 +326,23 @@ class Publisher:
     async def _get(self, app: ConnectedApp, path: str, type: type[T]) -> T:
         return (await self._call(app, "GET", path)).json(type, "Google")
 
+    async def _call(
+        self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> StoreResponse:
+        answer = await self._answer(app, method, path, body)
+        if not 200 <= answer.status < 300:
+            refused: StoreError = refusal(answer)
+            raise refused
+        return answer
+
     async def _act(self, app: ConnectedApp, path: str, body: Mapping[str, Any] | None = None) -> None:
         """Raises ActionRefused for what Google does not do."""
-        await self._call(app, "POST", path, body, refusal_of_action)
+        answer = await self._answer(app, "POST", path, body)
+        if not 200 <= answer.status < 300:
+            refused: StoreError = refusal_of_action(answer)
+            raise refused
 
-    async def _call(
-        self,
-        app: ConnectedApp,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        refused: Callable[[StoreResponse], StoreError] = refusal,
-    ) -> StoreResponse:
+    async def _answer(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None) -> StoreResponse:
         credentials = app.credentials
         package = _part(credentials.package_name)
         url = f"{credentials.api_base_url}/androidpublisher/v3/applications/{package}{path}"
@@ -349,8 +354,6 @@ class Publisher:
             answer = await self._send(method, url, token, body)
         if answer.status == 401:
             self._tokens.forget(app)
-        if not 200 <= answer.status < 300:
-            raise refused(answer)
         return answer
 
     async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> StoreResponse:

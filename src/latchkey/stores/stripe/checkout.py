@@ -55,10 +55,10 @@ def account_of(session: CheckoutSession, key: str) -> str | None:
     if isinstance(session.customer, str):
         return session.customer
     try:
-        customer = msgspec.convert(session.customer, StripeCustomer)
+        customer = msgspec.convert(session.customer, StripeCustomer | None)
     except msgspec.MsgspecError:
         return None
-    return customer.metadata.get(key) or customer.id
+    return (customer.metadata.get(key) or customer.id) if customer is not None else None
 
 
 def read(

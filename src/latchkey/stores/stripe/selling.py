@@ -135,6 +135,7 @@ def locale_of(locale: str | None) -> str:
 
 
 def session_of(order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
+    """A checkout session for Stripe's embedded page."""
     asked: dict[str, Any] = {
         "mode": "subscription" if order.subscription else "payment",
         "ui_mode": "embedded_page",
@@ -196,8 +197,13 @@ class Selling:
             return BegunCheckout(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
         account = await self._account(app, account_id)
         price = await self._price(app, order, shown=False)
-        asked = session_of(order, price, _whose(app, order))
-        made = await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
+        made = await self._post(
+            app,
+            "checkout/sessions",
+            CheckoutSession,
+            f"{order.key}-session",
+            session_of(order, price, _whose(app, order)),
+        )
         if made.client_secret is None:
             raise StoreDown("Stripe answered with a checkout session without a client secret.")
         return BegunCheckout(
@@ -324,4 +330,5 @@ def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
 
 
 def _safe(id: str) -> str:
+    """The id of a product in the catalog, as part of an address."""
     return quote(id, safe="")

@@ -76,17 +76,8 @@ async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> R
     """Create a secret key. Only this response shows it."""
     rate_limit = new.rate_limit if "rate_limit" in new.model_fields_set else min(new.rate_limit, caller.rate_limit)
     require_own(caller, new.scopes, rate_limit, new.expires_at, checked_networks(new.allowed_networks))
-    made = await usecases.create_secret_key(
-        services.database,
-        caller.project_id,
-        new.name,
-        services.now(),
-        scopes=new.scopes,
-        rate_limit=rate_limit,
-        expires_at=new.expires_at,
-        allowed_networks=new.allowed_networks,
-        shape=new.shape,
-    )
+    wanted = new.model_dump() | {"rate_limit": rate_limit}
+    made = await usecases.create_secret_key(services.database, caller.project_id, now=services.now(), **wanted)
     return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
 
 

@@ -24,7 +24,7 @@ FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
 async def list_keys(visit: Visit) -> Response:
     found = await usecases.list_keys(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1, kind="secret")
     shown, more = visit.paged(found, ON_A_PAGE, "keys")
-    return visit.page("keys.html", here="keys", keys=shown, more=more, soon=visit.now + WARNED_BEFORE)
+    return visit.page("keys.html", keys=shown, more=more, soon=visit.now + WARNED_BEFORE)
 
 
 @pages.get("/keys/new", Needs.MANAGE)
@@ -143,7 +143,6 @@ def _form(visit: Visit, template: str, values: dict[str, Any], key: keys.ApiKey 
     scopes = values.get("scopes", ()) if visit.refusal is None else form.all("scope")
     return visit.page(
         template,
-        here="keys",
         values={**typed, "scopes": scopes},
         fastest=usecases.FASTEST,
         key=key,

@@ -11,7 +11,7 @@ from latchkey.database.pool import Connection, Database
 from latchkey.domain.access import api_key as key_rules
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage import keys
 from latchkey.engine.storage.keys import ApiKey, Kind, Scope, Shape
@@ -134,8 +134,9 @@ async def list_keys(
 ) -> list[ApiKey]:
     """A project's keys, oldest first, including revoked ones; optionally of one kind or app."""
     async with database.acquire() as connection:
-        if after is not None and await keys.load(connection, project_id, after) is None:
-            raise NotFound(f"There is no key {after!r} to start after.", param="starting_after")
+        if after is not None:
+            last = await keys.load(connection, project_id, after)
+            found(last, f"There is no key {after!r} to start after.", "starting_after")
         return await keys.page(connection, project_id, after, limit, kind, app_id)
 
 
@@ -233,6 +234,4 @@ def _check_rate(rate_limit: int) -> None:
 
 
 def _found(key: ApiKey | None, key_id: str) -> ApiKey:
-    if key is None:
-        raise NotFound(f"There is no key {key_id} in this project.", param="key_id")
-    return key
+    return found(key, f"There is no key {key_id} in this project.", "key_id")

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from latchkey.dashboard.page import ACTIONS, Pages, Visit
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.audit import usecases
@@ -36,13 +36,11 @@ async def show_log(visit: Visit) -> Response:
     query = visit.query
     actor, action = query.text("actor")[:300] or None, query.text("action")[:100] or None
     before = query.number("before", 0, low=0, high=MOST) or None
-    found = await usecases.entries(
+    listed = await usecases.entries(
         visit.database, visit.project_id, before=before, actor=actor, action=action, limit=ON_A_PAGE + 1
     )
-    entries = found[:ON_A_PAGE]
-    older = None
-    if len(found) > ON_A_PAGE:
-        older = visit.path("audit", actor=actor, action=action, before=entries[-1].position)
+    kept = {"actor": actor, "action": action}
+    entries, older = visit.paged(listed, ON_A_PAGE, "audit", name="position", cursor="before", **kept)
     return visit.page(
         "audit.html",
         entries=entries,
@@ -63,9 +61,7 @@ async def show_entry(visit: Visit) -> Response:
     text = visit.param("position")
     position = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
     entry = await usecases.entry(visit.database, visit.project_id, min(position, MOST))
-    if entry is None:
-        raise NotFound("There is no such entry.", param="position")
-    return visit.page("audit_entry.html", entry=entry)
+    return visit.page("audit_entry.html", entry=found(entry, "There is no such entry.", "position"))
 
 
 def actions() -> list[str]:

@@ -110,9 +110,16 @@ async def create_product(services: Provided, caller: WriteKey, new: NewProduct) 
     given, now = new.model_fields_set, services.now()
     if "store_identifier" in given:
         _require(given, _APP_FORM["required"], unknown=_OWN_FIELDS)
-        sold, name = (new.store_identifier, new.app_id, ProductType(new.type)), new.display_name or new.title
-        lasts = new.subscription.duration if new.subscription is not None else None
-        made = await product_catalog.create_in_app(services.database, caller.project_id, *sold, name, lasts, now)
+        made = await product_catalog.create_in_app(
+            services.database,
+            caller.project_id,
+            new.store_identifier,
+            new.app_id,
+            ProductType(new.type),
+            new.display_name or new.title,
+            new.subscription.duration if new.subscription is not None else None,
+            now,
+        )
         return reply(render.product(caller.project_id, made, new.app_id), 201)
     _require(given, ("id", *(() if "type" in given else ("kind",)), "price", "currency"), unknown=_APP_FIELDS)
     terms = _given(new)
@@ -201,7 +208,8 @@ async def _rendered_products(
     if not apps:
         return [render.product(project_id, one, app_id) for one in found]
     known = await rendered_apps(request, services, project_id)
-    return [render.product(project_id, one, app_id, known.get(app_id or one.app_id or "", UNSET)) for one in found]
+    shown = ((one, known.get(app_id or one.app_id or "", UNSET)) for one in found)
+    return [render.product(project_id, one, app_id, app) for one, app in shown]
 
 
 class NewPrice(Body):
@@ -223,7 +231,15 @@ async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> R
 @audited("product.price_set")
 async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
     """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
-    one = await product_catalog.set_price(services.database, caller.project_id, product_id, **new.model_dump())
+    one = await product_catalog.set_price(
+        services.database,
+        caller.project_id,
+        product_id,
+        new.price,
+        new.currency,
+        new.store,
+        new.country,
+    )
     return reply(render.listed_price(product_id, one))
 
 

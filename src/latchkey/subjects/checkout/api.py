@@ -150,7 +150,11 @@ async def refresh_checkout(
     return reply(render.pricing(operation_session_id, form))
 
 
-@router.post("/checkout/{operation_session_id}/complete", responses=shows(wire.CompletedCheckout) | _no | _gone)
+@router.post(
+    "/checkout/{operation_session_id}/complete",
+    responses=shows(wire.CompletedCheckout) | _no | _gone,
+    response_class=Response,
+)
 async def complete_checkout(
     request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Completed
 ) -> Response:

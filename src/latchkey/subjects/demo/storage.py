@@ -1,10 +1,10 @@
 """The catalog of the demo project, and the events of its history."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from msgspec import UNSET, json
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
@@ -65,6 +65,7 @@ _BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_mo
 
 
 async def has_catalog(connection: Connection, project_id: str) -> bool:
+    """Whether the project has a product or an entitlement."""
     return bool(
         await catalog_storage.page_products(connection, project_id, limit=1, with_deleted=True)
         or await ENTITLEMENTS.page(connection, project_id, None, 1)

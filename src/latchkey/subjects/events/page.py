@@ -77,7 +77,6 @@ async def show_events(visit: Visit) -> Response:
     return visit.page(
         "events.html",
         404 if error else 200,
-        here="events",
         chosen=chosen,
         filtered=any(kept.values()),
         error=error,
@@ -137,7 +136,7 @@ async def stream_events(visit: Visit) -> Response:
 @pages.get("/events/{event_id}")
 async def show_event(visit: Visit) -> Response:
     shown = await usecases.show_event(visit.database, visit.project_id, visit.param("event_id"))
-    return visit.page("event.html", here="events", shown=shown, row=row_of(visit, shown.event))
+    return visit.page("event.html", shown=shown, row=row_of(visit, shown.event))
 
 
 def read_filter(visit: Visit) -> EventFilter:

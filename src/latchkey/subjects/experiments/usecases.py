@@ -4,7 +4,9 @@
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.customers.customer import Customer

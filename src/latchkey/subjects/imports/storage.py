@@ -113,6 +113,8 @@ class StagedRow(NamedTuple):
 
 
 class StagedId(NamedTuple):
+    """Another id of a customer."""
+
     app_user_id: str
     customer: str
     as_of: Ms

@@ -228,12 +228,9 @@ class Mail:
         """Where mails are written to, if they are not sent."""
         return str(self.way.path) if isinstance(self.way, MailFolder) else None
 
-    async def invite(self, email: str, now: Ms) -> None:
-        await storage.add(self.database, MailKind.INVITATION, email, now, now + TRIED_FOR[MailKind.INVITATION])
-
-    async def tell_of_change(self, email: str, now: Ms) -> None:
-        """The password of an account was changed: its owner must know, in case it was somebody else."""
-        await storage.add(self.database, MailKind.CHANGED, email, now, now + TRIED_FOR[MailKind.CHANGED])
+    async def add(self, kind: MailKind, email: str, now: Ms) -> None:
+        """A mail to be sent: an invitation; or that a password was changed, in case it was somebody else."""
+        await storage.add(self.database, kind, email, now, now + TRIED_FOR[kind])
 
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""

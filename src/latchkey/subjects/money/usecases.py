@@ -3,13 +3,14 @@
 import asyncio
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import structlog
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database, Executor
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
@@ -71,8 +72,7 @@ async def change_fees(
         if programs is not None:
             changed = replace(changed, enrolments=tuple(sorted(programs, key=attrgetter("store", "starts"))))
         if percentages is not None:
-            ordered = sorted(percentages, key=lambda one: (one.store or "", one.country or "", one.starts))
-            changed = replace(changed, percentages=tuple(ordered))
+            changed = replace(changed, percentages=tuple(sorted(percentages, key=_place)))
         if changed != known:
             await rates.save(connection, project_id, changed)
     return changed
@@ -102,6 +102,10 @@ def _check_percentages(place: int, one: Percentages) -> None:
 def _once(param: str, places: Sequence[object]) -> None:
     if len(set(places)) != len(places):
         raise Invalid("Two entries begin on the same day for the same store and country.", param=param)
+
+
+def _place(one: Percentages) -> tuple[str, str, int]:
+    return one.store or "", one.country or "", one.starts
 
 
 # The European Central Bank's whole history since 1999 has 1.3 MB.
@@ -229,6 +233,8 @@ class RatesDiffer(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class RatesFileResult:
+    """What came of a file."""
+
     source: str
     new: int
     replaced: int
@@ -241,6 +247,8 @@ class RatesFileResult:
 
 @dataclass(frozen=True, slots=True)
 class RatesState:
+    """What is known of exchange rates."""
+
     currencies: tuple[Coverage, ...]
     reading: RatesReading
 

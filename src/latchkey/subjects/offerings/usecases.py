@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
@@ -177,8 +178,7 @@ async def create_package(
     offering_id: str,
     lookup_key: str,
     display_name: str,
-    position: int | None = None,
-    *,
+    position: int | None,
     now: Ms,
 ) -> Package:
     """At the position, or at the end. The packages behind it move on."""
@@ -292,7 +292,7 @@ list_placements = PLACEMENTS.load_page
 async def create_placement(
     database: Database,
     project_id: str,
-    id: str,
+    placement_id: str,
     display_name: str | None,
     offering_id: str | None,
     *,
@@ -300,18 +300,18 @@ async def create_placement(
     now: Ms,
 ) -> Placement:
     """Without an offering nothing is offered there."""
-    checked_id(id)
-    name = checked_name(display_name if display_name is not None else id, "display_name")
+    checked_id(placement_id)
+    name = checked_name(display_name if display_name is not None else placement_id, "display_name")
     async with changing_catalog(database, project_id) as connection:
         if len(await PLACEMENTS.page(connection, project_id, None, MOST_PLACEMENTS)) == MOST_PLACEMENTS:
             raise Refusal(f"A project has at most {MOST_PLACEMENTS} placements. Delete one first.")
         if offering_id is not None:
             await OFFERINGS.get(connection, project_id, offering_id)
         placement = Placement(
-            id=id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
+            id=placement_id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
         )
         if not await offering_rows.create_placement(connection, project_id, placement):
-            raise Conflict(f"There is already a placement {id!r} in this project.", param="id")
+            raise Conflict(f"There is already a placement {placement_id!r} in this project.", param="id")
     return placement
 
 

@@ -25,7 +25,6 @@ async def list_apps(visit: Visit) -> Response:
     shown, more = visit.paged(found, ON_A_PAGE, "apps")
     return visit.page(
         "apps.html",
-        here="apps",
         apps=shown,
         stores=STORES,
         more=more,
@@ -37,7 +36,7 @@ async def list_apps(visit: Visit) -> Response:
 @pages.get("/apps/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
     values = {name: visit.form.text(name) for name in ("name", "store")}
-    return visit.page("app_new.html", here="apps", values=values, stores=list(STORES.items()))
+    return visit.page("app_new.html", values=values, stores=list(STORES.items()))
 
 
 @pages.post("/apps/new", Needs.MANAGE, "app.created", offer_new)
@@ -58,7 +57,6 @@ async def show_app(visit: Visit) -> Response:
     shown, more = visit.paged(found, ON_A_PAGE, "apps", app.id)
     return visit.page(
         "app.html",
-        here="apps",
         app=app,
         store=STORES[app.store],
         store_emulator=(visit.project_id, app.id) in control_urls(visit.settings.store_emulators),

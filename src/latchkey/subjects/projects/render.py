@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert
 
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.app_rows import App, Project
@@ -12,30 +12,25 @@ from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import wire
 from latchkey.wire.attributes import from_attributes
 
+_DETAILS: dict[str | None, type[Struct]] = {
+    "bundle": wire.BundleDetails,
+    "package": wire.PackageDetails,
+    "stripe_account": wire.StripeDetails,
+    "web_billing": wire.WebBillingDetails,
+    "paddle_account": wire.PaddleDetails,
+}
+_UNKNOWN = {"stripe_account_id": None, "support_email": None, "default_currency": "USD", "paddle_is_sandbox": False}
 
-def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Any]:
+
+def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Struct]:
     """The object of this store, if enough is known."""
-    match store_of(store).app_details:
-        case "bundle" if "bundle_id" in details:
-            return {store: wire.BundleDetails(bundle_id=details["bundle_id"])}
-        case "package" if "package_name" in details:
-            return {store: wire.PackageDetails(package_name=details["package_name"])}
-        case "stripe_account":
-            return {store: wire.StripeDetails(stripe_account_id=details.get("stripe_account_id"))}
-        case "web_billing" if "app_name" in details:
-            return {
-                store: wire.WebBillingDetails(
-                    stripe_account_id=details.get("stripe_account_id"),
-                    app_name=details["app_name"],
-                    seller_company_name=details["app_name"],
-                    support_email=details.get("support_email"),
-                    default_currency=details.get("default_currency", "USD"),
-                )
-            }
-        case "paddle_account":
-            return {store: wire.PaddleDetails(paddle_is_sandbox=bool(details.get("paddle_is_sandbox")))}
-        case _:
-            return {}
+    shape = _DETAILS.get(store_of(store).app_details)
+    known = _UNKNOWN | {name: value for name, value in details.items() if value is not None}
+    known["seller_company_name"] = known.get("app_name")
+    try:
+        return {store: convert(known, shape)} if shape is not None else {}
+    except ValidationError:
+        return {}
 
 
 def project(one: Project, first_key: api_keys_wire.ApiKey | UnsetType = UNSET) -> wire.Project:

@@ -10,7 +10,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Conflict, Invalid, NotFound
+from latchkey.domain.refusal import Conflict, Invalid, found
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.store import AppStore as Store
 from latchkey.engine.storage.catalog import app_rows as storage
@@ -41,8 +41,7 @@ async def create_project(database: Database, name: str, now: Ms, *, project_id: 
 
 
 async def load_project(database: Database, project_id: str) -> Project:
-    project = await storage.load(database, project_id)
-    return _found(project, project_id)
+    return found(await storage.load(database, project_id), f"There is no project {project_id}.", "project_id")
 
 
 async def update_project(
@@ -58,13 +57,7 @@ async def update_project(
         name = checked_name(name)
     async with database.transaction() as connection:
         project = await storage.update(connection, project_id, name, restore_behavior, test_store)
-    return _found(project, project_id)
-
-
-def _found(project: Project | None, project_id: str) -> Project:
-    if project is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return project
+    return found(project, f"There is no project {project_id}.", "project_id")
 
 
 async def create_app(

@@ -3,7 +3,6 @@
 from starlette.responses import Response
 
 from latchkey.dashboard.page import Pages, Visit
-from latchkey.engine.storage import keys
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.request_log import usecases
 
@@ -30,13 +29,12 @@ async def show_requests(visit: Visit) -> Response:
         before=before,
         limit=ON_A_PAGE + 1,
     )
-    shown = found[:ON_A_PAGE]
     kept = {"key": key_id, "status": status, "route": route}
-    older = visit.path("requests", **kept, before=shown[-1].id) if len(found) > ON_A_PAGE else None
-    known = await _keys(visit)
+    shown, older = visit.paged(found, ON_A_PAGE, "requests", cursor="before", **kept)
+    # The first keys of the project; others are shown by their ids.
+    known = await api_keys.list_keys(visit.database, visit.project_id, limit=200)
     return visit.page(
         "requests.html",
-        here="keys",
         # Each process writes its own in batches, so those of one second are in no order.
         entries=sorted(shown, key=lambda one: one.at, reverse=True),
         older=older,
@@ -48,8 +46,3 @@ async def show_requests(visit: Visit) -> Response:
         names={key.id: key.name for key in known},
         examined=usecases.EXAMINED,
     )
-
-
-async def _keys(visit: Visit) -> list[keys.ApiKey]:
-    """The first keys of the project; others are shown by their ids."""
-    return await api_keys.list_keys(visit.database, visit.project_id, limit=200)

@@ -13,7 +13,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
 from typing import NamedTuple
@@ -61,20 +61,20 @@ class RefusedRequest:
     under_way: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class Idempotency:
-    def __init__(self, database: Database, sealer: Sealer, now: Callable[[], Ms]) -> None:
-        self._database = database
-        self._sealer = sealer
-        self._now = now
+    database: Database
+    sealer: Sealer
+    now: Callable[[], Ms]
 
     async def begin(
         self, project_id: str, key_id: str, key: bytes, request: bytes
     ) -> BegunRequest | Replayed | RefusedRequest:
         """`request` is all that must be the same when the key is sent again."""
         id_hash, fingerprint = sha256(key_id.encode() + b"\0" + key).digest(), sha256(request).digest()
-        now, known = self._now(), None
+        now, known = self.now(), None
         while known is None:
-            async with self._database.acquire() as connection:
+            async with self.database.acquire() as connection:
                 first = await storage.begin(connection, id_hash, project_id, fingerprint, now, now - KEPT)
                 if first is not None:
                     return BegunRequest(
@@ -86,12 +86,12 @@ class Idempotency:
             return RefusedRequest(reused=True)
         if known.status is None or known.reply is None:
             return RefusedRequest(under_way=known.status is not None or now - known.started_at < LONGEST)
-        return Replayed(known.status, self._sealer.unseal(known.reply, _place(id_hash)).encode())
+        return Replayed(known.status, self.sealer.unseal(known.reply, _place(id_hash)).encode())
 
     async def finish(self, begun: BegunRequest, status: int, body: bytes) -> None:
         kept = status < 500 and status not in _NOT_KEPT
-        reply = self._sealer.seal(body.decode(), _place(begun.id_hash)) if kept else None
-        await storage.finish(self._database, begun.id_hash, begun.started_at, status, reply)
+        reply = self.sealer.seal(body.decode(), _place(begun.id_hash)) if kept else None
+        await storage.finish(self.database, begun.id_hash, begun.started_at, status, reply)
 
 
 def _place(id_hash: bytes) -> str:
@@ -112,10 +112,11 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _PRUNED_EVERY_SECONDS = 60.0
 
 
-class _Request(NamedTuple):
+class HandledRequest(NamedTuple):
     """What a request leaves behind until it is written."""
 
     caller: Caller
+    # In the time of `perf_counter`.
     ended: float
     method: str
     route: str
@@ -140,33 +141,25 @@ class _Window:
         self.left_out = 0
 
 
+@dataclass(slots=True)
 class RequestLog:
-    def __init__(
-        self,
-        database: Database,
-        now: Callable[[], Ms],
-        *,
-        behind_proxy: bool = False,
-        keeps_requests: bool = True,
-        every: float = _EVERY_SECONDS,
-    ) -> None:
-        self._database = database
-        self._now = now
-        self._behind_proxy = behind_proxy
-        # Otherwise only when keys were last used.
-        self._keeps_requests = keeps_requests
-        self._every = every
-        self._windows: dict[str, _Window] = {}
-        self._requests: list[_Request] = []
-        # When "last used" was last written, by key.
-        self._noted: dict[str, Ms] = {}
-        # Uses that are still to be written.
-        self._uses: dict[str, Ms] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
-        self._running = False
-        # Requests that could not be written, since the start.
-        self.lost = 0
+    database: Database
+    now: Callable[[], Ms]
+    behind_proxy: bool = False
+    # Otherwise only when keys were last used.
+    keeps_requests: bool = True
+    every: float = _EVERY_SECONDS
+    # Requests that could not be written, since the start.
+    lost: int = 0
+    _windows: dict[str, _Window] = field(default_factory=dict)
+    _requests: list[HandledRequest] = field(default_factory=list)
+    # When "last used" was last written, by key.
+    _noted: dict[str, Ms] = field(default_factory=dict)
+    # Uses that are still to be written.
+    _uses: dict[str, Ms] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
+    _writing: asyncio.Task[None] | None = None
+    _running: bool = False
 
     def start(self) -> None:
         """Until now requests are not logged."""
@@ -180,7 +173,7 @@ class RequestLog:
                 return False
             window = self._windows[caller.key_id] = _Window(caller)
             if self._timer is None and self._writing is None:
-                self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+                self._timer = asyncio.get_running_loop().call_later(self.every, self._begin)
         if status < 400:
             if window.left:
                 window.left -= 1
@@ -191,38 +184,26 @@ class RequestLog:
         window.left_out += 1
         return False
 
-    def keep(
-        self,
-        caller: Caller,
-        method: str,
-        route: str,
-        status: int,
-        seconds: float,
-        sent: int,
-        request_id: bytes,
-        peer: tuple[str, int] | None,
-        headers: dict[bytes, bytes],
-    ) -> None:
+    def keep(self, request: HandledRequest) -> None:
         if len(self._requests) >= MOST:
-            self._windows[caller.key_id].left_out += 1
-            return
-        ended = perf_counter()
-        self._requests.append(_Request(caller, ended, method, route, status, seconds, sent, request_id, peer, headers))
+            self._windows[request.caller.key_id].left_out += 1
+        else:
+            self._requests.append(request)
 
     async def flush(self) -> None:
         """Writes what there is now."""
-        now = self._now()
+        now = self.now()
         windows, self._windows = self._windows, {}
         requests, self._requests = self._requests, []
         for key_id in windows:
             if abs(now - self._noted.get(key_id, 0)) >= _NOTED_EVERY:
                 self._uses[key_id] = now
-        rows = [*self._rows(requests, now), *_left_out(windows, now)] if self._keeps_requests else []
+        rows = [*self._rows(requests, now), *_left_out(windows, now)] if self.keeps_requests else []
         uses = dict(self._uses)
         if not rows and not uses:
             return
         try:
-            async with self._database.acquire() as connection:
+            async with self.database.acquire() as connection:
                 if uses:
                     await storage.note_uses(connection, uses)
                     self._uses.clear()
@@ -254,15 +235,15 @@ class RequestLog:
         finally:
             self._writing = None
             if self._running and (self._windows or self._uses):
-                self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+                self._timer = asyncio.get_running_loop().call_later(self.every, self._begin)
 
-    def _rows(self, requests: list[_Request], now: Ms) -> list[Logged]:
+    def _rows(self, requests: list[HandledRequest], now: Ms) -> list[Logged]:
         clock = perf_counter()
         rows = []
         for request in requests:
             forwarded, agent = (request.headers.get(name, b"") for name in (b"x-forwarded-for", b"user-agent"))
             peer = request.peer[0] if request.peer else None
-            address = client_address(peer, forwarded.decode("latin-1"), behind_proxy=self._behind_proxy)
+            address = client_address(peer, forwarded.decode("latin-1"), behind_proxy=self.behind_proxy)
             rows.append(
                 Logged(
                     request.caller.project_id,

@@ -10,7 +10,7 @@ from latchkey.domain import formats
 from latchkey.domain.customers.customer import visible
 from latchkey.subjects.charts.rules.definition import CHARTS
 from latchkey.subjects.search.rules import Named
-from latchkey.subjects.search.usecases import Findings, Match, find
+from latchkey.subjects.search.usecases import By, Findings, Match, find
 
 
 class MenuEntry(Struct, frozen=True):
@@ -74,21 +74,16 @@ def entries_for(text: str, limit: int = 5) -> list[MenuEntry]:
     sought = text.casefold().split()
     if not sought:
         return []
-    found = [entry for entry in ENTRIES if _fits(entry, sought)]
-    start = " ".join(sought)
-    return sorted(found, key=lambda one: (not one.title.casefold().startswith(start), not _in_title(one, sought)))[
-        :limit
-    ]
+    fitting = [entry for entry in ENTRIES if _begun(f"{entry.title} {entry.words}", sought)]
+
+    def place(entry: MenuEntry) -> tuple[bool, bool]:
+        return not entry.title.casefold().startswith(" ".join(sought)), not _begun(entry.title, sought)
+
+    return sorted(fitting, key=place)[:limit]
 
 
-def _fits(one: MenuEntry, sought: list[str]) -> bool:
-    words = f"{one.title} {one.words}".casefold().split()
-    return all(any(word.startswith(part) for word in words) for part in sought)
-
-
-def _in_title(one: MenuEntry, sought: list[str]) -> bool:
-    words = one.title.casefold().split()
-    return all(any(word.startswith(part) for word in words) for part in sought)
+def _begun(text: str, sought: list[str]) -> bool:
+    return all(any(word.startswith(part) for word in text.casefold().split()) for part in sought)
 
 
 pages = Pages()
@@ -143,24 +138,24 @@ async def list_results(visit: Visit) -> Response:
 
 async def _results(visit: Visit, text: str, limit: int) -> Results:
     found = await find(visit.database, visit.services.catalogs, visit.project_id, text, visit.now, limit=limit)
-    named: dict[str, list[SearchHit]] = {}
+    matches, named = found.results.matches, dict[str, list[SearchHit]]()
     for one in found.named:
         named.setdefault(_NAMED[one.kind][0], []).append(_named(visit, one))
     entries = [entry for entry in entries_for(text) if visit.may(entry.needs)]
     here = Group("Pages", [SearchHit(entry.title, "", visit.path(*entry.pieces)) for entry in entries])
     groups = [
-        Group("Customers", [_customer(visit, customer) for customer in found.customers]),
-        Group("Transactions", [_transaction(visit, buyer) for buyer in found.buyers]),
+        Group("Customers", [_customer(visit, match) for match in matches if match.by is not By.TRANSACTION]),
+        Group("Transactions", [_transaction(visit, match) for match in matches if match.by is By.TRANSACTION]),
         Group("Events", _event(visit, found)),
         *(Group(title, results[:limit]) for title, _ in _NAMED.values() if (results := named.get(title))),
     ]
     # Whoever types the beginning of a page's name means the page.
     begun = bool(entries) and entries[0].title.casefold().startswith(text.strip().casefold())
     groups = [here, *groups] if begun else [*groups, here]
-    note = "More customers match. Type more of the id or e-mail address." if found.more else ""
-    if found.erased:
+    note = "More customers match. Type more of the id or e-mail address." if found.results.more else ""
+    if found.results.erased:
         note = "There was a purchase with this id. Its customer was erased."
-    more = visit.path("customers", q=text, all="yes") if found.more else ""
+    more = visit.path("customers", q=text, all="yes") if found.results.more else ""
     return Results([group for group in groups if group.results], note, more)
 
 

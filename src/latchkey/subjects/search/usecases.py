@@ -175,15 +175,11 @@ _EVENT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECA
 
 
 class Findings(Struct, frozen=True):
-    customers: list[Match] = msgspec.field(default_factory=list)
-    # Customers who own a transaction with this id.
-    buyers: list[Match] = msgspec.field(default_factory=list)
+    """Customers, some by a transaction; an event; and what has a name in the project."""
+
+    results: SearchResults
     event: EventDetails | None = None
     named: list[Named] = msgspec.field(default_factory=list)
-    # More customers match than are listed.
-    more: bool = False
-    # The transaction is known, but its customer was erased.
-    erased: bool = False
 
 
 async def find(
@@ -191,18 +187,11 @@ async def find(
 ) -> Findings:
     trimmed = text.strip()
     if len(trimmed) < SHORTEST or len(text) > LONGEST_FINDING or "\0" in text:
-        return Findings()
+        return Findings(SearchResults([]))
     found = await search(database, catalogs, project_id, text, now, everything=True, limit=limit)
     event = await _event(database, project_id, trimmed) if _EVENT_ID.fullmatch(trimmed) else None
     named = await storage.by_name(database, project_id, trimmed, 2 * limit)
-    return Findings(
-        [match for match in found.matches if match.by is not By.TRANSACTION],
-        [match for match in found.matches if match.by is By.TRANSACTION],
-        event,
-        named,
-        found.more,
-        found.erased,
-    )
+    return Findings(found, event, named)
 
 
 async def _event(database: Database, project_id: str, id: str) -> EventDetails | None:

@@ -30,9 +30,7 @@ _PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"
 
 
 @router.get(
-    "/customer_list",
-    responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood."),
-    response_class=Response,
+    "/customer_list", responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood.")
 )
 async def list_customers_by_filter(
     request: Request,

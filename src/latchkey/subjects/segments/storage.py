@@ -4,7 +4,6 @@ keys of projects, the next batch, and writing."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -141,20 +140,18 @@ def _segment(row: Record) -> Segment:
 SEGMENTS = Listing("segment", query("list_segments"), _segment)
 
 
-class StoredCustomer:
+class StoredCustomer(NamedTuple):
     """As stored. Decoded when it is needed: one that cannot be decoded must not stop the others, so whoever needs it
     handles the error."""
 
-    def __init__(self, project_id: str, key: int, state: bytes, last_seen_at: Ms, country: str | None) -> None:
-        self.project_id = project_id
-        self.key = key
-        self.last_seen_at = last_seen_at
-        self.country = country
-        self._state = state
+    project_id: str
+    key: int
+    state: bytes
+    last_seen_at: Ms
+    country: str | None
 
-    @cached_property
     def customer(self) -> Customer:
-        return decode(self._state)
+        return decode(self.state)
 
 
 class CountProgress(Struct, frozen=True):

@@ -9,7 +9,6 @@ from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.domain.instants import EARLIEST, LATEST
-from latchkey.domain.refusal import NotFound
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AppUserId, Body, Id, Instant, Name, Paging, in_order, not_null
@@ -18,7 +17,7 @@ from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter
+from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -174,8 +173,8 @@ async def rotate_signing_secret(
 @audited("webhook.tested")
 async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
-    shown = await services.webhooks.load(caller.project_id, webhook_id)
-    return reply(render.tried(await send_test(services.sender, shown.webhook, new.type, services.now())))
+    webhook = await services.webhooks.load(caller.project_id, webhook_id)
+    return reply(render.tried(await send_test(services.sender, webhook, new.type, services.now())))
 
 
 def _given(body: NewWebhook) -> dict[str, Any]:
@@ -236,10 +235,7 @@ class NewReplay(Body):
 
 
 @deliveries_router.post(
-    "/deliveries/{delivery_id}/resend",
-    responses=shows(wire.DeliveryWithAttempts, 202),
-    status_code=202,
-    response_class=Response,
+    "/deliveries/{delivery_id}/resend", responses=shows(wire.DeliveryWithAttempts, 202), status_code=202
 )
 @audited("delivery.resent")
 async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
@@ -254,16 +250,8 @@ async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, ne
     """Send again what failed in a time range, or everything that happened in it, including events from before the
     webhook existed. Runs in the background."""
     in_order(new.since_ms, new.until_ms)
-    started = await requeue_runs.start_replay(
-        services.database,
-        caller.project_id,
-        webhook_id,
-        since_ms=new.since_ms,
-        until_ms=new.until_ms,
-        status=new.status,
-        event_types=tuple(dict.fromkeys(new.event_types)),
-        now=services.now(),
-    )
+    chosen = ReplayRange(new.since_ms, new.until_ms, new.status, tuple(dict.fromkeys(new.event_types)))
+    started = await requeue_runs.start_replay(services.database, caller.project_id, webhook_id, chosen, services.now())
     return reply(render.replay(started), 202)
 
 
@@ -271,8 +259,6 @@ async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, ne
 async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
     """The progress of a replay."""
     found = await requeue_runs.load_replay(services.database, caller.project_id, webhook_id, replay_id)
-    if found is None:
-        raise NotFound(f"Webhook {webhook_id!r} has no replay {replay_id!r}.", param="replay_id")
     return reply(render.replay(found))
 
 

@@ -21,7 +21,7 @@ from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter
+from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -72,7 +72,7 @@ async def show_list(at: WebhookDesk) -> None:
     """List webhooks, with their health."""
     found: list[wire.Webhook] = []
     while page := await at.webhooks.page(at.project_id, found[-1].id if found else None, 100):
-        found += [render.webhook(summary) for summary in page]
+        found += [render.webhook(webhook) for webhook in page]
     at.show_list(
         found,
         lambda one: one,
@@ -204,7 +204,7 @@ async def send_test_event(
     )
     try:
         async with at.audited("webhook.tested", webhook, type=event_type.upper()):
-            tried = render.tried(await send_test(sender, found.webhook, event_type.upper(), real_now()))
+            tried = render.tried(await send_test(sender, found, event_type.upper(), real_now()))
     finally:
         await sender.close()
     if at.as_json:
@@ -273,9 +273,8 @@ async def resend(
     if delivery is None:
         since = typed(failed_since or "", now)
         async with at.audited("webhook.replayed", webhook, since_ms=str(since), status="failed"):
-            started = await requeue_runs.start_replay(
-                at.database, at.project_id, webhook, since_ms=since, until_ms=None, status="failed", now=now
-            )
+            chosen = ReplayRange(since, None, "failed")
+            started = await requeue_runs.start_replay(at.database, at.project_id, webhook, chosen, now)
         at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):

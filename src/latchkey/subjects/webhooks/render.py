@@ -6,14 +6,13 @@ from msgspec import UNSET, Raw, json
 
 from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.event_body import body_of
-from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay
-from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
+from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay, Webhook
 from latchkey.subjects.webhooks.usecases.samples import Tried
 from latchkey.wire.attributes import from_attributes
 
 
-def webhook(shown: WebhookSummary, *, with_secret: bool = False) -> wire.Webhook:
-    webhook, health = shown.webhook, shown.webhook.health
+def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
+    health = webhook.health
     paused = health.paused_at is not None or not webhook.enabled
     state: Literal["ok", "failing", "paused"] = "ok"
     if paused:
@@ -30,7 +29,7 @@ def webhook(shown: WebhookSummary, *, with_secret: bool = False) -> wire.Webhook
         previous_secret_expires_at=webhook.previous_secret_until,
         health=from_attributes(
             wire.WebhookHealth,
-            shown.delivery_counts,
+            webhook.delivery_counts,
             state=state,
             failing_since=health.failing_since,
             paused_at=health.paused_at,

@@ -64,6 +64,15 @@ class Setup:
     authorization: str | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryCounts:
+    """Counts of a webhook's deliveries."""
+
+    waiting: int = 0
+    failed: int = 0
+    last_success_at: Ms | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Setup):
     id: str
@@ -77,21 +86,14 @@ class Webhook(Setup):
     previous_secret_until: Ms | None = None
     created_at: Ms = 0
     updated_at: Ms = 0
+    # Only where they are shown.
+    delivery_counts: DeliveryCounts = DeliveryCounts()
 
     def secrets_at(self, now: Ms) -> tuple[str, ...]:
         """The secrets that sign now: the current one, and for a while after a rotation the previous one too."""
         if self.previous_secret is None or self.previous_secret_until is None or self.previous_secret_until <= now:
             return (self.secret,)
         return self.secret, self.previous_secret
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryCounts:
-    """Counts of a webhook's deliveries."""
-
-    waiting: int = 0
-    failed: int = 0
-    last_success_at: Ms | None = None
 
 
 def after_success(health: WebhookHealth) -> tuple[WebhookHealth, Announcement | None]:
@@ -199,6 +201,17 @@ class DeliveryPage:
 
 
 Which = Literal["failed", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRange:
+    """What is sent again: what was committed since a time, until another one or now."""
+
+    since_ms: Ms
+    until_ms: Ms | None
+    status: Which
+    # Empty: all types.
+    event_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,9 @@ from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.connections import migrated
 from tests.databases import drained
 from tests.engine.fixtures import new_project
+from tests.forks import Process
 from tests.subjects.webhooks.delivery import certificates
-from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker, Writer, in_order
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Receiver, Worker, Writer, in_order
 
 PATHS = ("/", "/slow/20", "/second")
 
@@ -95,7 +96,7 @@ async def _run(
 
     def close_all() -> None:
         for one in running:
-            one.close()
+            one.stop()
 
     processes.callback(close_all)
     killed: Counter[str] = Counter()
@@ -113,7 +114,6 @@ async def _run(
         which = chances.randrange(len(running))
         killed["writer" if which == 2 else "worker"] += 1
         running[which].kill()
-        running[which].close()
         running[which] = await asyncio.to_thread(makers[which])
     running[2].stop()
     async with Database(url) as database:

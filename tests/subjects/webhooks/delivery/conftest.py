@@ -18,8 +18,9 @@ from latchkey.subjects.webhooks.rules import Setup, Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.wire.event import Event
 from tests.engine.fixtures import new_project
+from tests.forks import Process
 from tests.subjects.webhooks.delivery import certificates
-from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Process, Receiver, Worker
+from tests.subjects.webhooks.delivery.processes import SECRET_KEY, Receiver, Worker
 
 PROJECT = "proj_shop"
 # Seconds instead of minutes: what is tested is that the schedule is followed, not how long it is.

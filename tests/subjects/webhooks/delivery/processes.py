@@ -8,16 +8,12 @@ import base64
 import contextlib
 import os
 import random
-import signal
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
-import uvloop
 from msgspec import json
 
 from latchkey import logs
@@ -29,8 +25,7 @@ from latchkey.settings import load
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks import receiver
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook
-from tests.forks import Forked
-from tests.patience import PATIENCE
+from tests.forks import Process, announce
 
 SECRET_KEY = bytes(range(32))
 
@@ -50,39 +45,12 @@ class Arrival:
         return self.did in {"status 200", "endless", "cut"} or self.did.startswith("slow")
 
 
-class Process(Forked):
-    """A child process. It prints a line when it is ready, and is stopped at the end of the `with` block."""
-
-    def kill(self) -> None:
-        """kill -9"""
-        self.signal(signal.SIGKILL)
-        self.wait()
-
-    def stop(self) -> int | None:
-        """SIGTERM. Returns the exit code."""
-        self.signal(signal.SIGCONT)
-        self.signal(signal.SIGTERM)
-        if (code := self.wait(PATIENCE)) is None:
-            self.kill()
-            code = self.wait()
-        return code
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.stop()
-
-
 class Receiver(Process):
     def __init__(self, folder: Path, certificate: tuple[Path, Path], port: int = 0) -> None:
         self.log = folder / f"arrivals-{time.monotonic_ns()}.jsonl"
         arguments = port, self.log, certificate
-        super().__init__(_serve, _receiver, *arguments, log=folder / "receiver.log", environment={})
-        self.port = int(self.said)
+        super().__init__(_receiver, *arguments, log=folder / "receiver.log", environment={})
+        self.port = int(self.announced)
 
     def url(self, path: str = "/") -> str:
         return f"https://localhost:{self.port}{path}"
@@ -105,7 +73,7 @@ class Worker(Process):
             "LATCHKEY_LOG_FORMAT": "json",
             **settings,
         }
-        super().__init__(_serve, _worker, log=folder / "worker.log", environment=environment)
+        super().__init__(_worker, log=folder / "worker.log", environment=environment)
 
 
 class Writer(Process):
@@ -113,7 +81,7 @@ class Writer(Process):
 
     def __init__(self, folder: Path, database_url: str, per_second: int, seed: int) -> None:
         environment = {"LATCHKEY_DATABASE_URL": database_url}
-        super().__init__(_serve, _writer, per_second, seed, log=folder / "writer.log", environment=environment)
+        super().__init__(_writer, per_second, seed, log=folder / "writer.log", environment=environment)
 
 
 def in_order(arrivals: Iterable[Arrival]) -> bool:
@@ -132,14 +100,14 @@ def in_order(arrivals: Iterable[Arrival]) -> bool:
 async def _worker(stop: asyncio.Event) -> None:
     settings = load(os.environ)
     logs.configure("info", "json")
-    await run_process(settings, ["delivery"], None, stop, ready=_ready)
+    await run_process(settings, ["delivery"], None, stop, ready=announce)
 
 
 async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
     chances = random.Random(seed)
     async with Database(os.environ["LATCHKEY_DATABASE_URL"], max_size=3) as database:
         changes = Changes(database, lambda: time.time_ns() // 1_000_000)
-        _ready()
+        announce()
 
         async def buy(number: int) -> None:
             action = Action(
@@ -163,11 +131,6 @@ async def _writer(stop: asyncio.Event, per_second: int, seed: int) -> None:
         await asyncio.gather(*writing)
 
 
-def _ready(said: object = "ready") -> None:
-    sys.stdout.write(f"{said}\n")
-    sys.stdout.flush()
-
-
 async def _receiver(stop: asyncio.Event, port: int, log: Path, certificate: tuple[Path, Path]) -> None:
     # Unbuffered: a receiver that is killed has logged everything it received.
     with log.open("ab", buffering=0) as lines:
@@ -178,16 +141,6 @@ async def _receiver(stop: asyncio.Event, port: int, log: Path, certificate: tupl
             lines.write(json.encode(line) + b"\n")
 
         server = await receiver.listen(receiver.Receiver(write), receiver.tls(*certificate), port=port)
-        _ready(server.sockets[0].getsockname()[1])  # type: ignore[attr-defined]  # asyncio's own Server has it
+        announce(server.sockets[0].getsockname()[1])  # type: ignore[attr-defined]  # asyncio's own Server has it
         await stop.wait()
         server.close()
-
-
-def _serve(role: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-    uvloop.run(_until_stopped(role, *arguments))
-
-
-async def _until_stopped(role: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await role(stop, *arguments)

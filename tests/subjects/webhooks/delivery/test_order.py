@@ -13,7 +13,7 @@ from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
 from latchkey.subjects.webhooks.delivery.role import prune
 from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
-from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
 from latchkey.subjects.webhooks.storage.lanes import Claim, DeliveryOutcome
@@ -180,9 +180,8 @@ async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_wha
     await line.record(await line.claim())
     held = await line.claim()
     assert sequences(held) == [3]
-    await start_replay(
-        line.yard.database, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="failed", now=line.now + 1000
-    )
+    failed = ReplayRange(0, None, "failed")
+    await start_replay(line.yard.database, PROJECT, line.webhook.id, failed, line.now + 1000)
     while await work_off(line.yard.database, line.now):
         pass
     await line.record(held)

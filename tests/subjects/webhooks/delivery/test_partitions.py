@@ -12,6 +12,7 @@ from latchkey.domain import partitions as rules
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import resend, start_replay, work_off
 from latchkey.subjects.webhooks.delivery.role import prune, turn_over
+from latchkey.subjects.webhooks.rules import ReplayRange
 from latchkey.subjects.webhooks.storage import delivery_rows as requeue
 from latchkey.subjects.webhooks.storage import lanes as parts
 from tests.patience import until
@@ -190,9 +191,7 @@ async def test_a_replay_reaches_what_was_dropped_and_what_was_not(past: Past, dr
     if dropped:
         await turn_over(past.database, past.now, MONTH)
     for _ in range(2):
-        await start_replay(
-            past.database, PROJECT, line.webhook.id, since_ms=0, until_ms=None, status="all", now=line.now
-        )
+        await start_replay(past.database, PROJECT, line.webhook.id, ReplayRange(0, None, "all"), line.now)
     while await work_off(past.database, line.now):
         pass
     arrived = await deliver_all(line)

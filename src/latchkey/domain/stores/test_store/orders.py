@@ -1,9 +1,10 @@
 """What the test store accepts: its actions, what each of them needs, and which are possible in the current state."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
@@ -37,8 +38,7 @@ ActionName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True):
     name: ActionName
     app_user_id: str
     # The id of a purchase that this action may create; drawn by the caller.
@@ -114,7 +114,7 @@ def _snapshot(customer: Customer, catalog: Catalog, now: Ms, action: Action) -> 
     if action.name == "purchase":
         product = _product(catalog, action.product_id, "product_id")
         if action.currency is not None:
-            product = dataclasses.replace(product, price=Price(product.price.micros, action.currency))
+            product = replace(product, price=Price(product.price.micros, action.currency))
         sold = actions.buy(
             customer,
             product,

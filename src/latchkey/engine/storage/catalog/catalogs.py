@@ -1,10 +1,11 @@
 """A project's catalog as purchases and reads need it, and what decides which offering a customer sees."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query

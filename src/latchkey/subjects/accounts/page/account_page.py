@@ -13,6 +13,7 @@ from latchkey.subjects.accounts.rules import SHORTEST_PASSWORD
 from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions
 from latchkey.subjects.accounts.usecases.second_factor import SetUp, WrongCode, looks_like_code
 from latchkey.subjects.api_keys.usecases import hash_of
+from latchkey.subjects.mail.usecases import MailKind
 
 # The first that is found counts. Most browsers also claim to be the ones further down.
 _BROWSERS = (
@@ -60,28 +61,20 @@ HERE_ACCOUNT = f"{ROOT}/account"
 
 @pages.get("/account", Needs.ACCOUNT)
 async def show_account(visit: Visit) -> Response:
-    return await _page(visit)
+    stays = [(stay, in_words(stay.agent)) for stay in await sessions.stays(visit.database, visit.account.id)]
+    return visit.page("account.html", 400 if visit.refusal else 200, stays=stays)
 
 
-@pages.post("/account/password", Needs.ACCOUNT, "account.password_changed")
+@pages.post("/account/password", Needs.ACCOUNT, "account.password_changed", show_account)
 async def change_password(visit: Visit) -> Response:
     assert visit.session is not None
-    try:
-        if visit.account.has_password:
-            # Wrong passwords are limited here too: somebody else may use a session that was left open.
-            old, device = visit.form.raw("old_password"), partial(device_of, visit)
-            await sessions.sign_in(visit.database, visit.account.email, old, visit.address, visit.now, device)
-        password = visit.form.raw("new_password")
-        keep = hash_of(visit.session.token)
-        await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
-        if visit.services.mail is not None:
-            await visit.services.mail.tell_of_change(visit.account.email, visit.now)
-    except sessions.WrongCredentials:
-        return await _page(visit, 400, "The present password is not right.")
-    except sessions.TooManyGuesses:
-        raise
-    except Refusal as refusal:
-        return await _page(visit, 400, refusal.message)
+    if visit.account.has_password:
+        # Wrong passwords are limited here too: somebody else may use a session that was left open.
+        await _check_password(visit, visit.form.raw("old_password"), "The present password is not right.")
+    password, keep = visit.form.raw("new_password"), hash_of(visit.session.token)
+    await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
+    if visit.services.mail is not None:
+        await visit.services.mail.add(MailKind.CHANGED, visit.account.email, visit.now)
     return await visit.to(HERE_ACCOUNT, "Your password is changed, and you are signed out everywhere else.")
 
 
@@ -97,11 +90,6 @@ async def end_one(visit: Visit) -> Response:
     visit.subject = "one session"
     await sessions.end_stay(visit.database, visit.account.id, visit.param("session_id"))
     return await visit.to(HERE_ACCOUNT, "That session is over.")
-
-
-async def _page(visit: Visit, status: int = 200, error: str = "") -> Response:
-    stays = await sessions.stays(visit.database, visit.account.id)
-    return visit.page("account.html", status, stays=[(stay, in_words(stay.agent)) for stay in stays], error=error)
 
 
 # Readers need an empty border of four modules.
@@ -194,12 +182,12 @@ async def _prove(visit: Visit, field: str) -> None:
     await _check_password(visit, proof)
 
 
-async def _check_password(visit: Visit, password: str) -> None:
+async def _check_password(visit: Visit, password: str, wrong: str = NOT_RIGHT) -> None:
     device = partial(device_of, visit)
     try:
         await sessions.sign_in(visit.database, visit.account.email, password, visit.address, visit.now, device)
     except sessions.WrongCredentials:
-        raise Refusal(NOT_RIGHT) from None
+        raise Refusal(wrong) from None
 
 
 def _set_up(visit: Visit, made: SetUp) -> Response:

@@ -13,7 +13,7 @@ from latchkey.subjects.accounts.usecases import accounts, sessions
 from latchkey.subjects.accounts.usecases.openid import Provider, ProviderAway, SignInAttempt, account_for
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.audit import usecases as audit
-from latchkey.subjects.mail.usecases import Mail
+from latchkey.subjects.mail.usecases import Mail, MailKind
 
 pages = Pages()
 
@@ -101,7 +101,7 @@ async def accept_invitation(visit: Visit) -> Response:
     except Refusal as refusal:
         return _invitation(visit, account, refusal.message)
     if account.has_password and visit.services.mail is not None:
-        await visit.services.mail.tell_of_change(account.email, visit.now)
+        await visit.services.mail.add(MailKind.CHANGED, account.email, visit.now)
     # The link stands for the password only.
     return await password_given(visit, account, ROOT)
 

@@ -7,6 +7,7 @@ from latchkey.domain.refusal import found
 from latchkey.subjects.accounts import rules
 from latchkey.subjects.accounts.rules import EXPLAINED, INVITATION_LASTS, Account, Role, checked_role
 from latchkey.subjects.accounts.usecases import accounts, team
+from latchkey.subjects.mail.usecases import MailKind
 
 pages = Pages()
 
@@ -38,7 +39,7 @@ async def add_member(visit: Visit) -> Response:
     mail = visit.services.mail
     if mail is None:
         return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
-    await mail.invite(account.email, visit.now)
+    await mail.add(MailKind.INVITATION, account.email, visit.now)
     where = f"as a file in {mail.folder}" if mail.folder else "to them"
     return await visit.to(visit.path("team"), f"{account.email} is added. A mail with a link goes {where}.")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
+from msgspec import structs
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
@@ -89,7 +90,7 @@ class Checkouts:
         if store is None or not self.sells(store) or all(product.trial is None for product in products):
             return products
         customer, _, now = await self._customer(project_id, app_user_id)
-        without = [replace(product, trial=None) for product in products]
+        without = [structs.replace(product, trial=None) for product in products]
         pairs = zip(products, without, strict=True)
         return [one if eligibility.trial_days(customer, store, one, now) else other for one, other in pairs]
 

@@ -51,10 +51,7 @@ class NewEnd(Body):
 
 
 @access_router.post(
-    "/entitlements/{entitlement_id}/promotional",
-    responses=shows(SubscriberResponse, 201),
-    status_code=201,
-    response_class=Response,
+    "/entitlements/{entitlement_id}/promotional", responses=shows(SubscriberResponse, 201), status_code=201
 )
 @audited("customer.granted")
 async def grant_promotional(
@@ -81,11 +78,7 @@ async def grant_promotional(
     return await subscriber_reply(request, services, caller, app_user_id, 201)
 
 
-@access_router.post(
-    "/entitlements/{entitlement_id}/revoke_promotionals",
-    responses=shows(SubscriberResponse),
-    response_class=Response,
-)
+@access_router.post("/entitlements/{entitlement_id}/revoke_promotionals", responses=shows(SubscriberResponse))
 @audited("customer.grant_revoked")
 async def revoke_promotionals(
     request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
@@ -157,10 +150,7 @@ subscribers_router = Router(tags=["V1 subscribers"])
 
 
 @subscribers_router.get(
-    V1_ROUTE,
-    responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created"),
-    response_class=Response,
-    dependencies=[documented],
+    V1_ROUTE, responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "Created"), dependencies=[documented]
 )
 async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response:
     """The subscriber with this id or alias. An unknown id is created, with any key that may read."""
@@ -173,16 +163,8 @@ async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_us
     """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
     # An app may ask this before anything else about a new user.
     held = await balances(services.changes, caller.project_id, app_user_id, unknown_has_none=caller.is_public)
-    return reply(
-        V1Currencies(
-            virtual_currencies={
-                balance.code: V1Currency(
-                    balance=balance.balance, code=balance.code, name=balance.name, description=balance.description
-                )
-                for balance in held
-            }
-        )
-    )
+    currencies = {balance.code: from_attributes(V1Currency, balance) for balance in held}
+    return reply(V1Currencies(virtual_currencies=currencies))
 
 
 class LogInRequest(AppBody):
@@ -199,7 +181,6 @@ class NewAlias(AppBody):
 @subscribers_router.post(
     "/v1/subscribers/identify",
     responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
-    response_class=Response,
 )
 async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogInRequest) -> Response:
     """The app's user signed in. An anonymous user becomes the new id, unless that would merge two different people."""

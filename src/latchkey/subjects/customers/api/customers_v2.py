@@ -180,10 +180,7 @@ async def transfer_purchases(
 
 
 @customer_actions_router.post(
-    "/{customer_id}/actions/grant_entitlement",
-    responses=shows(v2.Customer, 201),
-    status_code=201,
-    response_class=Response,
+    "/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer, 201), status_code=201
 )
 @audited("customer.granted")
 async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
@@ -212,11 +209,7 @@ async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUse
     return reply(wire_paging.page(items, lambda item: item.id, path, paging.limit, paging.after))
 
 
-@customer_actions_router.get(
-    "/{customer_id}/entitlements/{entitlement_id}/explanation",
-    responses=shows(Explanation),
-    response_class=Response,
-)
+@customer_actions_router.get("/{customer_id}/entitlements/{entitlement_id}/explanation", responses=shows(Explanation))
 async def explain_entitlement(
     services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
 ) -> Response:
@@ -233,9 +226,7 @@ class Assignment(Body):
 
 
 @customer_actions_router.post(
-    "/{customer_id}/actions/assign_offering",
-    responses={200: {"description": "Done. There is no body."}},
-    response_class=Response,
+    "/{customer_id}/actions/assign_offering", responses={200: {"description": "Done. There is no body."}}
 )
 @audited("customer.offering_assigned")
 async def assign(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from latchkey.dashboard.links import address, customer_id
-from latchkey.dashboard.page import Answer, Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
@@ -23,23 +23,32 @@ from latchkey.subjects.purchases.usecases import store_actions
 
 pages = Pages()
 
-Act = Callable[[Visit, CustomerView], Awaitable[Response]]
+Act = Callable[[Visit, CustomerView], Awaitable[str | Response]]
 LONGEST_EXTENSION = 3650
 
 
-def of_customer(act: Act) -> Answer:
-    async def answer(visit: Visit) -> Response:
-        view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
-        visit.audit(view.customer.app_user_id)
-        return await act(visit, view)
+def action(path: str, needs: Needs, name: str, *, confirmed: bool = True) -> Callable[[Act], Act]:
+    """Adds an action. It returns what the customer's page says then, or a response of its own."""
 
-    return answer
+    def add(act: Act) -> Act:
+        @pages.post(f"/customers/{{customer_id}}/{path}", needs, name, show_profile)
+        async def answer(visit: Visit) -> Response:
+            view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
+            visit.audit(view.customer.app_user_id)
+            if confirmed:
+                visit.form.confirmed()
+            said = await act(visit, view)
+            if isinstance(said, Response):
+                return said
+            return await visit.to(address(visit, view.customer.app_user_id), said)
+
+        return act
+
+    return add
 
 
-@pages.post("/customers/{customer_id}/grant", Needs.GRANT, "customer.granted", show_profile)
-@of_customer
-async def grant(visit: Visit, view: CustomerView) -> Response:
-    visit.form.confirmed()
+@action("grant", Needs.GRANT, "customer.granted")
+async def grant(visit: Visit, view: CustomerView) -> str:
     entitlement_id = visit.form.needed("entitlement_id")
     until = _moment(visit, "until")
     duration = None if until is not None else visit.form.choice("duration", DURATIONS)
@@ -52,36 +61,31 @@ async def grant(visit: Visit, view: CustomerView) -> Response:
         ends_at=until,
         duration=duration,
     )
-    return await _done(visit, view, f"{entitlement_id} is granted.")
+    return f"{entitlement_id} is granted."
 
 
-@pages.post("/customers/{customer_id}/revoke", Needs.GRANT, "customer.grant_revoked", show_profile)
-@of_customer
-async def revoke(visit: Visit, view: CustomerView) -> Response:
-    visit.form.confirmed()
+@action("revoke", Needs.GRANT, "customer.grant_revoked")
+async def revoke(visit: Visit, view: CustomerView) -> str:
     entitlement_id = visit.form.needed("entitlement_id")
     visit.audit(entitlement=entitlement_id)
     await edits.revoke(visit.services.changes, visit.project_id, view.customer.app_user_id, entitlement_id)
-    return await _done(visit, view, f"Every grant of {entitlement_id} is revoked. What was bought is not touched.")
+    return f"Every grant of {entitlement_id} is revoked. What was bought is not touched."
 
 
-@pages.post("/customers/{customer_id}/refund", Needs.MANAGE, "customer.refunded", show_profile)
-@of_customer
-async def refund(visit: Visit, view: CustomerView) -> Response:
+@action("refund", Needs.MANAGE, "customer.refunded")
+async def refund(visit: Visit, view: CustomerView) -> str:
     await store_actions.revoke(visit.services, _named(visit, view))
-    return await _done(visit, view, "Refunded. Access by this purchase has ended.")
+    return "Refunded. Access by this purchase has ended."
 
 
-@pages.post("/customers/{customer_id}/cancel", Needs.MANAGE, "customer.cancelled", show_profile)
-@of_customer
-async def cancel(visit: Visit, view: CustomerView) -> Response:
+@action("cancel", Needs.MANAGE, "customer.cancelled")
+async def cancel(visit: Visit, view: CustomerView) -> str:
     await store_actions.cancel(visit.services, _named(visit, view))
-    return await _done(visit, view, "Cancelled. It is not renewed; access stays until the end of what was paid.")
+    return "Cancelled. It is not renewed; access stays until the end of what was paid."
 
 
-@pages.post("/customers/{customer_id}/extend", Needs.MANAGE, "customer.extended", show_profile)
-@of_customer
-async def extend(visit: Visit, view: CustomerView) -> Response:
+@action("extend", Needs.MANAGE, "customer.extended")
+async def extend(visit: Visit, view: CustomerView) -> str:
     until = _moment(visit, "until")
     days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
     item = _named(visit, view)
@@ -90,12 +94,11 @@ async def extend(visit: Visit, view: CustomerView) -> Response:
     after = (await visit.services.reader.view(visit.project_id, view.customer.app_user_id, visit.now)).customer
     extended = after.subscription(item.bought.store, item.bought.id)
     ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
-    return await _done(visit, view, f"Extended.{ends}")
+    return f"Extended.{ends}"
 
 
 def _named(visit: Visit, view: CustomerView) -> store_actions.ActionItem:
-    """What the form is about, once it is confirmed."""
-    visit.form.confirmed()
+    """What the form is about."""
     key = visit.form.needed("store"), visit.form.needed("purchase_id")
     visit.audit(store=key[0], purchase=key[1])
     bought = view.customer.subscription(*key) or view.customer.purchase(*key)
@@ -104,10 +107,8 @@ def _named(visit: Visit, view: CustomerView) -> store_actions.ActionItem:
     return store_actions.item_of(view.customer, bought)
 
 
-@pages.post("/customers/{customer_id}/transfer", Needs.MANAGE, "customer.transferred", show_profile)
-@of_customer
+@action("transfer", Needs.MANAGE, "customer.transferred")
 async def transfer_purchases(visit: Visit, view: CustomerView) -> Response:
-    visit.form.confirmed()
     source = view.customer.app_user_id
     target = await _target(visit)
     visit.audit(target=target.app_user_id)
@@ -115,8 +116,7 @@ async def transfer_purchases(visit: Visit, view: CustomerView) -> Response:
     return await visit.to(address(visit, target.app_user_id), f"All purchases of {source!r} are here now.")
 
 
-@pages.post("/customers/{customer_id}/delete", Needs.MANAGE, "customer.deleted", show_profile)
-@of_customer
+@action("delete", Needs.MANAGE, "customer.deleted", confirmed=False)
 async def delete(visit: Visit, view: CustomerView) -> Response:
     id = view.customer.app_user_id
     typed = visit.form.raw("customer_id")
@@ -127,36 +127,32 @@ async def delete(visit: Visit, view: CustomerView) -> Response:
     return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the charts, without a name.")
 
 
-@pages.post("/customers/{customer_id}/notes", Needs.GRANT, "customer.note_added", show_profile)
-@of_customer
-async def add_note(visit: Visit, view: CustomerView) -> Response:
+@action("notes", Needs.GRANT, "customer.note_added", confirmed=False)
+async def add_note(visit: Visit, view: CustomerView) -> str:
     author = visit.account
     id = await profile.add_note(
         visit.database, visit.project_id, view.key, author.id, author.email, visit.form.raw("text"), visit.now
     )
     visit.audit(note=id)
-    return await _done(visit, view, "The note is added.")
+    return "The note is added."
 
 
-@pages.post("/customers/{customer_id}/notes/{note_id}", Needs.GRANT, "customer.note_changed", show_profile)
-@of_customer
-async def change_note(visit: Visit, view: CustomerView) -> Response:
+@action("notes/{note_id}", Needs.GRANT, "customer.note_changed", confirmed=False)
+async def change_note(visit: Visit, view: CustomerView) -> str:
     id = visit.param("note_id")
     visit.audit(note=id)
     await profile.change_note(
         visit.database, visit.project_id, view.key, id, visit.account.id, visit.form.raw("text"), visit.now
     )
-    return await _done(visit, view, "The note is changed.")
+    return "The note is changed."
 
 
-@pages.post("/customers/{customer_id}/notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted", show_profile)
-@of_customer
-async def delete_note(visit: Visit, view: CustomerView) -> Response:
-    visit.form.confirmed()
+@action("notes/{note_id}/delete", Needs.GRANT, "customer.note_deleted")
+async def delete_note(visit: Visit, view: CustomerView) -> str:
     id = visit.param("note_id")
     visit.audit(note=id)
     await profile.delete_note(visit.database, visit.project_id, view.key, id, visit.account.id)
-    return await _done(visit, view, "The note is deleted.")
+    return "The note is deleted."
 
 
 async def _target(visit: Visit) -> Customer:
@@ -174,7 +170,3 @@ def _moment(visit: Visit, name: str) -> Ms | None:
     if at is not None and not 0 < at <= LATEST:
         raise Invalid("That date is too far in the future.", param=name)
     return at
-
-
-async def _done(visit: Visit, view: CustomerView, words: str) -> Response:
-    return await visit.to(address(visit, view.customer.app_user_id), words)

@@ -1,5 +1,7 @@
 """Customers: lists by filter, saved segments, the search, and any list as CSV."""
 
+from typing import Any
+
 from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen, unknown
@@ -12,7 +14,7 @@ from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
 from latchkey.subjects.money.usecases import TITLES
-from latchkey.subjects.search.usecases import SearchResults, newest, search
+from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
 from latchkey.subjects.segments.usecases import customer_lists
@@ -142,19 +144,14 @@ async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Respon
     return await _page(visit, chosen, entries, more=more, is_first=not before, purchase=purchase, error=error)
 
 
+# What only some of the lists have.
+_ABSENT: dict[str, Any] = {
+    "text": "", "found": None, "more": None, "counted": None, "missing": 0, "is_first": False, "purchase": "",
+}  # fmt: skip
+
+
 async def _page(
-    visit: Visit,
-    chosen: Chosen,
-    entries: list[ListEntry],
-    *,
-    text: str = "",
-    found: SearchResults | None = None,
-    more: str | None = None,
-    counted: customer_lists.CustomerCount | None = None,
-    missing: int = 0,
-    is_first: bool = False,
-    purchase: str = "",
-    error: Refusal | None = None,
+    visit: Visit, chosen: Chosen, entries: list[ListEntry], *, error: Refusal | None = None, **present: Any
 ) -> Response:
     async with visit.database.acquire() as connection:
         projects = await load_projects(connection, visit.services.catalogs, {visit.project_id})
@@ -164,12 +161,11 @@ async def _page(
     return visit.page(
         "customers.html",
         status,
-        here="customers",
         error=words,
         chosen=chosen,
         given={name: visit.query.text(name) if error else chosen.query.get(name, "") for name in NAMES},
         rows=[_row(visit, entry, chosen.columns, catalog) for entry in entries],
-        matches=found.matches if found else [],
+        matches=present["found"].matches if "found" in present else [],
         columns=customer_lists.COLUMNS,
         default_columns=customer_lists.DEFAULT,
         statuses=STATUSES,
@@ -177,15 +173,9 @@ async def _page(
         segments=sorted(await list_segments(visit.database, visit.project_id), key=lambda one: one.name.lower()),
         products=[product.id for product in products],
         stores=_stores(chosen),
-        text=text,
-        found=found,
-        more=more,
-        counted=counted,
-        missing=missing,
         most_counted=customer_lists.MOST_COUNTED,
+        **{**_ABSENT, **present},
         strange=unknown(visit.query, *_OWN),
-        is_first=is_first,
-        purchase=purchase,
     )
 
 

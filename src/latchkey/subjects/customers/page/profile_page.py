@@ -37,7 +37,6 @@ async def show_profile(visit: Visit) -> Response:
     life = lives(customer, view.catalog, view.now, profile.past)
     return visit.page(
         "customer.html",
-        here="customers",
         id=id,
         isolated_id=isolated(id),
         profile=profile,
@@ -69,7 +68,6 @@ async def show_events(visit: Visit) -> Response:
     told = await timeline(visit.database, visit.project_id, view.key, before=before, limit=EVENTS)
     return visit.page(
         "customer_events.html",
-        here="customers",
         id=id,
         isolated_id=isolated(id),
         href=address(visit, id),
@@ -92,7 +90,6 @@ async def show_movements(visit: Visit) -> Response:
     last = found.items[-1] if found.more else None
     return visit.page(
         "customer_movements.html",
-        here="customers",
         id=id,
         isolated_id=isolated(id),
         href=address(visit, id),

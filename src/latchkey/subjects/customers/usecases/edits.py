@@ -24,7 +24,7 @@ from latchkey.domain.customers.customer import (
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.domain.refusal import Refusal, found
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.engine.due_transitions import next_due_at
 from latchkey.engine.storage import records, state, store_handles
@@ -105,8 +105,8 @@ async def revoke(changes: Changes, project_id: str, app_user_id: str, entitlemen
 
 
 def _known(situation: Situation, entitlement_id: str) -> None:
-    if entitlement_id not in situation.catalog.entitlements:
-        raise NotFound(f"There is no entitlement {entitlement_id!r} in this project.", param="entitlement_id")
+    known = entitlement_id in situation.catalog.entitlements
+    found(known, f"There is no entitlement {entitlement_id!r} in this project.", "entitlement_id")
 
 
 list_customers = storage.page
@@ -126,9 +126,7 @@ async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
 async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
     async with transient_errors.hot_transaction(changes.database) as connection:
         customer = await state.load(connection, project_id, app_user_id)
-        if customer is None:
-            raise NotFound(f"There is no customer {app_user_id!r}.", param="app_user_id")
-        ids = customer.aliases
+        ids = found(customer, f"There is no customer {app_user_id!r}.", "app_user_id").aliases
         receivers = _receivers(await storage.transfers_from(connection, project_id, ids))
         asked = [(project_id, id) for id in {app_user_id, *receivers}]
         await records.share_clocks(connection, asked)

@@ -18,7 +18,7 @@ from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import LogIn
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound, OwnedByAnother, Refusal
+from latchkey.domain.refusal import OwnedByAnother, Refusal, found
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records
 from latchkey.engine.storage.read_rows import ProjectCatalog, load_projects
@@ -132,11 +132,8 @@ async def _transfer(
 ) -> Committed:
     async with transient_errors.hot_transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (source_id, target_id), changes.now())
-        source, target = pair.found.get(source_id), pair.found.get(target_id)
-        if source is None:
-            raise NotFound(f"There is no customer {source_id!r}.", param="customer_id")
-        if target is None:
-            raise NotFound(f"There is no customer {target_id!r}.", param="target_customer_id")
+        source = found(pair.found.get(source_id), f"There is no customer {source_id!r}.", "customer_id")
+        target = found(pair.found.get(target_id), f"There is no customer {target_id!r}.", "target_customer_id")
         keys = None if app_ids is None else identity.bought_in(source.customer, app_ids)
         return await pair.transfer(source, target, keys)
 
@@ -177,9 +174,9 @@ class _Pair(Struct, frozen=True):
         project = (await load_projects(connection, changes.catalogs, {project_id}))[project_id]
         clocks = await records.share_clocks(connection, asked)
         locked = await records.lock(connection, asked)
-        found = {id: stored for (_, id), stored in locked.items()}
         now = max(clocks.values(), default=wall)
-        return cls(connection, found, project, now, UnitOfWork(wall))
+        stored_by_id = {id: stored for (_, id), stored in locked.items()}
+        return cls(connection, stored_by_id, project, now, UnitOfWork(wall))
 
     async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
         """Adds an unused id. Emits an event if the customer has access: a receiver may know that id as one without."""

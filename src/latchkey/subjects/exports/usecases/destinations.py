@@ -36,6 +36,8 @@ class DestinationRefused(Refusal):
 
 
 class Upload(Protocol):
+    """One export under way."""
+
     # Files are written here first.
     workspace: Path
 

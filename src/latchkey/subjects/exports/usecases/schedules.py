@@ -176,8 +176,7 @@ class Exports(Struct, frozen=True):
         host = (parts.hostname or "").lower()
         if host in self.hosts or f"{host}:{parts.port}" in self.hosts:
             return
-        public = host in _PUBLIC or host.endswith(tuple(one for one in _PUBLIC if one.startswith(".")))
-        if parts.scheme != "https" or parts.port not in {None, 443} or not public:
+        if parts.scheme != "https" or parts.port not in {None, 443} or not _is_public(host):
             raise Refusal(
                 "This installation does not allow that endpoint; the operator can (setting export_allow_hosts).",
                 param="endpoint",
@@ -193,6 +192,10 @@ DEFAULTS: dict[str, Any] = {
     "every": "day",
     "enabled": True,
 }
+
+
+def _is_public(host: str) -> bool:
+    return any(host == one or (one.startswith(".") and host.endswith(one)) for one in _PUBLIC)
 
 
 def _next_at(settings: ExportSettings, now: Ms) -> Ms | None:

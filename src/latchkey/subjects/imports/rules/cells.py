@@ -4,7 +4,6 @@ mistaken, and refuses the rest."""
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -131,9 +130,11 @@ def boolean(cells: Mapping[str, Any], name: str) -> bool | None:
     if value is None or value == "" or isinstance(value, bool):
         return None if value == "" else value
     written = str(value).strip().lower()
-    if written not in _TRUE | _FALSE:
-        raise RowError(f"{name} is neither true nor false.")
-    return written in _TRUE
+    if written in _TRUE:
+        return True
+    if written in _FALSE:
+        return False
+    raise RowError(f"{name} is neither true nor false.")
 
 
 def integer(cells: Mapping[str, Any], name: str) -> int | None:
@@ -199,7 +200,9 @@ def country(cells: Mapping[str, Any], name: str) -> str | None:
 
 def array(cells: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """`["a", "b"]`, also with single quotes."""
-    value = _loaded(cells.get(name), name)
+    value = cells.get(name)
+    if isinstance(value, str):
+        value = _loaded(value, name)
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -207,18 +210,26 @@ def array(cells: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _loaded(value: Any, name: str) -> Any:
-    """What a text holds as JSON; None if it is empty."""
-    if not isinstance(value, str) or not value.strip():
-        return None if isinstance(value, str) else value
-    for written in (value, value if '"' in value else value.replace("'", '"')):
-        with suppress(ValueError, RecursionError):
-            return json.loads(written)
+def _loaded(written: str, name: str) -> Any:
+    written = written.strip()
+    if not written:
+        return None
+    try:
+        return json.loads(written)
+    except (ValueError, RecursionError):
+        pass
+    if '"' not in written:
+        try:
+            return json.loads(written.replace("'", '"'))
+        except (ValueError, RecursionError):
+            pass
     raise RowError(f"{name} is not valid JSON.")
 
 
 def object_of(cells: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = _loaded(cells.get(name), name)
+    value = cells.get(name)
+    if isinstance(value, str):
+        value = _loaded(value, name)
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -34,6 +34,8 @@ class RowError(Exception):
 
 
 class Skip(Struct, frozen=True):
+    """A row that an import left out."""
+
     file: str
     line: int
     reason: str
@@ -97,6 +99,8 @@ def happened(row: TransactionRow, now: Ms) -> TransactionRow:
 
 
 class CustomerRow(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
+    """What a row says of a customer."""
+
     app_user_id: str
     original_app_user_id: str | None = None
     aliases: tuple[str, ...] = ()

@@ -39,11 +39,7 @@ class NotificationInbox:
             raise NotConnected
         adapter = self._connections.adapters[app.store]
         notification = await adapter.verify(app, Incoming(body=body, headers=headers, received_at=now))
-        return await self.file(app, notification, "notification", now) is not None
-
-    async def file(self, app: ConnectedApp, notification: Notification, source: Source, now: Ms) -> int | None:
-        """Its id in the journal; None where it was there already."""
-        return await self._batch.ask(entry_of(app, notification, source, now))
+        return await self._batch.ask(entry_of(app, notification, "notification", now)) is not None
 
     async def drain(self) -> None:
         await self._batch.drain()

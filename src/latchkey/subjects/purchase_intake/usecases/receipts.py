@@ -136,11 +136,8 @@ class Receipts:
                 raise CannotCheck(NOT_NOW) from error
             await unverified("ignored", error.message)
             raise RejectedReceipt(error.message, param="fetch_token") from error
-        except OwnedByAnother as error:
-            await unverified("ignored", error.message)
-            raise
         except Refusal as error:
-            await unverified("failed", error.message)
+            await unverified("ignored" if isinstance(error, OwnedByAnother) else "failed", error.message)
             raise
         except errors.StoreError as error:
             if not await unverified("waiting", error.message):
@@ -194,7 +191,7 @@ class Receipts:
         )
 
     async def _file_unverified(self, entry: NewEntry, address: str | None, status: Status, message: str) -> bool:
-        """False: it was not kept, because too much is that this address sent."""
+        """False: it was not kept, because the address has used up its budget."""
         if address is not None and not self._limit.keeps(entry.app_id, address, len(entry.payload), entry.received_at):
             return False
         await self._file(entry, JournalOutcome(status=status, message=message))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from latchkey.database.errors import CollisionError
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
 from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
@@ -84,7 +86,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
             if listed is None:
                 raise _PricesNeeded("Some products have prices beside their own.")
             price = price_for(product.price, listed, store=TEST_STORE, country=country, currency=receipt.currency)
-            product = replace(product, price=price)
+            product = structs.replace(product, price=price)
         seen = actions.sell(
             product, situation.now, id=receipt.token, environment=Environment.SANDBOX, app_id=receipt.app_id
         )

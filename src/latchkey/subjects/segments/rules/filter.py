@@ -110,9 +110,9 @@ def single(
     return found
 
 
-def parse(given: Mapping[str, str]) -> CustomerFilter:
+def parse(texts: Mapping[str, str]) -> CustomerFilter:
     """From the text form. Empty values and unknown names are left out; what cannot be understood is refused."""
-    said = {name: text.strip() for name, text in given.items() if name in NAMES and text.strip()}
+    said = {name: text.strip() for name, text in texts.items() if name in NAMES and text.strip()}
     if "product_id" not in said and _flag(said.get("product_active", "false"), "product_active"):
         raise Invalid("product_active needs a product_id.", param="product_active")
     if not _flag(said.get("billing_issue", "true"), "billing_issue"):
@@ -123,10 +123,14 @@ def parse(given: Mapping[str, str]) -> CustomerFilter:
     return CustomerFilter(**{name: _READERS[name](text, name) for name, text in said.items()})
 
 
+def given(wanted: CustomerFilter) -> dict[str, Any]:
+    """The conditions that are given, by name."""
+    return {name: getattr(wanted, name) for name in NAMES if getattr(wanted, name) != getattr(EVERYBODY, name)}
+
+
 def written(wanted: CustomerFilter) -> dict[str, str]:
     """The text form: only what is given, each value in one spelling."""
-    given = {name: getattr(wanted, name) for name in NAMES if getattr(wanted, name) != getattr(EVERYBODY, name)}
-    return {name: _WRITERS.get(name, str)(value) for name, value in given.items()}
+    return {name: _WRITERS.get(name, str)(value) for name, value in given(wanted).items()}
 
 
 def _statuses(text: str, _name: str) -> frozenset[CustomerStatus]:

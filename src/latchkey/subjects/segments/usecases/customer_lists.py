@@ -5,6 +5,7 @@ import csv
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -25,7 +26,7 @@ from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as amount_text
 from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import CustomerStatus, ListCursor, ListEntry, statuses
-from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When, given
 
 # Counting ends here, so that a page never waits for the count of a million.
 MOST_COUNTED = 10_000
@@ -143,48 +144,40 @@ STATUSES: dict[CustomerStatus, str] = {
 }
 
 
+def _since(title: str, when: When) -> str:
+    return f"{title} since {when}" if when.days is None else f"{title} in the last {counted(when.days, 'day')}"
+
+
+def _before(title: str, when: When) -> str:
+    return f"{title} before {when}" if when.days is None else f"{title} more than {counted(when.days, 'day')} ago"
+
+
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "status": lambda chosen: " or ".join(title for status, title in STATUSES.items() if status in chosen),
+    "product_id": "Product: {}".format,
+    "product_active": lambda _: "Product active now",
+    "spent_from": lambda micros: f"Spent at least {money(micros)}",
+    "spent_to": lambda micros: f"Spent at most {money(micros)}",
+    "country": "Country: {}".format,
+    "store": lambda store: f"Store: {store_of(store).title or store}",
+    "environment": str.capitalize,
+    "last_seen_after": partial(_since, "Last seen"),
+    "last_seen_before": partial(_before, "Last seen"),
+    "first_seen_after": partial(_since, "First seen"),
+    "first_seen_before": partial(_before, "First seen"),
+    "trial_ends_within": lambda days: f"Trial ends within {counted(days, 'day')}",
+    "billing_issue": lambda _: "Has a billing issue",
+}
+
+
 def conditions(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
     """Each condition in words, and the name of its field."""
-    if wanted.status:
-        yield " or ".join(title for one, title in STATUSES.items() if one in wanted.status), "status"
-    if wanted.product_id is not None:
-        yield f"Product: {wanted.product_id}", "product_id"
-    if wanted.product_active:
-        yield "Product active now", "product_active"
-    if wanted.spent_from is not None:
-        yield f"Spent at least {money(wanted.spent_from)}", "spent_from"
-    if wanted.spent_to is not None:
-        yield f"Spent at most {money(wanted.spent_to)}", "spent_to"
-    if wanted.country is not None:
-        yield f"Country: {wanted.country}", "country"
-    if wanted.store is not None:
-        yield f"Store: {store_of(wanted.store).title or wanted.store}", "store"
-    if wanted.environment is not None:
-        yield wanted.environment.capitalize(), "environment"
-    yield from _seen(wanted)
-    if wanted.trial_ends_within is not None:
-        yield f"Trial ends within {counted(wanted.trial_ends_within, 'day')}", "trial_ends_within"
-    if wanted.billing_issue:
-        yield "Has a billing issue", "billing_issue"
+    for name, value in given(wanted).items():
+        yield _WORDS[name](value), name
 
 
 def in_words(wanted: CustomerFilter) -> str:
     return "; ".join(words for words, _ in conditions(wanted)) or "everybody"
-
-
-def _seen(wanted: CustomerFilter) -> Iterator[tuple[str, str]]:
-    for title, after, before in (
-        ("Last seen", "last_seen_after", "last_seen_before"),
-        ("First seen", "first_seen_after", "first_seen_before"),
-    ):
-        since: When | None = getattr(wanted, after)
-        until: When | None = getattr(wanted, before)
-        if since is not None:
-            said = f"since {since}" if since.days is None else f"in the last {counted(since.days, 'day')}"
-            yield f"{title} {said}", after
-        if until is not None:
-            said = f"before {until}" if until.days is None else f"more than {counted(until.days, 'day')} ago"
-            yield f"{title} {said}", before
 
 
 class ValueKind(StrEnum):

@@ -176,7 +176,9 @@ async def _facets(customers: Iterable[storage.StoredCustomer]) -> defaultdict[st
     facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
     async for in_turn in in_turns(customers):
         try:
-            facets[in_turn.project_id][in_turn.key] = facets_of(in_turn.customer, in_turn.last_seen_at, in_turn.country)
+            facets[in_turn.project_id][in_turn.key] = facets_of(
+                in_turn.customer(), in_turn.last_seen_at, in_turn.country
+            )
         except Exception:
             # One customer that cannot be decoded must not stop the lists of all others.
             log.exception("customer left out of lists", customer=in_turn.key)

@@ -16,7 +16,7 @@ from latchkey.database.errors import DatabaseBusyError, RestoredError, Statement
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.database.transient_errors import translated_errors
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.partitions import deleted_before, newest, next_part, to_drop
 from latchkey.engine.storage import event_feed
 from latchkey.garbage import collect_seldom
@@ -31,8 +31,6 @@ from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 
 log = structlog.get_logger()
-
-_DAY_MS = 24 * 3600 * 1000
 
 
 async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
@@ -124,10 +122,10 @@ async def _replay(database: Database, new: asyncio.Event) -> None:
 async def _prune(database: Database, settings: Settings) -> None:
     # A clock that runs ahead must not delete what is still to be kept.
     now = min(real_now(), await lanes.database_time(database))
-    kept_ms = settings.attempts_kept_days * _DAY_MS
+    kept_ms = settings.attempts_kept_days * DAY
     await turn_over(database, now, kept_ms)
     await prune(database, now, kept_ms)
-    await event_feed.prune(database, now - _DAY_MS)
+    await event_feed.prune(database, now - DAY)
 
 
 async def _tell(database: Database, sender: Sender, to: Webhook, settings: Settings) -> None:
@@ -140,8 +138,6 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         await retry_through_outages(work)
         await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
 
-
-log = structlog.get_logger()
 
 # Each try makes others wait for at most a tenth of a second.
 _TRIES = 20

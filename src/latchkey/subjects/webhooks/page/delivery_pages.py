@@ -1,9 +1,9 @@
 """The delivery log of a webhook, one delivery with its attempts, and sending again: one, or all of a time range."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from msgspec import json
 from starlette.responses import Response
@@ -12,12 +12,19 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
-from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import Attempt, Chosen, DeliveryFilter, DeliveryPage, StatusRange
+from latchkey.subjects.webhooks.rules import (
+    Attempt,
+    Chosen,
+    DeliveryFilter,
+    DeliveryPage,
+    ReplayRange,
+    StatusRange,
+    Which,
+)
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
@@ -33,10 +40,10 @@ STATUSES = get_args(Chosen)
 @pages.get("/webhooks/{webhook_id}/deliveries")
 async def show_log(visit: Visit) -> Response:
     webhook, asked = await load_webhook(visit), visit.query
-    error, found = "", DeliveryPage([], None)
+    error, page = "", DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
-        found = await delivery_log.page_of_deliveries(
+        page = await delivery_log.page_of_deliveries(
             visit.database, visit.project_id, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
         )
     except Refusal as refusal:
@@ -46,30 +53,30 @@ async def show_log(visit: Visit) -> Response:
         "delivery_log.html",
         400 if error else 200,
         webhook=webhook,
-        deliveries=found.deliveries,
+        deliveries=page.deliveries,
         customer_at=partial(address, visit),
-        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=found.after) if found.after else None,
+        more=visit.path("webhooks", webhook.id, "deliveries", **kept, after=page.after) if page.after else None,
         kept=kept,
         filtered=any(kept.values()) or bool(asked.text("after")),
         error=error,
         types=TYPES,
         statuses=STATUSES,
-        purchase="" if found.deliveries or error else await first_purchase(visit),
+        purchase="" if page.deliveries or error else await first_purchase(visit),
     )
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
 async def show_delivery(visit: Visit) -> Response:
     webhook = await load_webhook(visit)
-    found = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
+    detail = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
     return visit.page(
         "delivery.html",
         webhook=webhook,
-        delivery=found.delivery,
+        delivery=detail.delivery,
         customer_at=partial(address, visit),
-        next_at=found.next_at,
-        body=bytes(render.detail(webhook.id, found).request_body),
-        attempts=[shown_attempt(attempt) for attempt in reversed(found.attempts)],
+        next_at=detail.next_at,
+        body=bytes(render.detail(webhook.id, detail).request_body),
+        attempts=[shown_attempt(attempt) for attempt in reversed(detail.attempts)],
     )
 
 
@@ -129,25 +136,11 @@ def shown_attempt(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayQuery:
-    since: Ms
-    until: Ms | None
-    status: Literal["failed", "all"]
-
-
 @pages.get("/webhooks/{webhook_id}/replays/new", Needs.MANAGE)
 async def count(visit: Visit) -> Response:
     """What a replay would send, before it is started."""
     shown, wanted = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")), _read(visit.query)
-    counted = await requeue_runs.count_replay(
-        visit.database,
-        shown.webhook,
-        since_ms=wanted.since,
-        until_ms=wanted.until,
-        status=wanted.status,
-        now=visit.now,
-    )
+    counted = await requeue_runs.count_replay(visit.database, shown, wanted, visit.now)
     webhook = render.webhook(shown)
     return visit.page("webhook_replay_new.html", webhook=webhook, wanted=wanted, counted=counted, asked=visit.query)
 
@@ -156,20 +149,11 @@ async def count(visit: Visit) -> Response:
 async def start(visit: Visit) -> Response:
     webhook, form = await load_webhook(visit), visit.form
     form.confirmed()
-    wanted, types = _read(form), form.all("event_types")
-    if not set(types) <= set(TYPES):
+    wanted = _read(form)
+    if not set(wanted.event_types) <= set(TYPES):
         raise Invalid("There is no such event type.", param="event_types")
-    started = await requeue_runs.start_replay(
-        visit.database,
-        visit.project_id,
-        webhook.id,
-        since_ms=wanted.since,
-        until_ms=wanted.until,
-        status=wanted.status,
-        event_types=tuple(dict.fromkeys(types)),
-        now=visit.now,
-    )
-    visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since, until_ms=started.until_ms)
+    started = await requeue_runs.start_replay(visit.database, visit.project_id, webhook.id, wanted, visit.now)
+    visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since_ms, until_ms=started.until_ms)
     return await visit.to(visit.path("webhooks", webhook.id, "replays", started.id))
 
 
@@ -177,8 +161,7 @@ async def start(visit: Visit) -> Response:
 async def stop(visit: Visit) -> Response:
     webhook_id, id = visit.param("webhook_id"), visit.param("replay_id")
     taken_back = await requeue_runs.stop_replay(visit.database, visit.project_id, webhook_id, id, visit.now)
-    if taken_back is None:
-        raise NotFound("This webhook has no such replay, or it was stopped before.", param="replay_id")
+    found(taken_back, "This webhook has no such replay, or it was stopped before.", "replay_id")
     visit.audit(id, taken_back=taken_back)
     return await visit.to(visit.path("webhooks", webhook_id, "replays", id), "The replay is stopped.")
 
@@ -186,16 +169,15 @@ async def stop(visit: Visit) -> Response:
 @pages.get("/webhooks/{webhook_id}/replays/{replay_id}")
 async def show(visit: Visit) -> Response:
     webhook, id = await load_webhook(visit), visit.param("replay_id")
-    found = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
-    if found is None:
-        raise NotFound("This webhook has no such replay.", param="replay_id")
-    since = texts.iso(found.since_ms)[:16]  # the format of a datetime-local field
-    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(found), since=since)
+    replay = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
+    since = texts.iso(replay.since_ms)[:16]  # the format of a datetime-local field
+    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
 
 
-def _read(form: Form) -> ReplayQuery:
+def _read(form: Form) -> ReplayRange:
     since, until = read_moment(form, "since"), read_moment(form, "until")
     if since is None:
         raise Invalid("Give the start time.", param="since")
     in_order(since, until)
-    return ReplayQuery(since, until, "all" if form.choice("status", ("failed", "all")) == "all" else "failed")
+    status: Which = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
+    return ReplayRange(since, until, status, tuple(dict.fromkeys(form.all("event_types"))))

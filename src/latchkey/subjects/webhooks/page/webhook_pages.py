@@ -21,10 +21,9 @@ from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
-from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup
+from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup, Webhook
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
 from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, troubles_of
-from latchkey.subjects.webhooks.usecases.registry import WebhookSummary
 from latchkey.subjects.webhooks.usecases.samples import TYPES, Tried, send_test
 
 pages = Pages()
@@ -45,14 +44,14 @@ async def show_new(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     visit.audit("a new webhook")
     made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
-    visit.audit(made.webhook.id, name=made.webhook.name, url=made.webhook.url)
-    return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.webhook.secret, rotated=False)
+    visit.audit(made.id, name=made.name, url=made.url)
+    return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.secret, rotated=False)
 
 
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit) -> Response:
     shown = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
-    return await _form(visit, _values(shown.webhook), shown)
+    return await _form(visit, _values(shown), shown)
 
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
@@ -147,7 +146,7 @@ def _typed(form: Form) -> dict[str, Any]:
     return {**typed, "event_types": form.all("event_types")}
 
 
-async def _form(visit: Visit, values: dict[str, Any], shown: registry.WebhookSummary | None = None) -> Response:
+async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = None) -> Response:
     if visit.refusal is not None:
         values = _typed(visit.form)
     apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
@@ -189,13 +188,13 @@ EXAMPLE = {
 
 @pages.get("/webhooks")
 async def show_all(visit: Visit) -> Response:
-    found = await visit.services.webhooks.page(visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1)
-    more = len(found) > ON_A_PAGE
+    found = await visit.services.webhooks.page(visit.project_id, visit.after, ON_A_PAGE + 1)
+    shown, more = visit.paged(found, ON_A_PAGE, "webhooks")
     return visit.page(
         "webhooks.html",
-        webhooks=[render.webhook(summary) for summary in found[:ON_A_PAGE]],
+        webhooks=[render.webhook(webhook) for webhook in shown],
         troubles=await troubles_of(visit.database, visit.project_id),
-        more=visit.path("webhooks", after=found[ON_A_PAGE - 1].webhook.id) if more else None,
+        more=more,
         call=curl(visit, "integrations/webhooks", EXAMPLE),
     )
 
@@ -208,7 +207,7 @@ async def show_one(visit: Visit) -> Response:
 @pages.post("/webhooks/{webhook_id}/test", Needs.MANAGE, "webhook.tested")
 async def send_test_event(visit: Visit) -> Response:
     shown = await _load(visit)
-    tried = await send_test(visit.services.sender, shown.webhook, visit.form.choice("type", TYPES), visit.now)
+    tried = await send_test(visit.services.sender, shown, visit.form.choice("type", TYPES), visit.now)
     visit.audit(type=tried.event_type, status=tried.answer.status, error=tried.answer.error)
     return await _page(visit, shown, tried)
 
@@ -227,7 +226,7 @@ async def resume(visit: Visit) -> Response:
 
 @pages.post("/webhooks/{webhook_id}/send-waiting", Needs.MANAGE, "webhook.waiting_sent")
 async def send_waiting(visit: Visit) -> Response:
-    webhook = (await _load(visit)).webhook
+    webhook = await _load(visit)
     customers = await requeue_runs.send_waiting(visit.database, visit.project_id, webhook.key, visit.now)
     visit.audit(customers=customers)
     words = "Everything that waits is sent now." if webhook.enabled else "It is sent when the webhook is resumed."
@@ -240,21 +239,19 @@ async def rotate(visit: Visit) -> Response:
     overlap = int(visit.form.choice("overlap", [str(length) for length, _ in OVERLAPS])) // 1000
     rotated = await visit.services.webhooks.rotate(visit.project_id, visit.param("webhook_id"), overlap, visit.now)
     visit.audit(overlap_seconds=overlap)
-    return visit.page(
-        "webhook_secret.html", webhook=render.webhook(rotated), secret=rotated.webhook.secret, rotated=True
-    )
+    return visit.page("webhook_secret.html", webhook=render.webhook(rotated), secret=rotated.secret, rotated=True)
 
 
 @pages.post("/webhooks/{webhook_id}/delete", Needs.MANAGE, "webhook.deleted")
 async def delete(visit: Visit) -> Response:
     visit.form.confirmed()
     shown = await _load(visit)
-    await visit.services.webhooks.delete(visit.project_id, shown.webhook.id, visit.now)
-    visit.audit(name=shown.webhook.name, url=shown.webhook.url)
+    await visit.services.webhooks.delete(visit.project_id, shown.id, visit.now)
+    visit.audit(name=shown.name, url=shown.url)
     return await visit.to(visit.path("webhooks"), "The webhook is deleted. Nothing more is sent to it.")
 
 
-async def _load(visit: Visit) -> WebhookSummary:
+async def _load(visit: Visit) -> Webhook:
     return await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
 
 
@@ -262,7 +259,7 @@ def _here(visit: Visit) -> str:
     return visit.path("webhooks", visit.param("webhook_id"))
 
 
-async def _page(visit: Visit, shown: WebhookSummary, tried: Tried | None = None) -> Response:
+async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Response:
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
     log = await delivery_log.page_of_deliveries(

@@ -17,7 +17,7 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Invalid, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
@@ -37,12 +37,6 @@ _LETTERS = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookSummary:
-    webhook: rules.Webhook
-    delivery_counts: rules.DeliveryCounts
-
-
-@dataclass(frozen=True, slots=True)
 class Registry:
     """A project's webhooks, and the rules for them."""
 
@@ -51,10 +45,9 @@ class Registry:
     # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
 
-    async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
+    async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """A new webhook. The caller shows its secret once, from this result."""
-        setup = rules.Setup(**await self._checked(project_id, given))
-        return WebhookSummary(await self.add(project_id, setup, now), rules.DeliveryCounts())
+        return await self.add(project_id, rules.Setup(**await self._checked(project_id, given)), now)
 
     async def add(self, project_id: str, setup: rules.Setup, now: Ms) -> rules.Webhook:
         """One that is not enabled is paused: it collects events and sends none."""
@@ -67,18 +60,19 @@ class Registry:
                 await webhook_rows.save_health(connection, {webhook.key: webhook.health})
         return webhook
 
-    async def load(self, project_id: str, id: str) -> WebhookSummary:
+    async def load(self, project_id: str, id: str) -> rules.Webhook:
         return await self._counted(_found(await webhook_rows.load(self.database, self.sealer, project_id, id), id))
 
-    async def page(self, project_id: str, after: str | None, limit: int) -> list[WebhookSummary]:
+    async def page(self, project_id: str, after: str | None, limit: int) -> list[rules.Webhook]:
         """Oldest first."""
-        if after is not None and not await webhook_rows.was_made(self.database, project_id, after):
-            raise NotFound(f"There is no webhook {after!r} to start after.", param="starting_after")
-        found = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
-        counts = await webhook_rows.delivery_counts(self.database, [webhook.key for webhook in found])
-        return [WebhookSummary(webhook, counts[webhook.key]) for webhook in found]
+        if after is not None:
+            made = await webhook_rows.was_made(self.database, project_id, after)
+            found(made, f"There is no webhook {after!r} to start after.", "starting_after")
+        page = await webhook_rows.page(self.database, self.sealer, project_id, after, limit)
+        counts = await webhook_rows.delivery_counts(self.database, [webhook.key for webhook in page])
+        return [replace(webhook, delivery_counts=counts[webhook.key]) for webhook in page]
 
-    async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> WebhookSummary:
+    async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """Changes what is given."""
         _found(await webhook_rows.load(self.database, self.sealer, project_id, id), id)
         return await self._counted(await self.change(project_id, id, now, **await self._checked(project_id, given)))
@@ -102,7 +96,7 @@ class Registry:
             await lanes.wake(connection, before.key)
         return replace(after, health=health)
 
-    async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> WebhookSummary:
+    async def rotate(self, project_id: str, id: str, overlap_seconds: int, now: Ms) -> rules.Webhook:
         """A new secret, shown once from this result. The old secret signs too until the overlap ends."""
         until = now + overlap_seconds * 1000
         async with transaction(self.database) as connection:
@@ -116,8 +110,9 @@ class Registry:
         if not await webhook_rows.delete(self.database, project_id, id, now):
             raise rules.missing_webhook(id)
 
-    async def _counted(self, webhook: rules.Webhook) -> WebhookSummary:
-        return WebhookSummary(webhook, (await webhook_rows.delivery_counts(self.database, [webhook.key]))[webhook.key])
+    async def _counted(self, webhook: rules.Webhook) -> rules.Webhook:
+        counts = await webhook_rows.delivery_counts(self.database, [webhook.key])
+        return replace(webhook, delivery_counts=counts[webhook.key])
 
     async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of `Setup` from the fields of the API."""

@@ -7,7 +7,8 @@ from latchkey.database.errors import MovedError
 from latchkey.database.pool import Connection, Database
 from latchkey.database.transient_errors import transaction
 from latchkey.domain.instants import Ms
-from latchkey.subjects.webhooks.rules import Replay, Webhook, Which, missing_webhook
+from latchkey.domain.refusal import found
+from latchkey.subjects.webhooks.rules import Replay, ReplayRange, Webhook, missing_webhook
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 from latchkey.subjects.webhooks.storage.delivery_rows import TakenReplay
 
@@ -54,29 +55,17 @@ async def send_waiting(database: Database, project_id: str, webhook_key: int, no
             return total
 
 
-async def start_replay(
-    database: Database,
-    project_id: str,
-    webhook_id: str,
-    *,
-    since_ms: Ms,
-    until_ms: Ms | None,
-    status: Which,
-    event_types: tuple[str, ...] = (),
-    now: Ms,
-) -> Replay:
+async def start_replay(database: Database, project_id: str, webhook_id: str, chosen: ReplayRange, now: Ms) -> Replay:
     """Queue what was committed in the range: failed deliveries, or everything that matches the webhook's filters,
     including events from before the webhook existed. The delivery role does it."""
-    id, until = f"rep_{uuid4().hex[:20]}", now + 1 if until_ms is None else until_ms
+    id, until = f"rep_{uuid4().hex[:20]}", now + 1 if chosen.until_ms is None else chosen.until_ms
     async with transaction(database) as connection:
-        positions = await _positions(connection, project_id, since_ms, until)
-        chosen = since_ms, until, status, event_types, now, *positions
-        if not await delivery_rows.start(connection, project_id, webhook_id, id, *chosen):
+        positions = await _positions(connection, project_id, chosen.since_ms, until)
+        wanted = chosen.since_ms, until, chosen.status, chosen.event_types, now, *positions
+        if not await delivery_rows.start(connection, project_id, webhook_id, id, *wanted):
             raise missing_webhook(webhook_id)
         await lanes.wake(connection, None)
-    started = await load_replay(database, project_id, webhook_id, id)
-    assert started is not None, "replays are never deleted"
-    return started
+    return await load_replay(database, project_id, webhook_id, id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +79,19 @@ class ReplayCount:
     complete: bool
 
 
-async def count_replay(
-    database: Database, webhook: Webhook, *, since_ms: Ms, until_ms: Ms | None, status: Which, now: Ms
-) -> ReplayCount:
+async def count_replay(database: Database, webhook: Webhook, chosen: ReplayRange, now: Ms) -> ReplayCount:
     """What `start_replay` would send, by the same rules. Examines a bounded number of events."""
-    until = now + 1 if until_ms is None else until_ms
+    until = now + 1 if chosen.until_ms is None else chosen.until_ms
     async with transaction(database) as connection:
-        first, last = await _positions(connection, webhook.project_id, since_ms, until)
+        first, last = await _positions(connection, webhook.project_id, chosen.since_ms, until)
         replay = TakenReplay(
             id="",
             project_id=webhook.project_id,
             webhook_key=webhook.key,
-            since_ms=since_ms,
+            since_ms=chosen.since_ms,
             until_ms=until,
-            status=status,
-            event_types=(),
+            status=chosen.status,
+            event_types=chosen.event_types,
             position=first,
             last_position=last,
             environment=webhook.environment,
@@ -133,7 +120,11 @@ async def stop_replay(database: Database, project_id: str, webhook_id: str, id: 
             return total
 
 
-load_replay = delivery_rows.load_replay
+async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay:
+    replay = await delivery_rows.load_replay(database, project_id, webhook_id, id)
+    return found(replay, f"Webhook {webhook_id!r} has no replay {id!r}.", "replay_id")
+
+
 recent_replays = delivery_rows.recent_replays
 
 

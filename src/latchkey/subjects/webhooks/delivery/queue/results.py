@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from math import inf
 
@@ -99,31 +100,20 @@ APART = 0.025
 _AGAIN_SECONDS = 1.0
 
 
+@dataclass(slots=True)
 class Recorder:
-    def __init__(
-        self,
-        database: Database,
-        agenda: Agenda,
-        capacity: Capacity,
-        webhook_of: Callable[[int], Webhook | None],
-        dispatcher: Dispatcher,
-        inbox: UnrecordedReplies,
-        *,
-        now: Callable[[], Ms],
-        chance: Callable[[], float],
-    ) -> None:
-        self._database = database
-        self._agenda = agenda
-        self._capacity = capacity
-        self._webhook_of = webhook_of
-        self._dispatcher = dispatcher
-        self._inbox = inbox
-        self._now = now
-        self._chance = chance
-        # When the last batch was recorded, in the loop's time.
-        self._recorded_at = -inf
-        # Outcomes that wait for their part of the database. Those of other projects do not wait for them.
-        self._later: set[asyncio.Task[None]] = set()
+    database: Database
+    agenda: Agenda
+    capacity: Capacity
+    webhook_of: Callable[[int], Webhook | None]
+    dispatcher: Dispatcher
+    inbox: UnrecordedReplies
+    now: Callable[[], Ms]
+    chance: Callable[[], float]
+    # When the last batch was recorded, in the loop's time.
+    _recorded_at: float = -inf
+    # Outcomes that wait for their part of the database. Those of other projects do not wait for them.
+    _later: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
         try:
@@ -134,23 +124,23 @@ class Recorder:
                 task.cancel()
 
     async def _turn(self) -> None:
-        await self._inbox.wait()
+        await self.inbox.wait()
         await self._gather()
-        if outcomes := self._outcomes(self._inbox.take()):
+        if outcomes := self._outcomes(self.inbox.take()):
             await self._record(outcomes)
-        self._inbox.recorded()
+        self.inbox.recorded()
         self._recorded_at = asyncio.get_running_loop().time()
-        IN_FLIGHT.set(len(self._dispatcher))
+        IN_FLIGHT.set(len(self.dispatcher))
 
     async def _gather(self) -> None:
         """Wait for more responses, where that delays no other delivery."""
-        if len(self._dispatcher) >= _BUSY:
-            if len(self._inbox) < _BUSY:
+        if len(self.dispatcher) >= _BUSY:
+            if len(self.inbox) < _BUSY:
                 await asyncio.sleep(_LINGER_SECONDS)
             return
         pause = self._recorded_at + APART - asyncio.get_running_loop().time()
-        if pause > 0 and not self._capacity.holds_back:
-            await self._inbox.until_urgent(pause)
+        if pause > 0 and not self.capacity.holds_back:
+            await self.inbox.until_urgent(pause)
 
     def _outcomes(self, answers: Sequence[ReceivedReply]) -> list[DeliveryOutcome]:
         """What can be recorded now. A response without its body goes back to the dispatcher."""
@@ -161,7 +151,7 @@ class Recorder:
             if answer is not None:
                 outcomes.append(self._outcome(received_reply, answer))
             elif isinstance(reply, Reply):
-                self._dispatcher.read_rest(received_reply.claim, received_reply.webhook, reply)
+                self.dispatcher.read_rest(received_reply.claim, received_reply.webhook, reply)
         return outcomes
 
     def _outcome(self, answered: ReceivedReply, answer: AttemptResult) -> DeliveryOutcome:
@@ -172,7 +162,7 @@ class Recorder:
                 tries=claim.tries + 1,
                 first_at=claim.tried_at if claim.tried_at is not None else answer.at,
                 now=answer.at + answer.took_ms,
-                chance=self._chance(),
+                chance=self.chance(),
                 retry_after_ms=answer.retry_after_ms,
             )
         return DeliveryOutcome(claim, answer, decision)
@@ -193,17 +183,17 @@ class Recorder:
             # Nothing that a receiver sends may stop deliveries to others. This one is repeated after its lease.
             log.error("attempt not recorded", event_id=batch[0].claim.event_id, exc_info=error)
         # Leases last longer than most outages. What is not recorded by then is sent again.
-        later = [outcome for outcome in postponed if outcome.claim.lease_until > self._now()]
+        later = [outcome for outcome in postponed if outcome.claim.lease_until > self.now()]
         if later:
             task = asyncio.create_task(self._record_later(later))
             self._later.add(task)
             task.add_done_callback(self._later.discard)
-        self._agenda.add(self._capacity.end(outcome.claim.webhook_key for outcome in batch if outcome not in later))
+        self.agenda.add(self.capacity.end(outcome.claim.webhook_key for outcome in batch if outcome not in later))
 
     async def _record_once(self, batch: Sequence[DeliveryOutcome]) -> Sequence[DeliveryOutcome]:
         """Returns those that cannot be recorded now."""
-        now = self._now()
-        recorded, postponed = await lanes.record_attempts(self._database, batch, now)
+        now = self.now()
+        recorded, postponed = await lanes.record_attempts(self.database, batch, now)
         recorded_batch(len(batch) - len(postponed))
         self._count(recorded)
         if len(recorded) + len(postponed) < len(batch):
@@ -212,29 +202,29 @@ class Recorder:
             # As nearly always: all were delivered, nothing else waits, and their webhooks have no failures.
             return postponed
         self._schedule(recorded)
-        changed = await webhook_health.note(self._database, recorded, now)
+        changed = await webhook_health.note(self.database, recorded, now)
         for key, state in changed.items():
             if state.open_until is not None:
-                self._agenda.add_later(key, state.open_until)
+                self.agenda.add_later(key, state.open_until)
             elif state.paused_at is None:
-                self._agenda.add([key])
+                self.agenda.add([key])
         return postponed
 
     def _schedule(self, recorded: Sequence[Recorded]) -> None:
         """Adds lanes that can continue at once, and retries, to the agenda."""
-        self._agenda.add({one.outcome.claim.webhook_key for one in recorded if one.more})
+        self.agenda.add({one.outcome.claim.webhook_key for one in recorded if one.more})
         for one in recorded:
             decision = one.outcome.decision
             if isinstance(decision, Retry):
                 key = one.outcome.claim.webhook_key
-                self._agenda.add_later(key, decision.others_at or decision.at)
-                self._agenda.add_later(key, decision.at)
+                self.agenda.add_later(key, decision.others_at or decision.at)
+                self.agenda.add_later(key, decision.at)
 
     def _count(self, recorded: Sequence[Recorded]) -> None:
         by_webhook: defaultdict[int, list[LoggedAttempt]] = defaultdict(list)
         for one in recorded:
             by_webhook[one.outcome.claim.webhook_key].append(one.outcome.attempt)
         for key, attempts in by_webhook.items():
-            webhook = self._webhook_of(key)
+            webhook = self.webhook_of(key)
             if webhook is not None:
                 _count(webhook.id, attempts)

@@ -84,29 +84,21 @@ class Resolver:
 
 
 # The client lists nested causes. The first entry here that matches one of them names the failure.
-_WORDS = (
-    ("certificate expired", "certificate expired"),
-    ("CertExpired", "certificate expired"),
-    ("not valid yet", "certificate not valid yet"),
-    ("not valid for name", "certificate belongs to another name"),
-    ("NotValidForName", "certificate belongs to another name"),
-    ("UnknownIssuer", "certificate not trusted: its issuer is unknown"),
-    ("invalid peer certificate", "certificate not trusted"),
-    ("Connection refused", "connection refused"),
-    ("Network is unreachable", "no route to the receiver"),
-    ("No route to host", "no route to the receiver"),
-    ("InvalidContentType", "the receiver does not speak TLS"),
-    ("HandshakeFailure", "TLS handshake refused"),
-    ("received fatal alert", "TLS handshake refused"),
-    ("connection closed", "the receiver closed the connection before it had answered"),
-    ("close_notify", "the receiver closed the connection before it had answered"),
-    ("Connection reset", "the receiver closed the connection before it had answered"),
-    ("Broken pipe", "the receiver closed the connection before it had answered"),
-    ("end of file", "the receiver closed the connection before it had answered"),
-    ("invalid HTTP", "the answer is not HTTP"),
-    ("invalid URI", "the answer is not HTTP"),
-    ("parsed", "the answer is not HTTP"),
-)
+_WORDS = {
+    "certificate expired": ("certificate expired", "CertExpired"),
+    "certificate not valid yet": ("not valid yet",),
+    "certificate belongs to another name": ("not valid for name", "NotValidForName"),
+    "certificate not trusted: its issuer is unknown": ("UnknownIssuer",),
+    "certificate not trusted": ("invalid peer certificate",),
+    "connection refused": ("Connection refused",),
+    "no route to the receiver": ("Network is unreachable", "No route to host"),
+    "the receiver does not speak TLS": ("InvalidContentType",),
+    "TLS handshake refused": ("HandshakeFailure", "received fatal alert"),
+    "the receiver closed the connection before it had answered": (
+        "connection closed", "close_notify", "Connection reset", "Broken pipe", "end of file",
+    ),
+    "the answer is not HTTP": ("invalid HTTP", "invalid URI", "parsed"),
+}  # fmt: skip
 _NOT_CONNECTED = ("tcp connect error", "Connection refused", "Network is unreachable", "No route to host")
 
 
@@ -116,8 +108,8 @@ def in_words(error: Exception, took_ms: int, timeout_ms: int) -> str:
             return f"could not connect within {_seconds(took_ms)}"
         return f"timed out after {_seconds(timeout_ms)}"
     causes = causes_of(error)
-    for sign, words in _WORDS:
-        if any(sign in cause for cause in causes):
+    for words, signs in _WORDS.items():
+        if any(sign in cause for cause in causes for sign in signs):
             return words
     return f"request failed: {causes[-1]}" if causes else f"request failed: {type(error).__name__}"
 
