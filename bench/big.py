@@ -30,11 +30,11 @@ from latchkey.engine.changes import Changes
 from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as parts
 from latchkey.subjects.webhooks.storage import lanes as recording
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 FEW = 50_000

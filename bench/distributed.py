@@ -101,7 +101,7 @@ class Side:
         now = real_now()
         claims = await lanes.claim_lane(self.database, {self.webhook_key: CLAIMED}, now, now + LEASE)
         assert len(claims) == CLAIMED, len(claims)
-        attempt = recording.LoggedAttempt(
+        attempt = recording.AttemptResult(
             now, 3, 200, None, b'{"content-type":"application/json"}', b'[["server","x"]]'
         )
         outcomes = [recording.DeliveryOutcome(claim, attempt, None) for claim in claims]

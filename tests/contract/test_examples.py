@@ -25,8 +25,8 @@ from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from latchkey.subjects.request_log import storage as request_log
 from latchkey.subjects.webhooks.delivery.event_body import body_of
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import sample
 from latchkey.wire.event import TEST_EVENT, Envelope
@@ -82,7 +82,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     for module in ("test_store.api", "currencies.api", "webhooks.usecases.samples"):
         monkeypatch.setattr(f"latchkey.subjects.{module}.uuid4", uuid)
     monkeypatch.setattr(requeue, "uuid4", uuid)
-    monkeypatch.setattr("latchkey.subjects.segments.usecases.segments.uuid4", lambda: UUID(int=7 << 96))
+    monkeypatch.setattr("latchkey.subjects.segments.usecases.customer_lists.uuid4", lambda: UUID(int=7 << 96))
     monkeypatch.setattr("latchkey.subjects.bulk_grants.usecases.uuid4", lambda: UUID(int=9 << 96))
     # A separate counter, so that one more customer does not change every other example.
     records = itertools.count(1)

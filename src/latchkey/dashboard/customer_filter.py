@@ -18,8 +18,7 @@ from latchkey.subjects.segments.rules.filter import (
     written,
 )
 from latchkey.subjects.segments.usecases import customer_lists as words
-from latchkey.subjects.segments.usecases.customer_lists import DEFAULT, chosen
-from latchkey.subjects.segments.usecases.segments import load_segment
+from latchkey.subjects.segments.usecases.customer_lists import DEFAULT, chosen, load_segment
 
 # The colour of the badge of each status.
 _COLOURS: dict[CustomerStatus, str] = {

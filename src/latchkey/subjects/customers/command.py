@@ -30,8 +30,13 @@ from latchkey.subjects.search import usecases as search
 from latchkey.subjects.segments.render import entry
 from latchkey.subjects.segments.rules.facets import statuses
 from latchkey.subjects.segments.rules.filter import NAMES, CustomerFilter, Sort, parse, single
-from latchkey.subjects.segments.usecases.customer_lists import COLUMNS, csv_pieces, list_page, missing_customers
-from latchkey.subjects.segments.usecases.segments import load_segment
+from latchkey.subjects.segments.usecases.customer_lists import (
+    COLUMNS,
+    csv_pieces,
+    list_page,
+    load_segment,
+    missing_customers,
+)
 from latchkey.wire import paging
 
 _SAMPLE = "status=trial, country=DE, last_seen_before=30d"

@@ -17,8 +17,7 @@ from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.segments import render, wire
 from latchkey.subjects.segments.rules.filter import NAMES, Sort, single, written
-from latchkey.subjects.segments.usecases import segments
-from latchkey.subjects.segments.usecases.customer_lists import list_page
+from latchkey.subjects.segments.usecases import customer_lists
 from latchkey.wire.errors import V2Error
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
@@ -72,7 +71,7 @@ async def list_customers_by_filter(
     if segment_id is not None:
         if given:
             raise Unprocessable("Give a segment_id or a filter, not both.", param="segment_id")
-        saved = await segments.load_segment(services.database, caller.project_id, segment_id)
+        saved = await customer_lists.load_segment(services.database, caller.project_id, segment_id)
         wanted, order = saved.filter, Sort(sort) if sort is not None else saved.sort
         kept = {"segment_id": segment_id}
     else:
@@ -81,7 +80,7 @@ async def list_customers_by_filter(
     if sort is not None:
         kept["sort"] = sort
     with unprocessable():
-        found = await list_page(
+        found = await customer_lists.list_page(
             services.database,
             caller.project_id,
             wanted,
@@ -117,7 +116,7 @@ async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) ->
     """Save a filter under a name."""
     wanted = parsed(new.filter)
     with unprocessable():
-        saved = await segments.save_segment(
+        saved = await customer_lists.save_segment(
             services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
         )
     return reply(render.segment(caller.project_id, saved), 201)
@@ -126,14 +125,14 @@ async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) ->
 @router.get("/customer_segments", responses=shows(Page[wire.Segment]))
 async def list_segments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
     """The project's saved segments, by id."""
-    found = await segments.list_segments(services.database, caller.project_id, *paging.window)
+    found = await customer_lists.list_segments(services.database, caller.project_id, *paging.window)
     return reply(paging.of([render.segment(caller.project_id, segment) for segment in found]))
 
 
 @router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment))
 async def read_segment(services: Provided, caller: ReadKey, segment_id: str) -> Response:
     """One saved segment."""
-    found = await segments.load_segment(services.database, caller.project_id, segment_id)
+    found = await customer_lists.load_segment(services.database, caller.project_id, segment_id)
     return reply(render.segment(caller.project_id, found))
 
 
@@ -141,5 +140,5 @@ async def read_segment(services: Provided, caller: ReadKey, segment_id: str) -> 
 @audited("segment.deleted")
 async def delete_segment(services: Provided, caller: WriteKey, segment_id: str) -> Response:
     """Delete a saved segment. Its customers are not affected."""
-    await segments.delete_segment(services.database, caller.project_id, segment_id)
+    await customer_lists.delete_segment(services.database, caller.project_id, segment_id)
     return reply(Deleted(object="customer_segment", id=segment_id, deleted_at=services.now()))

@@ -12,11 +12,10 @@ from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
 from latchkey.subjects.webhooks.delivery.role import prune
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
-from latchkey.subjects.webhooks.storage.lanes import Claim, DeliveryOutcome
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim, DeliveryOutcome
 from latchkey.wire.event import Event
 from tests.subjects.webhooks.delivery.conftest import PROJECT, Yard, now_ms
 

@@ -18,11 +18,12 @@ from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.outgoing_address import Network
 from latchkey.server import Listener
 from latchkey.settings import Settings
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import Reply
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 from latchkey.subjects.webhooks.usecases.registry import new_secret
 from latchkey.wire.event import TEST_EVENT
 from tests.patience import PATIENCE, until

@@ -18,7 +18,7 @@ from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
 from latchkey.subjects.segments.usecases import customer_lists
-from latchkey.subjects.segments.usecases.segments import delete_segment, list_segments, save_segment
+from latchkey.subjects.segments.usecases.customer_lists import delete_segment, list_segments, save_segment
 
 pages = Pages()
 

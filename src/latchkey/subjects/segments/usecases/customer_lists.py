@@ -1,4 +1,5 @@
-"""The customers that a filter matches: a page, the count, columns, the whole list as CSV, and the filter in words."""
+"""The customers that a filter matches: a page, the count, columns, the whole list as CSV, the filter in words, and
+segments: filters that a project has saved under a name, with their columns and order."""
 
 import asyncio
 import csv
@@ -8,6 +9,7 @@ from enum import StrEnum
 from functools import partial
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 from msgspec import Struct
 
@@ -17,7 +19,8 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import visible
 from latchkey.domain.formats import counted, money
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.refusal import Invalid, NotFound, found
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog.catalogs import Catalogs
@@ -26,7 +29,8 @@ from latchkey.subjects.exports.usecases.export_formats import instant
 from latchkey.subjects.exports.usecases.export_formats import money as amount_text
 from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import CustomerStatus, ListCursor, ListEntry, statuses
-from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort, When, given
+from latchkey.subjects.segments.rules.filter import CustomerFilter, Segment, Sort, When, given
+from latchkey.subjects.segments.storage import SEGMENTS
 
 # Counting ends here, so that a page never waits for the count of a million.
 MOST_COUNTED = 10_000
@@ -309,3 +313,34 @@ def _written(rows: Sequence[Sequence[str]]) -> bytes:
     text = StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
+
+
+LONGEST_NAME = 100
+MOST_SEGMENTS = 200
+
+
+list_segments = SEGMENTS.page
+load_segment = SEGMENTS.get
+
+
+async def save_segment(
+    database: Database, project_id: str, name: str, wanted: CustomerFilter, columns: Sequence[str], sort: Sort, now: Ms
+) -> Segment:
+    """Saved under a name that exists, in any case of letters, it replaces what was saved there."""
+    name = checked_name(name)
+    if len(name) > LONGEST_NAME:
+        raise Invalid(f"The name of a segment has at most {LONGEST_NAME} characters.", param="name")
+    if wanted.is_empty:
+        raise Invalid("A segment needs a filter. Without one it is the list of all customers.", param="filter")
+    async with database.transaction() as connection:
+        saved = await storage.save(
+            connection, project_id, f"seg_{uuid4().hex[:24]}", name, wanted, chosen(columns), sort, now
+        )
+        if len(await SEGMENTS.page(connection, project_id, limit=MOST_SEGMENTS + 1)) > MOST_SEGMENTS:
+            raise Refusal(f"A project has at most {MOST_SEGMENTS} segments. Delete one first.")
+    return saved
+
+
+async def delete_segment(database: Database, project_id: str, id: str) -> None:
+    if not await storage.delete(database, project_id, id):
+        raise SEGMENTS.missing(id)

@@ -100,8 +100,8 @@ async def due(database: Database, keys: Sequence[int] | None = None) -> dict[int
     return {row["key"]: row["at"] for row in await database.pool.fetch(query("due_webhooks"), keys)}
 
 
-class LoggedAttempt(Struct, frozen=True):
-    """One attempt as logged. It succeeded if it has no `error`."""
+class AttemptResult(Struct, frozen=True):
+    """The result of one attempt, as logged. Only a status of 200 is success; everything else has an `error` text."""
 
     at: Ms
     took_ms: int
@@ -113,6 +113,7 @@ class LoggedAttempt(Struct, frozen=True):
     # A JSON list of pairs; a receiver may send a header several times.
     response_headers: bytes = b"[]"
     response_body: bytes = b""
+    retry_after_ms: int | None = None
 
     @property
     def delivered(self) -> bool:
@@ -121,7 +122,7 @@ class LoggedAttempt(Struct, frozen=True):
 
 class DeliveryOutcome(Struct, frozen=True):
     claim: Claim
-    attempt: LoggedAttempt
+    attempt: AttemptResult
     # None when it was delivered.
     decision: Decision | None
 

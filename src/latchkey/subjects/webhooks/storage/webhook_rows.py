@@ -1,7 +1,7 @@
 """Webhooks with their health and the counts of their deliveries, and operational events about them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import structlog
 
@@ -98,20 +98,10 @@ was_made = fetches_value(bool, query("webhook_was_made"))
 
 
 def _values(id: str, setup: Setup, sealer: Sealer) -> tuple[object, ...]:
-    """In the order in which `create_webhook` and `update_webhook` take them, from $3 on."""
-    authorization = setup.authorization
-    return (
-        setup.name,
-        setup.url,
-        sealer.seal(authorization, f"{id}/authorization") if authorization is not None else None,
-        setup.environment,
-        setup.event_types,
-        setup.app_id,
-        setup.retry_seconds,
-        setup.in_flight_limit,
-        setup.enabled,
-        setup.dialect,
-    )
+    """From $3 on of `create_webhook` and `update_webhook`: the fields in their order, the last one sealed."""
+    *values, authorization = (getattr(setup, field.name) for field in fields(Setup))
+    sealed = sealer.seal(authorization, f"{id}/authorization") if authorization is not None else None
+    return *values, sealed
 
 
 def _written(row: Record | None, sealer: Sealer) -> Webhook:

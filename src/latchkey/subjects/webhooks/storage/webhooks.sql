@@ -1,8 +1,8 @@
 -- name: create_webhook
 -- a new webhook
 insert into webhooks (
-    project_id, id, name, url, authorization_sealed, environment, event_types, app_id, retry_seconds, in_flight_limit,
-    enabled, dialect, secret_sealed, created_at, updated_at
+    project_id, id, name, url, environment, event_types, app_id, retry_seconds, in_flight_limit, enabled, dialect,
+    authorization_sealed, secret_sealed, created_at, updated_at
 )
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14)
 returning *;
@@ -27,8 +27,8 @@ limit $3;
 -- name: update_webhook
 -- change a webhook's settings
 update webhooks
-set name = $3, url = $4, authorization_sealed = $5, environment = $6, event_types = $7, app_id = $8,
-    retry_seconds = $9, in_flight_limit = $10, enabled = $11, dialect = $12, updated_at = $13,
+set name = $3, url = $4, environment = $5, event_types = $6, app_id = $7, retry_seconds = $8,
+    in_flight_limit = $9, enabled = $10, dialect = $11, authorization_sealed = $12, updated_at = $13,
     version = version + 1
 where project_id = $1 and id = $2
 returning *;

@@ -28,9 +28,9 @@ from latchkey.domain.stores.test_store import actions
 from latchkey.engine import render as engine_render
 from latchkey.engine.due_transitions import steps
 from latchkey.subjects.webhooks.delivery.event_body import body_of
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 from latchkey.wire.event import Event
 
 PROJECT_ID = "proj_sample"

@@ -17,10 +17,10 @@ from latchkey.domain.instants import Ms
 from latchkey.engine.storage import event_feed
 from latchkey.spans import Span, Value
 from latchkey.subjects.webhooks.delivery.event_body import body_of
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Post, Reply, give
+from latchkey.subjects.webhooks.delivery.sending.reply import Post, Reply, give
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
-from latchkey.subjects.webhooks.storage.lanes import Claim
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim
 
 log = structlog.get_logger()
 

@@ -25,11 +25,11 @@ from latchkey.subjects.webhooks.delivery.queue.dispatcher import (
     ReceivedReply,
     UnrecordedReplies,
 )
-from latchkey.subjects.webhooks.delivery.sending.reply import AttemptResult, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import Reply
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage import lanes
-from latchkey.subjects.webhooks.storage.lanes import DeliveryOutcome, LoggedAttempt, Recorded
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult, DeliveryOutcome, Recorded
 
 ATTEMPTS = Counter("latchkey_delivery_attempts", "Attempts to deliver, by outcome", ["webhook", "outcome"])
 IN_FLIGHT = Gauge("latchkey_deliveries_in_flight", "Deliveries under way in this process")
@@ -66,7 +66,7 @@ claimed_batch = _histograms.sizes["claim"].add
 recorded_batch = _histograms.sizes["record"].add
 
 
-def _count(webhook_id: str, attempts: Sequence[LoggedAttempt]) -> None:
+def _count(webhook_id: str, attempts: Sequence[AttemptResult]) -> None:
     """Count attempts to deliver to this webhook."""
     delivered, failed = _of(webhook_id)
     seconds = _histograms.seconds[webhook_id]
@@ -221,7 +221,7 @@ class Recorder:
                 self.agenda.add_later(key, decision.at)
 
     def _count(self, recorded: Sequence[Recorded]) -> None:
-        by_webhook: defaultdict[int, list[LoggedAttempt]] = defaultdict(list)
+        by_webhook: defaultdict[int, list[AttemptResult]] = defaultdict(list)
         for one in recorded:
             by_webhook[one.outcome.claim.webhook_key].append(one.outcome.attempt)
         for key, attempts in by_webhook.items():

@@ -26,18 +26,12 @@ from latchkey.domain.instants import Ms
 from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, parse_retry_after
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in, hidden_in_bytes
-from latchkey.subjects.webhooks.storage.lanes import LoggedAttempt
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 
 # How much of a response body is kept, and how many seconds to wait for it after the status. The customer's next
 # delivery waits as long.
 BODY_LIMIT = 16 * 1024
 BODY_PATIENCE = 1.0
-
-
-class AttemptResult(LoggedAttempt, frozen=True):
-    """The result of one attempt. Only a status of 200 is success; everything else has an `error` text."""
-
-    retry_after_ms: int | None = None
 
 
 class Reply(Struct):

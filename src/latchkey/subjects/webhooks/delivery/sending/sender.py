@@ -12,10 +12,11 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.subjects.webhooks.delivery.sending import resolver
-from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, AttemptResult, Letter, Post, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, Letter, Post, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterhead
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.subjects.webhooks.rules import Webhook
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 
 # Many servers close a connection that was idle for 5 seconds; a request sent at that moment would fail.
 _IDLE = 4.0
