@@ -1,12 +1,12 @@
 """The audit log."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from latchkey.database.pool import Connection, Database
-from latchkey.database.rows import item_of
+from latchkey.database.pool import Database
+from latchkey.database.rows import executes, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.audit.rules import AuditEntry, Outcome
@@ -50,9 +50,8 @@ async def finish(
     await database.pool.execute(query("finish_audit_entry"), position, *ended)
 
 
-async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
-    """For an erased customer: replaces these ids in all entries."""
-    await connection.execute(query("forget_in_audit_entries"), project_id, list(ids), instead)
+# For an erased customer: replaces these ids in all entries.
+forget = executes(query("forget_in_audit_entries"))
 
 
 async def page(

@@ -18,7 +18,7 @@ from latchkey.subjects.bulk_grants.rules import GrantTerms
 from latchkey.subjects.segments import render as segments_render
 from latchkey.subjects.segments import wire as segments_wire
 from latchkey.subjects.segments.rules.filter import CustomerFilter
-from latchkey.subjects.segments.usecases import segments
+from latchkey.subjects.segments.usecases.customer_lists import load_segment
 from latchkey.wire.errors import V2Error
 from latchkey.wire.v2 import Page
 
@@ -104,7 +104,7 @@ async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> Cus
     if len(given) != 1:
         raise Unprocessable("Give one of filter, segment_id and customer_ids.", param="filter")
     if new.segment_id is not None:
-        return (await segments.load_segment(services.database, project_id, new.segment_id)).filter
+        return (await load_segment(services.database, project_id, new.segment_id)).filter
     if new.filter is not None:
         return parsed(new.filter)
     return new.customer_ids or []

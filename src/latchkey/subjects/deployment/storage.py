@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from latchkey.database.pool import Connection, Record
-from latchkey.database.rows import fetch_all, item_of
+from latchkey.database.rows import fetch_all, fetches_all, fetches_value, finds_value, item_of
 from latchkey.database.sql import query
-from latchkey.domain.instants import Ms
 from latchkey.subjects.deployment.rules import HotProject, Node, PartitionReport, ServerReport, Standby, Table
 
 SERVER = query("look_at_server")
@@ -67,17 +66,10 @@ def added(first: int | None, second: int | None) -> int | None:
     return second if first is None else first if second is None else first + second
 
 
-async def largest_feeds(connection: Connection, limit: int) -> list[HotProject]:
-    return await fetch_all(connection, HotProject, query("look_at_feeds"), limit)
-
-
-async def events_since(connection: Connection, project_id: str, since: Ms) -> int:
-    return int(await connection.fetchval(query("count_events_since"), project_id, since) or 0)
-
-
-async def customers(connection: Connection, project_id: str) -> int:
-    return int(await connection.fetchval(query("export_size"), project_id, 1_000_000))
-
+largest_feeds = fetches_all(HotProject, query("look_at_feeds"))
+events_since = finds_value(int, query("count_events_since"))
+# Of a project, counted up to a limit.
+customers = fetches_value(int, query("export_size"))
 
 _ASK = query("ask_nodes")
 # By what Citus calls a table.

@@ -13,6 +13,8 @@ from latchkey.subjects.deployment.rules import DeploymentReport, HotProject, Lis
 LOOKED_AT, SHOWN = 50, 10
 # How many new customers of a project are counted that the customer lists have not read yet.
 NEW_CUSTOMERS = 1_000
+# Up to which the customers of a project are counted.
+MOST_CUSTOMERS = 1_000_000
 # A look at a database in trouble must not become part of the trouble.
 PATIENCE_MS = 10_000
 # Tables that grow with the events of a project, and tables that grow with its customers.
@@ -60,9 +62,9 @@ async def hottest(
     found = []
     for project in await storage.largest_feeds(connection, LOOKED_AT):
         lately = await storage.events_since(connection, project.id, now - DAY) if project.events else 0
-        customers = await storage.customers(connection, project.id)
+        customers = await storage.customers(connection, project.id, MOST_CUSTOMERS)
         home = homes[project.id]._asdict() if project.id in homes else {}
-        found.append(replace(project, lately=lately, customers=customers, **home))
+        found.append(replace(project, lately=lately or 0, customers=customers, **home))
     if not homes:
         found = _sized(found, tables)
     return sorted(found, key=lambda project: (-project.lately, -project.events, project.id))[:SHOWN]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all
+from latchkey.database.pool import Connection
+from latchkey.database.rows import fetches_all
 from latchkey.database.sql import query
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.records import folded
@@ -48,6 +48,5 @@ async def by_start_of_email(connection: Connection, project_id: str, start: str,
     return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
 
 
-async def by_name(connection: Executor, project_id: str, text: str, limit: int) -> list[Named]:
-    """Those whose id is the text, or whose name (of a webhook also the address) contains it."""
-    return await fetch_all(connection, Named, query("find_by_name"), project_id, text, limit)
+# Those whose id is the text, or whose name (of a webhook also the address) contains it.
+by_name = fetches_all(Named, query("find_by_name"))

@@ -13,18 +13,9 @@ from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.refusal import Invalid, Refusal, found
-from latchkey.subjects.webhooks import render
+from latchkey.subjects.webhooks import render, rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.rules import (
-    Attempt,
-    Chosen,
-    DeliveryFilter,
-    DeliveryPage,
-    ReplayRange,
-    StatusRange,
-    Which,
-)
 from latchkey.subjects.webhooks.usecases import delivery_log
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
@@ -34,13 +25,13 @@ pages = Pages()
 ON_A_PAGE = 50
 # In the filter by HTTP status: tried without a response.
 NO_ANSWER = "none"
-STATUSES = get_args(Chosen)
+STATUSES = get_args(rules.Chosen)
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries")
 async def show_log(visit: Visit) -> Response:
     webhook, asked = await load_webhook(visit), visit.query
-    error, page = "", DeliveryPage([], None)
+    error, page = "", rules.DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
         page = await delivery_log.page_of_deliveries(
@@ -92,7 +83,7 @@ async def load_webhook(visit: Visit) -> Webhook:
     return render.webhook(await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")))
 
 
-def read_filter(asked: Form) -> DeliveryFilter:
+def read_filter(asked: Form) -> rules.DeliveryFilter:
     status, type = asked.text("status"), asked.text("type")
     if status and status not in STATUSES:
         raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
@@ -100,8 +91,8 @@ def read_filter(asked: Form) -> DeliveryFilter:
         raise Invalid("There is no such event type.", param="type")
     since, until = read_moment(asked, "since"), read_moment(asked, "until")
     in_order(since, until)
-    return DeliveryFilter(
-        status=cast("Chosen | None", status or None),
+    return rules.DeliveryFilter(
+        status=cast("rules.Chosen | None", status or None),
         type=type or None,
         answered=read_answered(asked.text("answered")),
         customer_id=asked.text("customer") or None,
@@ -110,21 +101,21 @@ def read_filter(asked: Form) -> DeliveryFilter:
     )
 
 
-def read_answered(text: str) -> StatusRange | None:
+def read_answered(text: str) -> rules.StatusRange | None:
     """`503` is that status, `5xx` any that begins with 5, `none` an attempt without a response."""
     if not text:
         return None
     word = text.lower()
     if word == NO_ANSWER:
-        return StatusRange(0, 0)
+        return rules.StatusRange(0, 0)
     if re.fullmatch("[1-5]xx", word):
-        return StatusRange(int(word[0]) * 100, int(word[0]) * 100 + 99)
+        return rules.StatusRange(int(word[0]) * 100, int(word[0]) * 100 + 99)
     if re.fullmatch("[1-5][0-9]{2}", word):
-        return StatusRange(int(word), int(word))
+        return rules.StatusRange(int(word), int(word))
     raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
 
 
-def shown_attempt(attempt: Attempt) -> dict[str, Any]:
+def shown_attempt(attempt: rules.Attempt) -> dict[str, Any]:
     """An attempt, formatted for display."""
     body, headers = attempt.response_body or b"", attempt.response_headers
     return {
@@ -174,10 +165,10 @@ async def show(visit: Visit) -> Response:
     return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
 
 
-def _read(form: Form) -> ReplayRange:
+def _read(form: Form) -> rules.ReplayRange:
     since, until = read_moment(form, "since"), read_moment(form, "until")
     if since is None:
         raise Invalid("Give the start time.", param="since")
     in_order(since, until)
-    status: Which = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
-    return ReplayRange(since, until, status, tuple(dict.fromkeys(form.all("event_types"))))
+    status: rules.Which = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
+    return rules.ReplayRange(since, until, status, tuple(dict.fromkeys(form.all("event_types"))))
