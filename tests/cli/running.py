@@ -190,7 +190,9 @@ def ask(
     with closing(connection):
         connection.request(method, path, json.dumps(value) if value is not None else body, sent)
         reply = connection.getresponse()
-        return Reply(reply.status, {name.lower(): text for name, text in reply.getheaders()}, reply.read())
+        # Of several cookies the first.
+        received = {name.lower(): text for name, text in reversed(reply.getheaders())}
+        return Reply(reply.status, received, reply.read())
 
 
 def get(base_url: str, authority: str | None, path: str, **headers: str) -> tuple[int, bytes]:
