@@ -12,6 +12,8 @@ from latchkey.subjects.purchase_intake.usecases import store_connections as cred
 from tests.http.client import Reply
 from tests.stores.world import PROJECT, World
 
+pytestmark = pytest.mark.thorough
+
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 # Apple takes only such an id from an app.
 ADA = "8c5f2a4e-1d3b-4a6c-9e7f-0b1c2d3e4f5a"

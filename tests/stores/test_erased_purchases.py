@@ -10,6 +10,8 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE
 from tests.http.client import Reply
 from tests.stores.world import PRODUCTS, PROJECT, World
 
+pytestmark = pytest.mark.thorough
+
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
 AWAY = [pytest.param({}, id="asked"), pytest.param(DOWN, id="not asked")]

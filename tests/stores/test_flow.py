@@ -14,6 +14,8 @@ from latchkey.subjects.purchase_intake.usecases.journal import filing
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from tests.stores.world import PRODUCTS, PROJECT, World
 
+pytestmark = pytest.mark.thorough
+
 BUYER = "6f1c2d1e-0000-4000-8000-00000000ada1"
 
 

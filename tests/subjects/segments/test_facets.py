@@ -5,6 +5,7 @@ import itertools
 from random import Random
 from typing import TypeVar
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,8 @@ from latchkey.subjects.segments.usecases.projector import Roller, catch_up, rebu
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
 from tests.engine.fixtures import Core
 from tests.engine.random_lives import ANONYMOUS, NAMED, PRODUCTS, new_shop, something
+
+pytestmark = pytest.mark.thorough
 
 T = TypeVar("T")
 COUNTRIES = ("DE", "US", None)
