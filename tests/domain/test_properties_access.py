@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.access.entitlements import active, held
-from latchkey.domain.access.remapping import Grant, Remapping, remapped
+from latchkey.domain.access.entitlements import Grant, Remapping, active, held, remapped
 from latchkey.domain.catalog import Catalog, Former
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import DAY, HOUR, SECOND, Ms

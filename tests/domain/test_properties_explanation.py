@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.access.entitlements import active, held
-from latchkey.domain.access.remapping import Grant, Remapping, remapped
+from latchkey.domain.access.entitlements import Grant, Remapping, active, held, remapped
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from latchkey.domain.access.entitlements import active
-from latchkey.domain.access.remapping import Grant, Remapping
+from latchkey.domain.access.entitlements import Grant, Remapping, active
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.orders import ActionName

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import json
 
-from latchkey.domain.access.remapping import Grant, Remapping
+from latchkey.domain.access.entitlements import Grant, Remapping
 from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY

@@ -10,7 +10,7 @@ from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
 from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
-from latchkey.domain.access.remapping import Grant, Remapping, difference
+from latchkey.domain.access.entitlements import Grant, Remapping, difference
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration

@@ -7,7 +7,7 @@ from functools import partial
 from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import Listing, fetch_one, item_of
 from latchkey.database.sql import query
-from latchkey.domain.access.remapping import Grant
+from latchkey.domain.access.entitlements import Grant
 from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
 from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price

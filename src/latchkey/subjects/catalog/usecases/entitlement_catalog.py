@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.access.remapping import Grant, Remapping, gains_and_losses, remapped
+from latchkey.domain.access.entitlements import Grant, Remapping, gains_and_losses, remapped
 from latchkey.domain.catalog import Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from latchkey.domain.access.entitlements import Access, active
-from latchkey.domain.access.remapping import Grant, Remapping, remapped
+from latchkey.domain.access.entitlements import Access, Grant, Remapping, active, remapped
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, put_purchase
 from latchkey.domain.customers.promotion import revoke
