@@ -49,7 +49,7 @@ for name, (place, _) in COMMANDS.items():
     BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.{place.partition(':')[0]}")
 # What functions of these extras' commands import only when they are called for something that needs the consumer.
 NEEDS_OTEL = "latchkey.observability.otel"
-NEEDS_CONSUMER = "latchkey.consumer"
+NEEDS_CONSUMER = ("latchkey.consumer", "latchkey.cli.consumer")
 
 
 def names_of(requirements: list[str]) -> dict[str, str]:
