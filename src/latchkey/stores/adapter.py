@@ -12,8 +12,6 @@ from latchkey.stores.credential_form import CredentialForm
 
 @dataclass(frozen=True, slots=True)
 class ConnectedApp:
-    """An app of a store that can be connected."""
-
     project_id: str
     app_id: str
     store: str
@@ -56,8 +54,6 @@ class Notification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPurchase:
-    """One purchase, as its store tells it."""
-
     snapshot: Subscription | Purchase
     # The app user id that the app gave to the store with the purchase, if it did.
     account_token: str | None

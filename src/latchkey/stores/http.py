@@ -75,7 +75,14 @@ class StoreHttp:
     ) -> StoreResponse:
         """`body` is sent as it is; its content type is one of `headers`."""
         if self._http is None:
-            self._http = self._build()
+            self._http = HttpClient(
+                timeout=self._timeout.total_seconds(),
+                connect_timeout=min(CONNECT_TIMEOUT, self._timeout).total_seconds(),
+                user_agent="latchkey",
+                extra_ca=self._extra_ca,
+                # An emulator on this machine may speak plain HTTP; `allowed_address` refuses it elsewhere.
+                https_only=False,
+            )
         sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
         if json is not None:
             sent["content-type"], body = "application/json", msgspec.json.encode(json)
@@ -120,16 +127,6 @@ class StoreHttp:
         if 300 <= status < 400:
             raise StoreDown(f"{self.store} answered {status}, a redirect. Redirects are not followed.")
         return answer
-
-    def _build(self) -> HttpClient:
-        return HttpClient(
-            timeout=self._timeout.total_seconds(),
-            connect_timeout=min(CONNECT_TIMEOUT, self._timeout).total_seconds(),
-            user_agent="latchkey",
-            extra_ca=self._extra_ca,
-            # An emulator on this machine may speak plain HTTP; `allowed_address` refuses it elsewhere.
-            https_only=False,
-        )
 
 
 def retry_after(value: str | None, now: Ms) -> Ms | None:

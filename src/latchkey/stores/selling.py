@@ -53,8 +53,6 @@ class HostedPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentForm:
-    """The SDK shows the form."""
-
     account: ProviderAccount
     # `setup` only saves a way to pay, for a trial.
     mode: Literal["payment", "setup"]

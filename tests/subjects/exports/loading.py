@@ -8,9 +8,8 @@ from typing import Any
 from msgspec import json
 
 from latchkey.subjects.exports.usecases.destinations import FolderDestination
-from latchkey.subjects.exports.usecases.export_formats import Format
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, PartLimits, parse, run
-from latchkey.subjects.exports.wire import Manifest
+from latchkey.subjects.exports.wire import Format, Manifest
 from tests.engine.fixtures import Core
 
 Rows = list[dict[str, Any]]

@@ -28,8 +28,8 @@ from latchkey.domain.purchases.purchase import (
     usd_micros,
 )
 from latchkey.engine.changes import Change, Situation
-from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format, instant, money, open_part, parquet_schema
-from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Row, TransactionRow, columns
+from latchkey.subjects.exports.usecases.export_formats import FORMATS, instant, money, open_part, parquet_schema
+from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Format, Row, TransactionRow, columns
 from tests.domain.money_lives import sums_of_rows
 from tests.engine.fixtures import NOON, Core
 from tests.subjects.charts.stored_rows import agree

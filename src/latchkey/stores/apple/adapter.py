@@ -1,9 +1,9 @@
 """The App Store behind the interface that every store has."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from uuid import uuid4
 
 import msgspec
@@ -53,7 +53,6 @@ class _Body(msgspec.Struct):
 class _Connection:
     """What is made from an app's credentials, until they change."""
 
-    version: int
     credentials: AppleCredentials = field(repr=False)
     opener: Opener
     api: AppStoreApi
@@ -66,7 +65,7 @@ class AppleAdapter:
     def __init__(self, now: Callable[[], Ms], http: StoreHttp | None = None) -> None:
         self._now = now
         self._http = http or StoreHttp("Apple", now)
-        self._connections: OrderedDict[tuple[str, str], _Connection] = OrderedDict()
+        self._connection = lru_cache(maxsize=_APPS_KEPT)(self._connect)
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         """Has Apple send a test notification, and opens it with the root certificates if it is there already. An app
@@ -194,16 +193,9 @@ class AppleAdapter:
     async def close(self) -> None:
         await self._http.close()
 
-    def _connection(self, app: ConnectedApp) -> _Connection:
-        key = (app.project_id, app.app_id)
-        known = self._connections.get(key)
-        if known is None or known.version != app.version:
-            api = AppStoreApi(self._http, app.credentials, self._now)
-            known = _Connection(app.version, app.credentials, Opener(app.credentials), api)
-            self._connections[key] = known
-            if len(self._connections) > _APPS_KEPT:
-                self._connections.popitem(last=False)
-        return known
+    def _connect(self, app: ConnectedApp) -> _Connection:
+        api = AppStoreApi(self._http, app.credentials, self._now)
+        return _Connection(app.credentials, Opener(app.credentials), api)
 
     async def _answered(self, app: ConnectedApp, notice: OpenedNotification) -> str:
         """Answers a consumption request where that is set up. Says what was done."""

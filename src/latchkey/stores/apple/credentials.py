@@ -36,10 +36,6 @@ _ANSWERS = {
 _END = "-----END CERTIFICATE-----"
 
 
-def _separate_certificates(text: str) -> list[str]:
-    return [part + _END for part in text.split(_END) if part.strip()]
-
-
 def _chosen_answer(chosen: str) -> dict[str, Any]:
     if chosen not in _ANSWERS:
         raise ValueError("There is no such answer to consumption requests.")
@@ -89,7 +85,7 @@ FIELDS = (
         "a list of PEM, for an emulator. Default: Apple's root certificates.",
         "PEM. In place of Apple's.",
         json=str | list[str],
-        from_text=_separate_certificates,
+        from_text=lambda text: [part + _END for part in text.split(_END) if part.strip()],
         file="a PEM file",
         emulator=True,
     ),
@@ -172,7 +168,6 @@ def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCrede
 
 @cache
 def apple_roots() -> tuple[str, ...]:
-    """Apple's root certificates, which come with Latchkey."""
     return tuple(_apple_root(*one) for one in _APPLE_ROOTS.items())
 
 

@@ -2,12 +2,12 @@
 purchase is always read from the Android Publisher API."""
 
 import re
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.now import real_now
 from latchkey.stores.adapter import (
     ActionTarget,
     AppReceipt,
@@ -48,8 +48,8 @@ class GoogleAdapter:
         self._now = now
         self._http = http = http or StoreHttp("Google", now)
         # Tokens and certificates live by the real time, also where the service follows the clock of a store emulator.
-        self._certificates = GoogleCertificates(http, _real_now)
-        self._tokens = AccessTokens(http, _real_now)
+        self._certificates = GoogleCertificates(http, real_now)
+        self._tokens = AccessTokens(http, real_now)
         self._publisher = Publisher(http, self._tokens, now)
         # Replaced purchases, which do not change any more, by app and token. None: Google no longer tells of it.
         self._replaced: OrderedDict[tuple[str, str], resources.SubscriptionPurchase | None] = OrderedDict()
@@ -96,12 +96,7 @@ class GoogleAdapter:
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:  # noqa: ARG002 - as every store
         return receipt.token is not None and _USUAL.fullmatch(receipt.token) is not None
 
-    async def read_again(
-        self,
-        app: ConnectedApp,
-        handle: str,
-        environment: Environment,  # noqa: ARG002 - a token says it itself
-    ) -> StoreReading:
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:  # noqa: ARG002 - a token says it itself
         try:
             token = await self._token_of_order(app, handle) if _ORDER.fullmatch(handle) else _token_of(handle)
             return await self._either(app, token, with_history=True)
@@ -258,7 +253,6 @@ class GoogleAdapter:
         return old
 
     async def _waits(self, app: ConnectedApp, token: str, is_subscription: bool) -> bool:
-        """Whether a purchase still has to be acknowledged."""
         try:
             if is_subscription:
                 bought = await self._publisher.subscription(app, token)
@@ -296,10 +290,6 @@ class GoogleAdapter:
 def _not_one_of_several(target: ActionTarget) -> None:
     if subscription.ADD_ON in target.handle:
         raise ActionRefused("It was bought together with others, and Google acts on all of them at once.")
-
-
-def _real_now() -> Ms:
-    return time.time_ns() // 1_000_000
 
 
 def _token_of(handle: str) -> str:

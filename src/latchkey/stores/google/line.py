@@ -43,8 +43,6 @@ def earlier_orders(purchase: SubscriptionPurchase, chain: Chain, *, whole: bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What one purchase contributes."""
-
     purchase: SubscriptionPurchase
     item: LineItem
     order_id: str
@@ -126,12 +124,7 @@ class SubscriptionLine:
         order = self.orders.get(part.order_id)
         started_at = part.began(order, ends_at)
         made = periods.period(
-            part.item,
-            part.order_id,
-            order,
-            started_at=started_at,
-            ends_at=ends_at,
-            replaces=part.took_over is not None,
+            part.item, part.order_id, order, started_at=started_at, ends_at=ends_at, replaces=part.took_over is not None
         )
         return self._caused(part, made)
 

@@ -125,13 +125,13 @@ class _Kept:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+@dataclass(slots=True)
 class AccessTokens:
     """One token for each app and version of its credentials. However many ask at once, Google is asked once."""
 
-    def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
-        self._http = http
-        self._now = now
-        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
+    _http: StoreHttp
+    _now: Callable[[], Ms]
+    _kept: OrderedDict[tuple[str, str, int], _Kept] = field(default_factory=OrderedDict)
 
     async def get(self, app: ConnectedApp, *, instead_of: str | None = None) -> str:
         """`instead_of`: the token that the API has just refused. It is replaced unless somebody else has done it."""
@@ -206,16 +206,16 @@ _VOIDED_AT_ONCE = 1000
 _PATIENCE: Ms = 2 * MINUTE
 
 
+@dataclass(slots=True)
 class Publisher:
     """Raises Unknown and Gone for a purchase or order that Google does not tell of; StoreDown and CredentialsRefused as
     everywhere."""
 
-    def __init__(self, http: StoreHttp, tokens: AccessTokens, now: Callable[[], Ms]) -> None:
-        self._http = http
-        self._tokens = tokens
-        self._now = now
-        # By app: since when its orders cannot be read.
-        self._without_orders: dict[str, Ms] = {}
+    _http: StoreHttp
+    _tokens: AccessTokens
+    _now: Callable[[], Ms]
+    # By app: since when its orders cannot be read.
+    _without_orders: dict[str, Ms] = field(default_factory=dict)
 
     async def subscription(self, app: ConnectedApp, token: str) -> resources.SubscriptionPurchase:
         return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", resources.SubscriptionPurchase)
@@ -326,23 +326,18 @@ class Publisher:
     async def _get(self, app: ConnectedApp, path: str, type: type[T]) -> T:
         return (await self._call(app, "GET", path)).json(type, "Google")
 
-    async def _call(
-        self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> StoreResponse:
-        answer = await self._answer(app, method, path, body)
-        if not 200 <= answer.status < 300:
-            refused: StoreError = refusal(answer)
-            raise refused
-        return answer
-
     async def _act(self, app: ConnectedApp, path: str, body: Mapping[str, Any] | None = None) -> None:
         """Raises ActionRefused for what Google does not do."""
-        answer = await self._answer(app, "POST", path, body)
-        if not 200 <= answer.status < 300:
-            refused: StoreError = refusal_of_action(answer)
-            raise refused
+        await self._call(app, "POST", path, body, refusal_of_action)
 
-    async def _answer(self, app: ConnectedApp, method: str, path: str, body: Mapping[str, Any] | None) -> StoreResponse:
+    async def _call(
+        self,
+        app: ConnectedApp,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        refused: Callable[[StoreResponse], StoreError] = refusal,
+    ) -> StoreResponse:
         credentials = app.credentials
         package = _part(credentials.package_name)
         url = f"{credentials.api_base_url}/androidpublisher/v3/applications/{package}{path}"
@@ -354,6 +349,8 @@ class Publisher:
             answer = await self._send(method, url, token, body)
         if answer.status == 401:
             self._tokens.forget(app)
+        if not 200 <= answer.status < 300:
+            raise refused(answer)
         return answer
 
     async def _send(self, method: str, url: str, token: str, body: Mapping[str, Any] | None) -> StoreResponse:

@@ -129,13 +129,13 @@ class _Kept:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+@dataclass(slots=True)
 class GoogleCertificates:
     """Google's public certificates, fetched once and kept for as long as Google says."""
 
-    def __init__(self, http: StoreHttp, now: Callable[[], Ms]) -> None:
-        self._http = http
-        self._now = now
-        self._kept: dict[str, _Kept] = {}
+    _http: StoreHttp
+    _now: Callable[[], Ms]
+    _kept: dict[str, _Kept] = field(default_factory=dict)
 
     async def find(self, url: str, kid: str) -> str | None:
         """The certificate of a key id; None where Google has none. StoreDown where that cannot be found out now."""

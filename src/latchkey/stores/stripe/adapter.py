@@ -28,7 +28,7 @@ from latchkey.stores.stripe import checkout, credentials, notification, subscrip
 from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
 from latchkey.stores.stripe.reading import StripeReader
-from latchkey.stores.stripe.resources import CheckoutSession, StripeSubscription
+from latchkey.stores.stripe.resources import CheckoutSession, ItemOfSubscription, StripeSubscription
 from latchkey.stores.stripe.selling import OFFERED_KEY, OFFERING_KEY, SELLER_KEY, Selling
 
 STORE = STRIPE
@@ -44,6 +44,7 @@ _LISTED_FOR: Ms = 30 * DAY - 60_000
 # Stripe takes a trial of this length at most.
 _LONGEST_EXTENSION: Ms = 730 * DAY
 _UNKNOWN = "Stripe knows no such object in this account and mode."
+_NO_SALE = "The payment was neither for a subscription nor at checkout."
 
 
 class StripeAdapter(Selling):
@@ -89,12 +90,7 @@ class StripeAdapter(Selling):
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:  # noqa: ARG002 - as every store
         return receipt.token is not None and _RECEIPT.fullmatch(receipt.token) is not None
 
-    async def read_again(
-        self,
-        app: ConnectedApp,
-        handle: str,
-        environment: Environment,  # noqa: ARG002 - the key has only one mode
-    ) -> StoreReading:
+    async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:  # noqa: ARG002 - the key has only one mode
         try:
             if handle.startswith(_IMPORTED):
                 return await self._imported(app, handle)
@@ -189,7 +185,7 @@ class StripeAdapter(Selling):
 
     async def _imported(self, app: ConnectedApp, item_id: str) -> StoreReading:
         """An import knew a subscription by its item only. It goes on under that id, and is asked about by its own."""
-        found = await self._reader.subscription_of_item(app, item_id)
+        found = (await self.api.get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
         reading = await self._subscription(app, found, whole=True)
         by_item = {purchase.imported_as: purchase for purchase in reading.seen}
         seen = by_item.get(item_id) or next((purchase for purchase in reading.seen if purchase.handle == found), None)
@@ -217,7 +213,7 @@ class StripeAdapter(Selling):
             raise UnknownObject("The payment has another client secret.")
         session = checkout.session_of(intent)
         if session is None:
-            return StoreReading(note="The payment was neither for a subscription nor at checkout.")
+            return StoreReading(note=_NO_SALE)
         return await self._paid(app, session)
 
     async def _paid(self, app: ConnectedApp, session: CheckoutSession) -> StoreReading:
@@ -235,14 +231,10 @@ class StripeAdapter(Selling):
         found = await self._reader.paid_subscription(app, told.charge, told.payment_intent)
         if found is not None:
             return await self._subscription(app, found)
-        session = (
-            await self._reader.session_of_payment(app, told.payment_intent) if told.payment_intent is not None else None
-        )
-        if session is not None:
-            return await self._session(app, session)
-        if told.payment_intent is not None:
-            return await self._sold(app, told.payment_intent)
-        return StoreReading(note="The payment was neither for a subscription nor at checkout.")
+        if told.payment_intent is None:
+            return StoreReading(note=_NO_SALE)
+        session = await self._reader.session_of_payment(app, told.payment_intent)
+        return await (self._session(app, session) if session is not None else self._sold(app, told.payment_intent))
 
 
 def _with_sale(reading: StoreReading, metadata: Mapping[str, str]) -> StoreReading:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import MoneyBack
-from latchkey.stores.stripe.resources import Charge, Dispute
+from latchkey.stores.stripe.resources import BillingAddress, Charge, Dispute
 
 # Currencies without a smaller unit. UGX and ISK have none either, but Stripe writes both with two decimals.
 _WHOLE = frozenset(
@@ -31,6 +31,12 @@ def micros(amount: int, currency: str) -> int:
 def smallest_units(price: Price) -> int:
     """The same price as Stripe writes it. What is smaller than the smallest unit is cut off."""
     return int(price.micros // 10 ** (6 - decimals(price.currency)))
+
+
+def country_of(charges: Iterable[Charge], address: BillingAddress | None) -> str | None:
+    """Of a charge, else of the address: ISO 3166 with two letters."""
+    known = next((charge.country for charge in charges if charge.country), address.country if address else None)
+    return known.upper() if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import msgspec
 
 from latchkey.domain.purchases.purchase import Environment, PartBack, Purchase, PurchaseKind, merge_parts
 from latchkey.stores.adapter import SeenPurchase, StoreReading
-from latchkey.stores.stripe.amounts import GoneBack, micros, price_of
+from latchkey.stores.stripe.amounts import GoneBack, country_of, micros, price_of
 from latchkey.stores.stripe.resources import (
     Charge,
     CheckoutSession,
@@ -55,10 +55,10 @@ def account_of(session: CheckoutSession, key: str) -> str | None:
     if isinstance(session.customer, str):
         return session.customer
     try:
-        customer = msgspec.convert(session.customer, StripeCustomer | None)
+        customer = msgspec.convert(session.customer, StripeCustomer)
     except msgspec.MsgspecError:
         return None
-    return (customer.metadata.get(key) or customer.id) if customer is not None else None
+    return customer.metadata.get(key) or customer.id
 
 
 def read(
@@ -96,9 +96,6 @@ def _purchase(
     assert item.price is not None
     paid = [charge for charge in charges if charge.status == "succeeded"]
     address = session.customer_details.address if session.customer_details is not None else None
-    country = next(
-        (charge.country for charge in paid if charge.country), address.country if address is not None else None
-    )
     # Not the id of the session: whoever knows that can show it as a receipt.
     payment = session.payment_intent or item.id
 
@@ -117,5 +114,5 @@ def _purchase(
         money_back=back.facts,
         given_back=share(back.part),
         parts_back=merge_parts(*(PartBack(at, share(part)) for at, part in back.parts)),
-        country=country.upper() if country else None,
+        country=country_of(paid, address),
     )

@@ -14,7 +14,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import PartBack, merge_parts
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType
 from latchkey.stores.stripe import resources
-from latchkey.stores.stripe.amounts import gone_back, micros, price_of
+from latchkey.stores.stripe.amounts import country_of, gone_back, micros, price_of
 from latchkey.stores.stripe.items import ItemLines, Items, Succession
 
 # Stripe does not date its answers; `settle` does.
@@ -98,19 +98,12 @@ def _period(
     charges = [charge for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
     back = gone_back(charges, around.disputes)
     changed = last is not None and product != last.product_id and start < last.ends_at
-    country = next((charge.country for charge in charges if charge.country), None)
-    if country is None and invoice.customer_address is not None:
-        country = invoice.customer_address.country
+    first = Cause.TRIAL if trial else Cause.PURCHASE
+    cause = Cause.CHANGE if changed else first if last is None else Cause.RENEWAL
     return Period(
         id=invoice.id,
         number=len(line),
-        cause=Cause.CHANGE
-        if changed
-        else Cause.RENEWAL
-        if last is not None
-        else Cause.TRIAL
-        if trial
-        else Cause.PURCHASE,
+        cause=cause,
         changed_from=last.product_id if changed and last is not None else None,
         product_id=product,
         period_type=PeriodType.TRIAL if trial else PeriodType.NORMAL,
@@ -122,7 +115,7 @@ def _period(
         money_back=back.facts,
         given_back=_share(parts, back.part),
         parts_back=merge_parts(*(PartBack(at, _share(parts, part)) for at, part in back.parts)),
-        country=country.upper() if country else None,
+        country=country_of(charges, invoice.customer_address),
     )
 
 

@@ -19,9 +19,7 @@ from latchkey.stores.stripe.resources import (
     InvoiceItem,
     InvoiceLine,
     InvoicePayment,
-    ItemOfSubscription,
     NamedObject,
-    StripeCustomer,
     StripeInvoice,
     StripeList,
     StripeSubscription,
@@ -54,9 +52,6 @@ class StripeReader:
             found = msgspec.structs.replace(found, items=StripeList(data=items))
         return found
 
-    async def subscription_of_item(self, app: ConnectedApp, item_id: str) -> str:
-        return (await self._api.get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
-
     async def around(
         self, app: ConnectedApp, subscription: StripeSubscription, *, whole: bool, told_at: Ms | None, read_at: Ms
     ) -> SubscriptionContext:
@@ -67,7 +62,7 @@ class StripeReader:
         charges = await self._charges(app, subscription, invoices, pages)
         return SubscriptionContext(
             invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
-            charges=_grouped(charges, lambda one: one.pays),
+            charges=_by_payment(charges),
             disputes=await self.disputes(app, charges),
             pending=await self._pending(app, subscription),
             told_at=told_at,
@@ -106,7 +101,6 @@ class StripeReader:
         return listed[0].id if listed else None
 
     async def paid_subscription(self, app: ConnectedApp, charge: str | None, payment_intent: str | None) -> str | None:
-        """The subscription that a payment was for."""
         if payment_intent is None and charge is None:
             return None
         payment = {"type": "payment_intent", "payment_intent": payment_intent}
@@ -182,7 +176,7 @@ class StripeReader:
         for session in listed:
             if named := (session.metadata or {}).get(key) or session.client_reference_id:
                 return named
-        return account_of(customer, key)
+        return customer.metadata.get(key) or customer.id
 
     async def _with_lines(self, app: ConnectedApp, invoice: StripeInvoice) -> StripeInvoice:
         if not invoice.lines.has_more:
@@ -212,14 +206,10 @@ class StripeReader:
         return [decoded(one, type) for one in page.data], more
 
 
-def account_of(customer: StripeCustomer | None, key: str) -> str | None:
-    return (customer.metadata.get(key) or customer.id) if customer is not None else None
-
-
-def _grouped(charges: Iterable[Charge], key: Any) -> dict[str, tuple[Charge, ...]]:
+def _by_payment(charges: Iterable[Charge]) -> dict[str, tuple[Charge, ...]]:
     found: dict[str, tuple[Charge, ...]] = {}
     for charge in charges:
-        found[key(charge)] = (*found.get(key(charge), ()), charge)
+        found[charge.pays] = (*found.get(charge.pays, ()), charge)
     return found
 
 

@@ -42,9 +42,7 @@ class BillingAddress(msgspec.Struct):
 
 class StripeCustomer(msgspec.Struct):
     id: str
-    deleted: bool = False
     metadata: dict[str, str] = {}
-    address: BillingAddress | None = None
 
 
 class StripePrice(msgspec.Struct):
@@ -105,7 +103,6 @@ class StripeSubscription(msgspec.Struct):
     currency: str
     customer: StripeCustomer
     items: StripeList[SubscriptionItem]
-    start_date: int = 0
     metadata: dict[str, str] = {}
     cancel_at: int | None = None
     cancel_at_period_end: bool = False
@@ -155,6 +152,10 @@ class Parent(msgspec.Struct):
     subscription_item_details: ParentDetails | None = None
     invoice_item_details: ParentDetails | None = None
 
+    @property
+    def subscription(self) -> str | None:
+        return self.subscription_details.subscription if self.subscription_details is not None else None
+
 
 class _InvoicePart(msgspec.Struct, kw_only=True):
     id: str
@@ -200,14 +201,12 @@ class Transitions(msgspec.Struct):
 
 
 class Paid(msgspec.Struct):
-    type: str = ""
     payment_intent: str | None = None
     charge: str | None = None
 
 
 class InvoicePayment(msgspec.Struct):
     invoice: str = ""
-    status: str = ""
     payment: Paid = msgspec.field(default_factory=Paid)
 
 
@@ -233,8 +232,7 @@ class StripeInvoice(msgspec.Struct):
 
     @property
     def subscription(self) -> str | None:
-        details = self.parent.subscription_details if self.parent is not None else None
-        return details.subscription if details is not None else None
+        return self.parent.subscription if self.parent is not None else None
 
     @property
     def credit(self) -> int:
@@ -256,8 +254,7 @@ class InvoiceItem(_InvoicePart, kw_only=True):
 
     @property
     def subscription(self) -> str | None:
-        details = self.parent.subscription_details if self.parent is not None else None
-        return details.subscription if details is not None else None
+        return self.parent.subscription if self.parent is not None else None
 
     @property
     def item_id(self) -> str | None:
@@ -266,8 +263,6 @@ class InvoiceItem(_InvoicePart, kw_only=True):
 
 
 class BalanceMovement(msgspec.Struct):
-    """A movement of the account's balance."""
-
     id: str
     amount: int
     created: int
@@ -289,7 +284,6 @@ class Dispute(msgspec.Struct):
     id: str
     amount: int
     charge: str
-    status: str = ""
     balance_transactions: list[BalanceMovement] = []
 
 
@@ -327,8 +321,6 @@ class SessionItem(msgspec.Struct):
 
 
 class CheckoutSession(msgspec.Struct):
-    """A checkout session."""
-
     id: str
     mode: str
     created: int
@@ -342,7 +334,6 @@ class CheckoutSession(msgspec.Struct):
     metadata: dict[str, str] | None = None
     payment_intent: str | None = None
     subscription: str | None = None
-    invoice: str | None = None
     line_items: StripeList[SessionItem] | None = None
     client_secret: str | None = None
     expires_at: int | None = None

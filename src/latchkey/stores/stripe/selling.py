@@ -135,7 +135,6 @@ def locale_of(locale: str | None) -> str:
 
 
 def session_of(order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
-    """A checkout session for Stripe's embedded page."""
     asked: dict[str, Any] = {
         "mode": "subscription" if order.subscription else "payment",
         "ui_mode": "embedded_page",
@@ -197,13 +196,8 @@ class Selling:
             return BegunCheckout(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
         account = await self._account(app, account_id)
         price = await self._price(app, order, shown=False)
-        made = await self._post(
-            app,
-            "checkout/sessions",
-            CheckoutSession,
-            f"{order.key}-session",
-            session_of(order, price, _whose(app, order)),
-        )
+        asked = session_of(order, price, _whose(app, order))
+        made = await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
         if made.client_secret is None:
             raise StoreDown("Stripe answered with a checkout session without a client secret.")
         return BegunCheckout(
@@ -262,10 +256,7 @@ class Selling:
             **of_customer,
             "items": [{"price": price.id}],
             "payment_behavior": "default_incomplete",
-            "payment_settings": {
-                "payment_method_types": [*METHODS],
-                "save_default_payment_method": "on_subscription",
-            },
+            "payment_settings": {"payment_method_types": [*METHODS], "save_default_payment_method": "on_subscription"},
             "expand": _FIRST_PAYMENT,
         }
         return await self._post(app, "subscriptions", OpenSubscription, key, asked)
@@ -330,5 +321,4 @@ def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
 
 
 def _safe(id: str) -> str:
-    """The id of a product in the catalog, as part of an address."""
     return quote(id, safe="")

@@ -47,7 +47,6 @@ class NewBulkGrant(Body):
     "",
     responses=shows(segments_wire.BulkGrantProgress, 201) | shows(V2Error, 422, "It cannot be granted."),
     status_code=201,
-    response_class=Response,
 )
 @audited("bulk_grant.prepared")
 async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkGrant) -> Response:

@@ -110,16 +110,9 @@ async def create_product(services: Provided, caller: WriteKey, new: NewProduct) 
     given, now = new.model_fields_set, services.now()
     if "store_identifier" in given:
         _require(given, _APP_FORM["required"], unknown=_OWN_FIELDS)
-        made = await product_catalog.create_in_app(
-            services.database,
-            caller.project_id,
-            new.store_identifier,
-            new.app_id,
-            ProductType(new.type),
-            new.display_name or new.title,
-            new.subscription.duration if new.subscription is not None else None,
-            now,
-        )
+        sold, name = (new.store_identifier, new.app_id, ProductType(new.type)), new.display_name or new.title
+        lasts = new.subscription.duration if new.subscription is not None else None
+        made = await product_catalog.create_in_app(services.database, caller.project_id, *sold, name, lasts, now)
         return reply(render.product(caller.project_id, made, new.app_id), 201)
     _require(given, ("id", *(() if "type" in given else ("kind",)), "price", "currency"), unknown=_APP_FIELDS)
     terms = _given(new)
@@ -197,19 +190,12 @@ def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
 
 
 async def _rendered_products(
-    request: Request,
-    services: Services,
-    project_id: str,
-    found: Sequence[Product],
-    app_id: str | None,
-    *,
-    apps: bool,
+    request: Request, services: Services, project_id: str, found: Sequence[Product], app_id: str | None, *, apps: bool
 ) -> list[wire.Product]:
     if not apps:
         return [render.product(project_id, one, app_id) for one in found]
     known = await rendered_apps(request, services, project_id)
-    shown = ((one, known.get(app_id or one.app_id or "", UNSET)) for one in found)
-    return [render.product(project_id, one, app_id, app) for one, app in shown]
+    return [render.product(project_id, one, app_id, known.get(app_id or one.app_id or "", UNSET)) for one in found]
 
 
 class NewPrice(Body):
@@ -231,15 +217,7 @@ async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> R
 @audited("product.price_set")
 async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
     """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
-    one = await product_catalog.set_price(
-        services.database,
-        caller.project_id,
-        product_id,
-        new.price,
-        new.currency,
-        new.store,
-        new.country,
-    )
+    one = await product_catalog.set_price(services.database, caller.project_id, product_id, **new.model_dump())
     return reply(render.listed_price(product_id, one))
 
 

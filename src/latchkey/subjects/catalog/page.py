@@ -131,12 +131,12 @@ def _grants(texts: Iterable[str]) -> frozenset[Grant]:
 
 
 def _said(change: Remapping) -> dict[str, list[str]]:
-    return {
-        "attached": [f"{grant.product_id} grants {grant.entitlement_id}" for grant in sorted(change.attached)],
-        "detached": [
-            f"{grant.product_id} no longer grants {grant.entitlement_id}" for grant in sorted(change.detached)
-        ],
-    }
+    pairs = {"grants": change.attached, "no longer grants": change.detached}
+    attached, detached = (
+        [f"{grant.product_id} {words} {grant.entitlement_id}" for grant in sorted(grants)]
+        for words, grants in pairs.items()
+    )
+    return {"attached": attached, "detached": detached}
 
 
 @pages.get("/catalog/entitlements")
@@ -231,9 +231,8 @@ async def update(visit: Visit) -> Response:
     before = await product_catalog.load_product(visit.database, visit.project_id, product_id)
     terms = _terms(visit.form, before)
     await product_catalog.update_product(visit.database, visit.project_id, product_id, terms)
-    return await visit.to(
-        visit.path("catalog", "products", product_id), "Saved. Running subscriptions keep their price."
-    )
+    here = visit.path("catalog", "products", product_id)
+    return await visit.to(here, "Saved. Running subscriptions keep their price.")
 
 
 @pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted", show_product)
@@ -250,7 +249,7 @@ async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -
     known = await currencies.list_currencies(visit.database, visit.project_id)
     codes = [("", "No virtual currency"), *((offering.code, offering.code) for offering in known)] if known else []
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
-    shown = {name: values.get(name) if values.get(name) is not None else "" for name in names}
+    shown = {name: "" if values.get(name) is None else values[name] for name in names}
     shown["apps"] = values.get("apps") or ()
     return visit.page(
         "catalog_product.html", here="catalog", product=product, values=shown, kinds=KINDS,
@@ -324,19 +323,12 @@ async def show(visit: Visit) -> Response:
 @pages.post("/catalog/products/{product_id}/prices", Needs.MANAGE, "product.price_set", show)
 async def set_price(visit: Visit) -> Response:
     product_id, form = visit.param("product_id"), visit.form
-    one = await product_catalog.set_price(
-        visit.database,
-        visit.project_id,
-        product_id,
-        price_of(form.needed("price")),
-        form.needed("currency").upper(),
-        form.text("store") or None,
-        form.text("country").upper() or None,
-    )
+    new: dict[str, Any] = {"price": price_of(form.needed("price")), "currency": form.needed("currency").upper()}
+    new |= {"store": form.text("store") or None, "country": form.text("country").upper() or None}
+    one = await product_catalog.set_price(visit.database, visit.project_id, product_id, **new)
     visit.audit(price=one.id)
-    return await visit.to(
-        visit.path("catalog", "products", product_id, "prices"), "Saved. What was bought keeps its price."
-    )
+    here = visit.path("catalog", "products", product_id, "prices")
+    return await visit.to(here, "Saved. What was bought keeps its price.")
 
 
 @pages.post("/catalog/products/{product_id}/prices/{price_id}/delete", Needs.MANAGE, "product.price_deleted", show)

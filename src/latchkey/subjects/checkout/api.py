@@ -150,11 +150,7 @@ async def refresh_checkout(
     return reply(render.pricing(operation_session_id, form))
 
 
-@router.post(
-    "/checkout/{operation_session_id}/complete",
-    responses=shows(wire.CompletedCheckout) | _no | _gone,
-    response_class=Response,
-)
+@router.post("/checkout/{operation_session_id}/complete", responses=shows(wire.CompletedCheckout) | _no | _gone)
 async def complete_checkout(
     request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Completed
 ) -> Response:

@@ -62,15 +62,9 @@ class CurrencyChanges(Body):
 @audited("currency.created")
 async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
     """Create a currency that products can credit and customers can hold."""
-    made = await usecases.create_currency(
-        services.database,
-        caller.project_id,
-        new.code,
-        new.name,
-        new.description or "",
-        services.now(),
-        _granted(new.product_grants),
-    )
+    named = new.code, new.name, new.description or ""
+    grants = _granted(new.product_grants)
+    made = await usecases.create_currency(services.database, caller.project_id, *named, services.now(), grants)
     return reply((await _rendered(services, caller.project_id, [made]))[0], 201)
 
 
@@ -96,13 +90,12 @@ async def update_virtual_currency(
 ) -> Response:
     """Change the name, the description (null removes it), or which products credit the currency."""
     given = changes.model_fields_set
-    described = "description" in given
     changed = await usecases.update_currency(
         services.database,
         caller.project_id,
         code,
         name=changes.name,
-        description=(changes.description or "") if described else None,
+        description=(changes.description or "") if "description" in given else None,
         grants=_granted(changes.product_grants) if "product_grants" in given else None,
     )
     return reply((await _rendered(services, caller.project_id, [changed]))[0])
@@ -162,10 +155,8 @@ async def list_balances(
     include_empty_balances: WithEmpty = True,
 ) -> Response:
     """Every currency of the project with this customer's balance."""
-    found = await _balances(
-        services, caller.project_id, customer_id, paging.limit, paging.after, include_empty_balances
-    )
-    return reply(found)
+    page = paging.limit, paging.after
+    return reply(await _balances(services, caller.project_id, customer_id, *page, include_empty_balances))
 
 
 @router.post("/customers/{customer_id}/virtual_currencies/update_balance", responses=shows(v2.Page[CurrencyBalance]))

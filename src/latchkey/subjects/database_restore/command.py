@@ -52,8 +52,7 @@ def after_restore(
         Path, typer.Option(help="The data folder of a stopped `latchkey up`. Used if no database is configured.")
     ] = DATA,
     send_waiting: Annotated[
-        bool,
-        typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made."),
+        bool, typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made.")
     ] = False,
     nothing_lost: Annotated[
         bool,
@@ -217,8 +216,8 @@ def backup(
         output.write({"file": str(file), "bytes": file.stat().st_size})
         return
     words = f"{file}, {file.stat().st_size / 1024**2:.1f} MiB: the database, the secret key and everything else"
-    console = Console(highlight=False)
-    console.print(f"[green]✓[/green] {words}", soft_wrap=True)
+    output.done(words)
+    console = output.console()
     console.print("  It holds secrets: the key that decrypts webhook secrets, and API keys. Keep it safe.")
     console.print(f"  To go back: latchkey restore {file} --data NEW_FOLDER", soft_wrap=True, markup=False)
 

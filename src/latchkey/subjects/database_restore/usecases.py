@@ -8,6 +8,7 @@ meanwhile. Every step can be interrupted and repeated: what is done is not done 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -76,7 +77,9 @@ async def after_restore(
         report.counts[step] = report.counts.get(step, 0) + more
         told(step, report.counts[step])
 
-    entries = await _begin_audit(database, actor, now)
+    about: dict[str, Any] = {"account_id": None, "actor": actor, "action": ACTION, "now": now}
+    projects = await database_identity.projects(database)
+    entries = [await audit.begin(database, project_id=id, subject="after-restore", **about) for id in projects]
     if begun.moved_at is None or wanted.again:
         await _move_on(database, server, now, count)
     await _quiet(database, wanted, now, count)
@@ -87,16 +90,6 @@ async def after_restore(
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)
     return report
-
-
-async def _begin_audit(database: Database, actor: str, now: Ms) -> list[int]:
-    projects = await database_identity.projects(database)
-    return [
-        await audit.begin(
-            database, project_id=id, account_id=None, actor=actor, action=ACTION, now=now, subject="after-restore"
-        )
-        for id in projects
-    ]
 
 
 async def _move_on(database: Database, server: DatabaseIdentity, now: Ms, count: Callable[[str, int], None]) -> None:

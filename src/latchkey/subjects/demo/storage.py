@@ -65,7 +65,6 @@ _BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_mo
 
 
 async def has_catalog(connection: Connection, project_id: str) -> bool:
-    """Whether the project has a product or an entitlement."""
     return bool(
         await catalog_storage.page_products(connection, project_id, limit=1, with_deleted=True)
         or await ENTITLEMENTS.page(connection, project_id, None, 1)

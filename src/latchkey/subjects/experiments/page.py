@@ -100,7 +100,6 @@ async def set_offerings(visit: Visit) -> Response:
 
 
 async def _offerings(visit: Visit) -> list[tuple[str, str]]:
-    """The choices for a variant."""
     known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST_OFFERINGS)
     return [("", "The current offering"), *((offering.id, offering.lookup_key) for offering in known)]
 

@@ -1,6 +1,6 @@
 """Exports that run by themselves: to a folder of the operator, or to a bucket."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from starlette.responses import Response
@@ -41,10 +41,7 @@ Endpoint = Annotated[
     ),
 ]
 Region = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9\-]+$")]
-Secret = Annotated[
-    str,
-    Field(max_length=1_000, pattern=r"^[!-~]+$", json_schema_extra={"writeOnly": True}),
-]
+Secret = Annotated[str, Field(max_length=1_000, pattern=r"^[!-~]+$", json_schema_extra={"writeOnly": True})]
 Every = Annotated[
     Literal["hour", "day", "week", "never"], Field(description="`never`: only when somebody asks for it.")
 ]
@@ -84,7 +81,7 @@ class RunOrder(Body):
 @audited("export.created")
 async def create_export(services: Provided, caller: WriteKey, new: NewExport) -> Response:
     """Export regularly from now on. The access key is encrypted and never shown again."""
-    made = await services.exports.create(caller.project_id, _given(new), services.now())
+    made = await services.exports.create(caller.project_id, new.model_dump(exclude_unset=True), services.now())
     return reply(render.export(made), 201)
 
 
@@ -106,7 +103,8 @@ async def read_export(services: Provided, caller: ReadKey, export_id: str) -> Re
 @audited("export.changed")
 async def update_export(services: Provided, caller: WriteKey, export_id: str, changes: ExportChanges) -> Response:
     """Change the given fields. Where the destination changes, the access key must be given again."""
-    changed = await services.exports.update(caller.project_id, export_id, _given(changes), services.now())
+    given = changes.model_dump(exclude_unset=True)
+    changed = await services.exports.update(caller.project_id, export_id, given, services.now())
     return reply(render.export(changed))
 
 
@@ -135,8 +133,3 @@ async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, 
     before = int(paging.after[:18]) if paging.after is not None else None
     found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
     return reply(paging.of([render.run(run) for run in found]))
-
-
-def _given(body: NewExport) -> dict[str, Any]:
-    """The fields that were sent, including nulls."""
-    return {name: getattr(body, name) for name in body.model_fields_set}

@@ -19,10 +19,9 @@ from latchkey.database.pool import Database
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
 from latchkey.subjects.exports.usecases import destinations, writer
-from latchkey.subjects.exports.usecases.export_formats import Format
 from latchkey.subjects.exports.usecases.runner import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse
-from latchkey.subjects.exports.wire import Manifest
+from latchkey.subjects.exports.wire import Format, Manifest
 
 _ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 

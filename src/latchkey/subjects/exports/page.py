@@ -102,11 +102,7 @@ def _form(visit: Visit, export: Export | None = None) -> Response:
 
 
 RUNS = 20
-TYPES = {
-    "csv": "text/csv; charset=utf-8",
-    "jsonl": "application/x-ndjson",
-    "parquet": "application/vnd.apache.parquet",
-}
+TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson", "parquet": "application/vnd.apache.parquet"}
 
 
 @pages.get("/exports")

@@ -162,7 +162,6 @@ def _last_period(
 
 
 def _purchase(customer: Customer, purchase: Purchase, catalog: Catalog, key: int, token: str | None) -> TransactionRow:
-    """A one-time purchase or a grant."""
     expired = purchase.expired
     grants = (purchase.entitlement_id,) if purchase.entitlement_id else sorted(catalog.grants(purchase.product_id))
     return TransactionRow(

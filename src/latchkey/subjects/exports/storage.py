@@ -10,15 +10,12 @@ from msgspec import Struct
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import Customer, LastSeen
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
-from latchkey.engine.storage.state import decode
 from latchkey.subjects.exports.rules import Export, ExportRun, ExportSettings
 
 
 class ExportSnapshot(Struct, frozen=True):
-    """The moment that an export is about."""
-
     # Every transaction before this one has ended: its changes are visible here, or it was rolled back.
     oldest_xid: int
     # No transaction has this id yet.
@@ -35,12 +32,9 @@ class ExportSnapshot(Struct, frozen=True):
 
 class ExportedCustomer(Struct, frozen=True):
     key: int
-    # Decoded one by one: see `decoded`.
+    # Decoded one by one: one that cannot be read is left out.
     state: bytes
     last_seen: LastSeen
-
-    def decoded(self) -> Customer:
-        return decode(self.state)
 
 
 class ExportedEvent(Struct, frozen=True):
@@ -136,7 +130,6 @@ async def save(
     next_at: Ms | None,
     cursor: str | None = None,
 ) -> Export:
-    """A new one, or a changed one."""
     values = *astuple(settings), now, next_at, cursor
     [saved] = await fetch_all(connection, Export, query("save_export"), project_id, id, *values)
     return saved

@@ -264,7 +264,6 @@ def _column(name: str, hint: Any) -> Column:
     return Column(name, _PLAIN[value] if kind is None else kind, nullable, doc)
 
 
-What = Literal["events", "transactions", "customers", "entitlements"]
 Format = Literal["csv", "jsonl", "parquet"]
 ExportKind = Literal["whole", "increment"]
 
@@ -304,14 +303,11 @@ class Manifest(Struct, frozen=True, kw_only=True):
     unreadable_events: int = 0
 
 
-RunState = Literal["running", "done", "failed"]
-
-
 class ExportRun(Struct, frozen=True, kw_only=True):
     object: Literal["export_run"] = "export_run"
     id: str
     export_id: str
-    state: RunState
+    state: Literal["running", "done", "failed"]
     # Null while it is not decided.
     kind: ExportKind | None
     started_at: int

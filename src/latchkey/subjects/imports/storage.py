@@ -113,8 +113,6 @@ class StagedRow(NamedTuple):
 
 
 class StagedId(NamedTuple):
-    """Another id of a customer."""
-
     app_user_id: str
     customer: str
     as_of: Ms
@@ -127,10 +125,7 @@ async def clear(connection: Connection, project_id: str) -> None:
 async def add(
     connection: Connection, project_id: str, run_id: str, rows: Sequence[StagedRow], ids: Sequence[StagedId]
 ) -> None:
-    for table, fields, records in (
-        ("import_rows", StagedRow._fields, rows),
-        ("import_ids", StagedId._fields, ids),
-    ):
+    for table, fields, records in (("import_rows", StagedRow._fields, rows), ("import_ids", StagedId._fields, ids)):
         if records:
             await connection.copy_records_to_table(
                 table,

@@ -1,19 +1,21 @@
 """Tax and commission of a project, and what is known of exchange rates."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 from starlette.responses import Response
 
-from latchkey.domain.money.exchange_rates import day_of
-from latchkey.domain.money.fees import Enrolment, Percentages, Program
+from latchkey.domain.money.exchange_rates import date_of, day_of
+from latchkey.domain.money.fees import Enrolment, Fees, Percentages, Program
 from latchkey.engine import missing_rates
+from latchkey.engine.storage.catalog.rates import Coverage, MissingRates
 from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import Body, CountryCode, StoreName, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
-from latchkey.subjects.money import render, usecases, wire
+from latchkey.subjects.money import usecases, wire
 
 router = Router(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
 
@@ -72,29 +74,60 @@ async def read_money(services: Provided, caller: ReadKey) -> Response:
 @audited("money.changed", about="tax and commission")
 async def change_money(services: Provided, caller: WriteKey, changes: MoneyChanges) -> Response:
     """Replace the given lists. They count for payments that are first seen from now on."""
-    given = changes.model_fields_set
-    await usecases.change_fees(
-        services.database,
-        caller.project_id,
-        programs=[_program(program) for program in changes.programs] if "programs" in given else None,
-        percentages=[_percentages(percentage) for percentage in changes.percentages]
-        if "percentages" in given
-        else None,
-    )
+    given: dict[str, Any] = {}
+    if "programs" in changes.model_fields_set:
+        given["programs"] = [
+            Enrolment(one.store, Program(one.program), day_of(one.starts), day_of(one.until) if one.until else None)
+            for one in changes.programs
+        ]
+    if "percentages" in changes.model_fields_set:
+        given["percentages"] = [
+            Percentages(day_of(one.starts), one.store, one.country, one.commission_rate, one.tax_rate)
+            for one in changes.percentages
+        ]
+    await usecases.change_fees(services.database, caller.project_id, **given)
     return await _reply(services, caller.project_id)
-
-
-def _program(one: ProgramBody) -> Enrolment:
-    until = None if one.until is None else day_of(one.until)
-    return Enrolment(one.store, Program(one.program), day_of(one.starts), until)
-
-
-def _percentages(one: PercentagesBody) -> Percentages:
-    return Percentages(day_of(one.starts), one.store, one.country, one.commission_rate, one.tax_rate)
 
 
 async def _reply(services: Provided, project_id: str) -> Response:
     known = await usecases.standing(services.database)
     missing = await missing_rates.listed(services.database, project_id, services.now())
     found = await usecases.load_fees(services.database, project_id)
-    return reply(render.money_settings(project_id, found, known.currencies, missing))
+    return reply(_settings(project_id, found, known.currencies, missing))
+
+
+def _settings(
+    project_id: str, fees: Fees, known: Sequence[Coverage], missing: Sequence[MissingRates]
+) -> wire.MoneySettings:
+    return wire.MoneySettings(
+        project_id=project_id,
+        programs=[
+            wire.Program(
+                store=enrolment.store,
+                program=enrolment.program.value,
+                starts=date_of(enrolment.starts),
+                until=None if enrolment.ends is None else date_of(enrolment.ends),
+            )
+            for enrolment in fees.enrolments
+        ],
+        percentages=[
+            wire.Percentages(
+                starts=date_of(percentage.starts),
+                store=percentage.store,
+                country=percentage.country,
+                commission_rate=percentage.commission_rate,
+                tax_rate=percentage.tax_rate,
+            )
+            for percentage in fees.percentages
+        ],
+        exchange_rates=[
+            wire.RatesOfCurrency(
+                currency=coverage.currency, first_date=date_of(coverage.first), last_date=date_of(coverage.last)
+            )
+            for coverage in known
+        ],
+        missing_rates=[
+            wire.MissingRate(currency=rates.currency, days=rates.days, last_date=date_of(rates.last))
+            for rates in missing
+        ],
+    )

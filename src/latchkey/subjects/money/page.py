@@ -17,10 +17,7 @@ pages = Pages()
 
 SELLING = list(usecases.SELLING.items())
 
-FIELDS = (
-    *("program_store", "program_from", "program_until"),
-    *("from", "store", "country", "commission", "tax"),
-)
+FIELDS = (*("program_store", "program_from", "program_until"), *("from", "store", "country", "commission", "tax"))
 
 
 @pages.get("/money")

@@ -72,7 +72,8 @@ async def change_fees(
         if programs is not None:
             changed = replace(changed, enrolments=tuple(sorted(programs, key=attrgetter("store", "starts"))))
         if percentages is not None:
-            changed = replace(changed, percentages=tuple(sorted(percentages, key=_place)))
+            ordered = sorted(percentages, key=lambda one: (one.store or "", one.country or "", one.starts))
+            changed = replace(changed, percentages=tuple(ordered))
         if changed != known:
             await rates.save(connection, project_id, changed)
     return changed
@@ -104,10 +105,6 @@ def _once(param: str, places: Sequence[object]) -> None:
         raise Invalid("Two entries begin on the same day for the same store and country.", param=param)
 
 
-def _place(one: Percentages) -> tuple[str, str, int]:
-    return one.store or "", one.country or "", one.starts
-
-
 # The European Central Bank's whole history since 1999 has 1.3 MB.
 LARGEST = 16 * 1024 * 1024
 TIMEOUT = 30.0
@@ -118,36 +115,30 @@ class SourceUnreadable(Refusal):
     """The file or address cannot be read."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RateSource:
-    """Where rates are read from. `extra_ca` is PEM, trusted in addition to the public authorities."""
+    """Where rates are read from."""
 
-    def __init__(
-        self,
-        *,
-        allowed: Sequence[Network] = (),
-        extra_ca: Path | None = None,
-        lookup: Lookup = system_lookup,
-        timeout: float = TIMEOUT,
-    ) -> None:
-        self._allowed = allowed
-        self._extra_ca = extra_ca
-        self._lookup = lookup
-        self._timeout = timeout
+    allowed: Sequence[Network] = ()
+    # PEM, trusted in addition to the public authorities.
+    extra_ca: Path | None = None
+    lookup: Lookup = system_lookup
+    timeout: float = TIMEOUT
 
     async def read(self, source: str) -> str:
         """The text of a file, also where it is the only CSV file of a zip file."""
         return text_of(await (self._fetch(source) if is_address(source) else asyncio.to_thread(_read_file, source)))
 
     async def _fetch(self, url: str) -> bytes:
-        resolver = Resolver(self._allowed, self._lookup)
+        resolver = Resolver(self.allowed, self.lookup)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self.timeout):
                 where, _ = parsed(url)
                 address = (await resolver.addresses(where))[0]
                 client = HttpClient(
-                    timeout=self._timeout,
-                    connect_timeout=self._timeout,
-                    extra_ca=self._extra_ca.read_bytes() if self._extra_ca is not None else None,
+                    timeout=self.timeout,
+                    connect_timeout=self.timeout,
+                    extra_ca=self.extra_ca.read_bytes() if self.extra_ca is not None else None,
                     address=(where.host, str(address), where.port) if where.literal is None else None,
                     use_proxy=False,
                     user_agent="latchkey",
@@ -159,7 +150,7 @@ class RateSource:
         except (NotAllowed, NameNotFound) as error:
             raise SourceUnreadable(f"{shown(url)}: {str(error).replace(url, 'it')}") from None
         except (HttpError, TimeoutError, OSError) as error:
-            words = in_words(error, 0, round(self._timeout * 1000))
+            words = in_words(error, 0, round(self.timeout * 1000))
             raise SourceUnreadable(f"{shown(url)}: {words}.") from None
         finally:
             resolver.close()
@@ -233,8 +224,6 @@ class RatesDiffer(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class RatesFileResult:
-    """What came of a file."""
-
     source: str
     new: int
     replaced: int
@@ -247,8 +236,6 @@ class RatesFileResult:
 
 @dataclass(frozen=True, slots=True)
 class RatesState:
-    """What is known of exchange rates."""
-
     currencies: tuple[Coverage, ...]
     reading: RatesReading
 

@@ -68,13 +68,7 @@ async def read_package(
 @audited("package.updated")
 async def update_package(services: Provided, caller: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
-    changed = await usecases.update_package(
-        services.database,
-        caller.project_id,
-        package_id,
-        display_name=changes.display_name,
-        position=changes.position,
-    )
+    changed = await usecases.update_package(services.database, caller.project_id, package_id, **changes.model_dump())
     return reply(render.package(changed))
 
 
@@ -176,7 +170,7 @@ async def read_offering(
 @audited("offering.updated")
 async def update_offering(services: Provided, caller: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
     """Change the given fields. A new current offering replaces the one before."""
-    given = {name: getattr(changes, name) for name in changes.model_fields_set}
+    given = changes.model_dump(exclude_unset=True)
     changed = await usecases.update_offering(services.database, caller.project_id, offering_id, given)
     return reply(render.offering(caller.project_id, changed))
 
@@ -195,13 +189,7 @@ async def delete_offering(services: Provided, caller: WriteKey, offering_id: str
 async def create_package(services: Provided, caller: WriteKey, offering_id: str, new: NewPackage) -> Response:
     """Create a package, at the given position or at the end. Names such as `$rc_monthly` have a meaning to the SDKs."""
     made = await usecases.create_package(
-        services.database,
-        caller.project_id,
-        offering_id,
-        new.lookup_key,
-        new.display_name,
-        new.position,
-        services.now(),
+        services.database, caller.project_id, offering_id, **new.model_dump(), now=services.now()
     )
     return reply(render.package(made), 201)
 
@@ -223,15 +211,7 @@ async def _rendered(
     inside = await usecases.packages_of(services.database, project_id, [one.id for one in found])
     every = [package for one in inside.values() for package in one]
     shown = await rendered_packages(services, project_id, every, products="package.product" in expand)
-    by_id = {one.id: one for one in shown}
-    return [
-        render.offering(
-            project_id,
-            one,
-            render.whole_packages(project_id, one.id, [by_id[package.id] for package in inside[one.id]]),
-        )
-        for one in found
-    ]
+    return render.whole_offerings(project_id, found, inside, shown)
 
 
 class NewPlacement(Body):
@@ -251,15 +231,7 @@ class PlacementChanges(Body):
 @audited("placement.created")
 async def create_placement(services: Provided, caller: WriteKey, new: NewPlacement) -> Response:
     """Create a placement. Without an offering nothing is offered there."""
-    made = await usecases.create_placement(
-        services.database,
-        caller.project_id,
-        new.id,
-        new.display_name,
-        new.offering_id,
-        is_fallback=new.is_fallback,
-        now=services.now(),
-    )
+    made = await usecases.create_placement(services.database, caller.project_id, **new.model_dump(), now=services.now())
     return reply(render.placement(caller.project_id, made), 201)
 
 
@@ -284,7 +256,7 @@ async def update_placement(
     services: Provided, caller: WriteKey, placement_id: str, changes: PlacementChanges
 ) -> Response:
     """Change the given fields. A new fallback replaces the one before."""
-    given = {name: getattr(changes, name) for name in changes.model_fields_set}
+    given = changes.model_dump(exclude_unset=True)
     changed = await usecases.update_placement(services.database, caller.project_id, placement_id, given)
     return reply(render.placement(caller.project_id, changed))
 
@@ -323,7 +295,6 @@ def _android_sdk(exchange: Exchange) -> int | None:
     "/v1/subscribers/{app_user_id}/offerings/{offering_id}/override",
     responses=shows(SubscriberResponse, 201),
     status_code=201,
-    response_class=Response,
 )
 @audited("customer.offering_assigned")
 async def override_offering(
@@ -335,10 +306,7 @@ async def override_offering(
 
 
 @v1_router.delete(
-    "/v1/subscribers/{app_user_id}/offerings/override",
-    responses=shows(SubscriberResponse, 201),
-    status_code=201,
-    response_class=Response,
+    "/v1/subscribers/{app_user_id}/offerings/override", responses=shows(SubscriberResponse, 201), status_code=201
 )
 @audited("customer.offering_cleared")
 async def clear_override(

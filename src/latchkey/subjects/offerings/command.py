@@ -19,8 +19,7 @@ OfferingArgument = Annotated[str, typer.Argument(help="The offering's key or id.
 PackagesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--package",
-        help="A package and its product, such as '$rc_monthly=pro_monthly'. May be given several times.",
+        "--package", help="A package and its product, such as '$rc_monthly=pro_monthly'. May be given several times."
     ),
 ]
 
@@ -91,16 +90,12 @@ async def _found(at: ProjectContext, key: str) -> Offering:
 
 
 async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]]) -> None:
-    known = {
-        package.lookup_key: package.id
-        for package in await usecases.list_packages(at.database, at.project_id, offering_id)
-    }
+    packages = await usecases.list_packages(at.database, at.project_id, offering_id)
+    known = {package.lookup_key: package.id for package in packages}
     for key, product in pairs:
         if key not in known:
             async with at.audited("package.created", key):
-                made = await usecases.create_package(
-                    at.database, at.project_id, offering_id, key, key, None, real_now()
-                )
+                made = await usecases.create_package(at.database, at.project_id, offering_id, key, key, now=real_now())
             known[key] = made.id
         async with at.audited("package.products_attached", known[key], product=product):
             await usecases.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
@@ -111,20 +106,11 @@ async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = Fal
     every = [package for packages in inside.values() for package in packages]
     products = await usecases.products_of(at.database, at.project_id, [package.id for package in every])
     if at.as_json:
-        whole = {
-            package.id: render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))
+        whole = [
+            render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))
             for package in every
-        }
-        items = [
-            render.offering(
-                at.project_id,
-                offering,
-                render.whole_packages(
-                    at.project_id, offering.id, [whole[package.id] for package in inside[offering.id]]
-                ),
-            )
-            for offering in found
         ]
+        items = render.whole_offerings(at.project_id, found, inside, whole)
         output.write_list(items) if listed else output.write(items[0])
         return
     rows = [

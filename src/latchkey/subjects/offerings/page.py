@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import DecodeError, json
 from starlette.responses import Response
 
+from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.catalog import Eligibility, Placement
@@ -121,9 +122,8 @@ async def delete_offering(visit: Visit) -> Response:
 async def add_package(visit: Visit) -> Response:
     id, form = visit.param("offering_id"), visit.form
     key, product_id = form.text("lookup_key"), form.text("product")
-    made = await usecases.create_package(
-        visit.database, visit.project_id, id, key, form.text("package_name") or key, None, visit.now
-    )
+    name = form.text("package_name") or key
+    made = await usecases.create_package(visit.database, visit.project_id, id, key, name, now=visit.now)
     visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
     if product_id:
         visit.audit(product=product_id)
@@ -251,15 +251,9 @@ async def offer_new_placement(visit: Visit) -> Response:
 async def create_placement(visit: Visit) -> Response:
     form = visit.form
     visit.subject = id = form.text("id")
-    await usecases.create_placement(
-        visit.database,
-        visit.project_id,
-        id,
-        form.text("display_name") or None,
-        form.text("offering") or None,
-        is_fallback=form.ticked("is_fallback"),
-        now=visit.now,
-    )
+    fields = _placement(form)
+    fields["display_name"] = fields["display_name"] or None
+    await usecases.create_placement(visit.database, visit.project_id, id, **fields, now=visit.now)
     return await visit.to(visit.path("catalog", "placements"), f"{id} was created. Apps ask for it by this id.")
 
 
@@ -271,14 +265,17 @@ async def show_placement(visit: Visit) -> Response:
 
 @pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
 async def update_placement(visit: Visit) -> Response:
-    form, id = visit.form, visit.param("placement_id")
-    changes: dict[str, Any] = {
+    changes = _placement(visit.form)
+    await usecases.update_placement(visit.database, visit.project_id, visit.param("placement_id"), changes)
+    return await visit.to(visit.path("catalog", "placements"), "Saved.")
+
+
+def _placement(form: Form) -> dict[str, Any]:
+    return {
         "display_name": form.text("display_name"),
         "offering_id": form.text("offering") or None,
         "is_fallback": form.ticked("is_fallback"),
     }
-    await usecases.update_placement(visit.database, visit.project_id, id, changes)
-    return await visit.to(visit.path("catalog", "placements"), "Saved.")
 
 
 @pages.post("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted", show_placement)
@@ -297,10 +294,4 @@ async def _form(visit: Visit, placement: Placement | None) -> Response:
             values["is_fallback"] = "yes"
     known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
     choices = [("", "Nothing is offered there"), *((offering.id, offering.lookup_key) for offering in known)]
-    return visit.page(
-        "placement.html",
-        here="catalog",
-        placement=placement,
-        values=values,
-        choices=choices,
-    )
+    return visit.page("placement.html", here="catalog", placement=placement, values=values, choices=choices)

@@ -1,6 +1,6 @@
 """Offerings and packages as V2 shows them; the storefront and the mapping of products as V1 shows them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
 
@@ -9,7 +9,7 @@ from latchkey.domain.stores.store import BASE_PLANS
 from latchkey.engine.storage.catalog.offering_rows import Attached
 from latchkey.subjects.catalog.render import product
 from latchkey.subjects.offerings import wire
-from latchkey.subjects.offerings.rules import ShownPackage, Storefront
+from latchkey.subjects.offerings.rules import Storefront
 from latchkey.subjects.purchase_intake.wire import MappedProduct, ProductEntitlementMapping
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import project_path
@@ -34,9 +34,23 @@ def whole_products(project_id: str, package_id: str, found: Sequence[Attached]) 
     return Page(items=[attached(project_id, one) for one in found], next_page=None, url=path)
 
 
-def whole_packages(project_id: str, offering_id: str, found: Sequence[wire.Package]) -> Page[wire.Package]:
-    """All packages of an offering, as the list inside it."""
-    return Page(items=list(found), next_page=None, url=project_path(project_id, "offerings", offering_id, "packages"))
+def whole_offerings(
+    project_id: str,
+    found: Sequence[Offering],
+    inside: Mapping[str, Sequence[Package]],
+    packages: Sequence[wire.Package],
+) -> list[wire.Offering]:
+    """Each with the list of its packages, which are named by `inside`."""
+    by_id = {one.id: one for one in packages}
+    lists = {
+        id: Page(
+            items=[by_id[one.id] for one in mine],
+            next_page=None,
+            url=project_path(project_id, "offerings", id, "packages"),
+        )
+        for id, mine in inside.items()
+    }
+    return [offering(project_id, one, lists[one.id]) for one in found]
 
 
 def placement(project_id: str, one: Placement) -> wire.Placement:
@@ -51,19 +65,18 @@ def storefront(one: Storefront) -> wire.Offerings:
                 identifier=offering.identifier,
                 description=offering.description,
                 metadata=dict(offering.metadata),
-                packages=[_package(package) for package in offering.packages],
+                packages=[
+                    wire.OfferedPackage(
+                        identifier=package.identifier,
+                        platform_product_identifier=package.product_id,
+                        platform_product_plan_identifier=UNSET if package.plan_id is None else package.plan_id,
+                    )
+                    for package in offering.packages
+                ],
             )
             for offering in one.offerings
         ],
         placements=wire.Placements(fallback_offering_id=one.fallback, offering_ids_by_placement=dict(one.placements)),
-    )
-
-
-def _package(one: ShownPackage) -> wire.OfferedPackage:
-    return wire.OfferedPackage(
-        identifier=one.identifier,
-        platform_product_identifier=one.product_id,
-        platform_product_plan_identifier=one.plan_id if one.plan_id is not None else UNSET,
     )
 
 
@@ -73,9 +86,6 @@ def product_entitlement_mapping(catalog: Catalog, store: str | None) -> ProductE
     found: dict[str, MappedProduct] = {}
     for id, sold in sorted(catalog.products.items()):
         plan = id.partition(":")[2] if plans else ""
-        grants = list(sold.grants)
-        if plan:
-            found[id] = MappedProduct(product_identifier=without_plan(id), base_plan_id=plan, entitlements=grants)
-        else:
-            found[id] = MappedProduct(product_identifier=id, entitlements=grants)
+        named = {"product_identifier": without_plan(id), "base_plan_id": plan} if plan else {"product_identifier": id}
+        found[id] = MappedProduct(**named, entitlements=list(sold.grants))
     return ProductEntitlementMapping(product_entitlement_mapping=found)

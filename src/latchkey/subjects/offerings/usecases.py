@@ -36,12 +36,7 @@ list_offerings = OFFERINGS.load_page
 
 
 async def create_offering(
-    database: Database,
-    project_id: str,
-    lookup_key: str,
-    display_name: str,
-    metadata: Mapping[str, Any] | None,
-    now: Ms,
+    database: Database, project_id: str, lookup_key: str, display_name: str, metadata: Mapping[str, Any] | None, now: Ms
 ) -> Offering:
     """The first offering of a project is the current one at once."""
     key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
@@ -178,7 +173,8 @@ async def create_package(
     offering_id: str,
     lookup_key: str,
     display_name: str,
-    position: int | None,
+    position: int | None = None,
+    *,
     now: Ms,
 ) -> Package:
     """At the position, or at the end. The packages behind it move on."""
@@ -292,7 +288,7 @@ list_placements = PLACEMENTS.load_page
 async def create_placement(
     database: Database,
     project_id: str,
-    placement_id: str,
+    id: str,
     display_name: str | None,
     offering_id: str | None,
     *,
@@ -300,18 +296,18 @@ async def create_placement(
     now: Ms,
 ) -> Placement:
     """Without an offering nothing is offered there."""
-    checked_id(placement_id)
-    name = checked_name(display_name if display_name is not None else placement_id, "display_name")
+    checked_id(id)
+    name = checked_name(display_name if display_name is not None else id, "display_name")
     async with changing_catalog(database, project_id) as connection:
         if len(await PLACEMENTS.page(connection, project_id, None, MOST_PLACEMENTS)) == MOST_PLACEMENTS:
             raise Refusal(f"A project has at most {MOST_PLACEMENTS} placements. Delete one first.")
         if offering_id is not None:
             await OFFERINGS.get(connection, project_id, offering_id)
         placement = Placement(
-            id=placement_id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
+            id=id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
         )
         if not await offering_rows.create_placement(connection, project_id, placement):
-            raise Conflict(f"There is already a placement {placement_id!r} in this project.", param="id")
+            raise Conflict(f"There is already a placement {id!r} in this project.", param="id")
     return placement
 
 

@@ -17,7 +17,6 @@ SAME_MOMENT = "Another snapshot as of the same moment says something else. Send 
 
 
 def check_conflicts(customer: Customer, seen: Subscription | Purchase, as_of: Ms) -> None:
-    """Raises Conflict."""
     key = seen.store, seen.id
     subscription, purchase = customer.subscription(*key), customer.purchase(*key)
     if isinstance(seen, Subscription):
@@ -57,9 +56,8 @@ def _check_subscription(before: Subscription, seen: Subscription, as_of: Ms) -> 
 
 def _check_period(known: Period, seen: Period) -> None:
     what, param = f"The period {seen.id!r}", "subscription.periods"
-    _same(what, "product_id", known.product_id, seen.product_id, param=param)
-    _same(what, "period_type", known.period_type, seen.period_type, param=param)
-    _same(what, "purchased_at", known.purchased_at, seen.purchased_at, param=param)
+    for name in ("product_id", "period_type", "purchased_at"):
+        _same(what, name, getattr(known, name), getattr(seen, name), param=param)
     _same_price(what, known.price, seen.price, param=param)
 
 

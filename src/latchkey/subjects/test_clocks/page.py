@@ -173,9 +173,7 @@ TO_NEXT = "next"
 
 @pages.get("/test-clocks")
 async def show_clocks(visit: Visit) -> Response:
-    clocks = await usecases.newest_clocks(
-        visit.database, visit.project_id, visit.query.text("after") or None, ON_A_PAGE + 1
-    )
+    clocks = await usecases.newest_clocks(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
     shown = clocks[:ON_A_PAGE]
     return visit.page(
         "test_clocks.html",
@@ -194,11 +192,8 @@ async def create_clock(visit: Visit) -> Response:
     start = visit.form.instant("start")
     if start is not None and not EARLIEST <= start <= LATEST:
         raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
-    id = f"clk_{secrets.token_hex(12)}"
-    now = visit.now
-    clock = await usecases.create_clock(
-        visit.database, visit.project_id, id, name, start if start is not None else now, now
-    )
+    id, begins = f"clk_{secrets.token_hex(12)}", visit.now if start is None else start
+    clock = await usecases.create_clock(visit.database, visit.project_id, id, name, begins, visit.now)
     visit.audit(id, name=name, now=texts.iso(clock.now))
     return await visit.to(visit.path("test-clocks", id), "The clock was created. Add a customer to it.")
 
@@ -238,17 +233,14 @@ async def show_clock(visit: Visit) -> Response:
 @pages.post("/test-clocks/{clock_id}/advance", Needs.MANAGE, "test_clock.advanced", show_clock)
 async def advance(visit: Visit) -> Response:
     clock_id, by = visit.param("clock_id"), visit.form.text("by")
+    length, moment = None, visit.form.instant("to")
     if by == TO_NEXT:
-        to = await usecases.next_due(visit.database, visit.project_id, clock_id)
-        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, to=to)
+        moment = await usecases.next_due(visit.database, visit.project_id, clock_id)
     elif by:
-        length = parse_duration(visit.form.choice("by", [step for step, _ in STEPS]))
-        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, by=length)
-    else:
-        moment = visit.form.instant("to")
-        if moment is None:
-            raise Invalid("Give a time, or press one of the steps.", param="to")
-        moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, to=moment)
+        length, moment = parse_duration(visit.form.choice("by", [step for step, _ in STEPS])), None
+    elif moment is None:
+        raise Invalid("Give a time, or press one of the steps.", param="to")
+    moved = await usecases.advance(visit.services.changes, visit.project_id, clock_id, by=length, to=moment)
     visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
     told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
     told = "1 event happened on the way" if moved.events == 1 else told
@@ -296,18 +288,15 @@ async def _read(visit: Visit, customer_id: str) -> CustomerView:
     return view
 
 
-def _person(visit: Visit, one: rules.Inhabitant, now: int) -> dict[str, Any]:
-    customer = one.customer
+def _person(visit: Visit, person: rules.Inhabitant, now: int) -> dict[str, Any]:
+    customer = person.customer
     bought: list[Purchase | Subscription] = [*customer.subscriptions, *customer.purchases]
     return {
         "id": customer.app_user_id,
         "href": visit.path("test-clocks", visit.param("clock_id"), customer=customer.app_user_id),
         "has": [
-            (
-                each.product_id if isinstance(each, Purchase) else each.current.product_id,
-                *in_words(each, now),
-            )
-            for each in bought[-3:]
+            (one.product_id if isinstance(one, Purchase) else one.current.product_id, *in_words(one, now))
+            for one in bought[-3:]
         ],
-        "next_due_at": one.next_due_at,
+        "next_due_at": person.next_due_at,
     }

@@ -94,7 +94,14 @@ async def sell(visit: Visit) -> Response:
     visit.audit(customer=customer, product=sale["product_id"])
 
     async def shown(receipt: Mapping[str, Any]) -> None:
-        await visit.services.receipts.take(visit.project_id, app.id, app.store, _receipt(customer, receipt), {})
+        proof = ShownReceipt(
+            app_user_id=customer,
+            token=receipt.get("fetch_token"),
+            product_ids=(receipt["product_id"],),
+            transaction_id=receipt.get("transaction_id"),
+            app_transaction=receipt.get("app_transaction"),
+        )
+        await visit.services.receipts.take(visit.project_id, app.id, app.store, proof, {})
 
     await store.sell_to(customer, sale, shown)
     return await visit.to(_here(visit), f"Sold to {customer}.")
@@ -179,21 +186,10 @@ def _possible(one: Mapping[str, Any]) -> list[str]:
 
 
 def _answer(one: Mapping[str, Any]) -> str:
-    """What the service answered last."""
     if not one["attempts"]:
         return ""
     last = one["attempts"][-1]
     return str(last["status"] or last["answer"] or last["did"])
-
-
-def _receipt(customer: str, receipt: Mapping[str, Any]) -> ShownReceipt:
-    return ShownReceipt(
-        app_user_id=customer,
-        token=receipt.get("fetch_token"),
-        product_ids=(receipt["product_id"],),
-        transaction_id=receipt.get("transaction_id"),
-        app_transaction=receipt.get("app_transaction"),
-    )
 
 
 def _store(visit: Visit) -> EmulatorClient:

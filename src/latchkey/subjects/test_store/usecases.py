@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -40,10 +41,10 @@ class StoreAway(Refusal):
     """The store emulator does not answer."""
 
 
+@dataclass(frozen=True, slots=True)
 class EmulatorClient:
-    def __init__(self, control_url: str, patience: float = PATIENCE) -> None:
-        self._url = control_url
-        self._patience = patience
+    _url: str
+    _patience: float = PATIENCE
 
     async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
         """What the control API answers. Its refusals are raised with their own message."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.access.entitlements import Grant, Remapping, gains_and_losses, remapped
+from latchkey.domain.access.entitlements import Remapping, gains_and_losses, remapped
 from latchkey.domain.catalog import Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
@@ -104,12 +104,7 @@ async def products_of(
 
 
 async def require_known(
-    connection: Connection,
-    project_id: str,
-    product_ids: Sequence[str],
-    *,
-    on_sale: bool,
-    param: str = "product_ids",
+    connection: Connection, project_id: str, product_ids: Sequence[str], *, on_sale: bool, param: str = "product_ids"
 ) -> None:
     """Raises NotFound for a product that does not exist or, if required, is not on sale."""
     known = await storage.load_some_products(connection, project_id, product_ids)
@@ -140,7 +135,10 @@ async def save_mapping(database: Database, project_id: str, change: Remapping, v
             raise ChangedMeanwhile("The catalog was changed meanwhile, so nothing was saved.", param="version")
         require_possible(await _load_mapping(connection, project_id), change)
         for entitlement_id in change.entitlement_ids:
-            attached, detached = (_products(one, entitlement_id) for one in (change.attached, change.detached))
+            attached, detached = (
+                sorted(grant.product_id for grant in grants if grant.entitlement_id == entitlement_id)
+                for grants in (change.attached, change.detached)
+            )
             await storage.attach(connection, project_id, entitlement_id, attached)
             await storage.detach(connection, project_id, entitlement_id, detached, now)
     return now_at
@@ -163,10 +161,6 @@ async def _load_mapping(connection: Connection, project_id: str) -> Grid:
     if grid is None:
         raise NotFound(f"There is no project {project_id}.", param="project_id")
     return grid
-
-
-def _products(grants: frozenset[Grant], entitlement_id: str) -> list[str]:
-    return sorted(grant.product_id for grant in grants if grant.entitlement_id == entitlement_id)
 
 
 @dataclass(frozen=True, slots=True)

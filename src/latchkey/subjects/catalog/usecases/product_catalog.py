@@ -139,12 +139,11 @@ async def _save(connection: Connection, project_id: str, product: Product) -> Pr
 
 def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms) -> Product:
     """Of the apps, those in which it was sold before come first."""
-    price = _checked(terms)
     return Product(
         id=id,
         display_name=id if terms.display_name is None else naming.checked_name(terms.display_name, "display_name"),
         kind=terms.kind,
-        price=price,
+        price=_checked(terms),
         duration=parse_duration(terms.duration) if terms.duration is not None else None,
         trial=parse_duration(terms.trial_duration) if terms.trial_duration is not None else None,
         credits=terms.credits,
@@ -218,14 +217,14 @@ async def set_price(
     database: Database,
     project_id: str,
     product_id: str,
-    amount: float,
+    price: float,
     currency: str,
     store: str | None,
     country: str | None,
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
     one = ListedPrice(
-        _price(amount, currency), store and naming.checked_store(store), country and naming.checked_country(country)
+        _price(price, currency), store and naming.checked_store(store), country and naming.checked_country(country)
     )
     async with changing_catalog(database, project_id) as connection:
         await load_product(connection, project_id, product_id)
@@ -263,11 +262,8 @@ async def shown_prices(
         if listed and country is None:
             country = await storage.country_of(connection, project_id, app_user_id)
 
-    def at_its_price(one: Product) -> Product:
-        price = price_for(one.price, listed.get(one.id, ()), store=store, country=country, currency=currency)
-        return replace(one, price=price)
-
-    return [at_its_price(product) for product in shown]
+    buyer = {"store": store, "country": country, "currency": currency}
+    return [replace(one, price=price_for(one.price, listed.get(one.id, ()), **buyer)) for one in shown]
 
 
 def _price(amount: float, currency: str) -> Price:

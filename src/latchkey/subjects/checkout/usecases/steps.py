@@ -12,8 +12,6 @@ from latchkey.subjects.checkout.storage import Checkout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutRequest:
-    """What a page asks for."""
-
     product_id: str
     app_user_id: str
     email: str | None = None

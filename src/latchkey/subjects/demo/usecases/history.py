@@ -5,8 +5,9 @@ webhook gets a delivery of them.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import structs
 
@@ -113,10 +114,13 @@ def _tell(
     for person, made in zip(people, writes.created, strict=True):
         history.newcomers.append(Newcomer(made.after, made.due_at, person.last_seen(_seen(person, made.due_at, now))))
     history.events += ((who - before, event) for who, event in writes.events)
-    writes.owned = [structs.replace(one, who=one.who - before) for one in writes.owned]
-    writes.coins = [structs.replace(coin, who=coin.who - before) for coin in writes.coins]
-    writes.periods = [structs.replace(period, who=period.who - before) for period in writes.periods]
+    for rows in (writes.owned, writes.coins, writes.periods):
+        _renumber(rows, lambda who: who - before)
     history.writes.append(writes)
+
+
+def _renumber(rows: list[Any], number: Callable[[int], int]) -> None:
+    rows[:] = [structs.replace(row, who=number(row.who)) for row in rows]
 
 
 def _seen(person: DemoPerson, due_at: Ms | None, now: Ms) -> Ms:
@@ -136,10 +140,7 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
     known = await load_fees(database, project_id)
     if not known.enrolments and not known.percentages:
         await change_fees(
-            database,
-            project_id,
-            programs=market.programs(first_day),
-            percentages=market.percentages(first_day),
+            database, project_id, programs=market.programs(first_day), percentages=market.percentages(first_day)
         )
     async with database.transaction() as connection:
         if await EXPERIMENTS.find(connection, project_id, EXPERIMENT.id) is None:
@@ -152,11 +153,10 @@ async def _write(connection: Connection, project_id: str, history: History, now:
     keys = [one.key for one in made]
     gathered = Writes(project_id)
     for writes in history.writes:
-        gathered.owned += (structs.replace(one, who=keys[-one.who - 1]) for one in writes.owned)
-        gathered.transactions += writes.transactions
-        gathered.coins += (structs.replace(coin, who=keys[-coin.who - 1]) for coin in writes.coins)
-        gathered.periods += (structs.replace(period, who=keys[-period.who - 1]) for period in writes.periods)
-        gathered.failures += writes.failures
+        for name in ("owned", "transactions", "coins", "periods", "failures"):
+            getattr(gathered, name).extend(getattr(writes, name))
+    for rows in (gathered.owned, gathered.coins, gathered.periods):
+        _renumber(rows, lambda who: keys[-who - 1])
     await write(connection, gathered, now)
     # Last: this holds the feed's lock until the commit.
     await storage.add_events(connection, project_id, [(keys[-who - 1], event) for who, event in history.events], now)

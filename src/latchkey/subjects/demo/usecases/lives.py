@@ -29,6 +29,7 @@ _INTENTS = (
     *(("trial", 26.0), ("monthly", 4.0), ("yearly", 4.0), ("intro", 2.5), ("team", 2.0)),
     *(("lifetime", 1.6), ("coins", 3.5), ("grant", 0.8)),
 )
+_PLANS = {"trial": MONTHLY, "monthly": MONTHLY, "yearly": YEARLY, "intro": YEARLY, "team": TEAM}
 # The share that leaves in each paid period. Later periods are like the last one.
 _LEAVING = {MONTHLY: (0.17, 0.12, 0.10, 0.08, 0.07, 0.06), YEARLY: (0.36, 0.2), TEAM: (0.07, 0.05, 0.04)}
 
@@ -59,7 +60,6 @@ class DemoLife:
         self.unit.change(self.stored, change(self.customer), self.catalog, at)
 
     def see(self, at: Ms, bought: Subscription | Purchase) -> None:
-        """A store tells of a purchase."""
         if isinstance(bought, Subscription):
             self.do(at, lambda customer: with_subscription(customer, bought))
         else:
@@ -86,17 +86,11 @@ def _live(life: DemoLife, person: DemoPerson, till: Till, experiment: Experiment
         life.do(at, lambda customer: enroll(customer, experiment, at))
         eagerness = 1.25 if life.customer.enrollments[-1].variant_id == BETTER else 1.0
     at += int(chance.expovariate(1 / 8) * HOUR) + 5 * MINUTE
-    match _intent(chance, eagerness):
-        case "trial":
-            _subscribe(life, till, chance, MONTHLY, at, cause=Cause.TRIAL)
-        case "monthly":
-            _subscribe(life, till, chance, MONTHLY, at)
-        case "yearly":
-            _subscribe(life, till, chance, YEARLY, at)
-        case "intro":
-            _subscribe(life, till, chance, YEARLY, at, intro=till.store != TEST_STORE)
-        case "team":
-            _subscribe(life, till, chance, TEAM, at)
+    match intent := _intent(chance, eagerness):
+        case "trial" | "monthly" | "yearly" | "intro" | "team":
+            cause = Cause.TRIAL if intent == "trial" else Cause.PURCHASE
+            intro = intent == "intro" and till.store != TEST_STORE
+            _subscribe(life, till, chance, _PLANS[intent], at, cause=cause, intro=intro)
         case "lifetime":
             _buy(life, till, chance, LIFETIME, at)
         case "coins":

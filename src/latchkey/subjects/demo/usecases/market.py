@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import cos, pi, sin
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -91,14 +92,12 @@ def price(product: str, currency: str) -> Price:
 def rate_file(first: int, last: int) -> str:
     """Exchange rates from one day to another (days since 1970), one a week, as a CSV file. Each currency drifts
     slowly."""
-    return "".join(("date,currency,usd\n", *_rates(first, last)))
-
-
-def _rates(first: int, last: int) -> Iterator[str]:
+    lines = ["date,currency,usd"]
     for day in (*range(first, last, 7), last):
         for place, (currency, usd) in enumerate(_USD.items()):
             drift = 1 + 0.03 * sin(day / 40 + place) + 0.01 * sin(day / 9 + 2 * place)
-            yield f"{date_of(day)},{currency},{usd * drift:.8f}\n"
+            lines.append(f"{date_of(day)},{currency},{usd * drift:.8f}")
+    return "\n".join([*lines, ""])
 
 
 def programs(first: int) -> list[Enrolment]:
@@ -215,22 +214,20 @@ def _chosen(weighted: tuple[tuple[str, int], ...], chance: Random) -> str:
     return chance.choices([name for name, _ in weighted], [weight for _, weight in weighted])[0]
 
 
+@dataclass(frozen=True, slots=True)
 class Till:
     """Where one customer buys: a store, a country's prices, and ids like those of the store."""
 
-    def __init__(
-        self,
-        store: str,
-        app_id: str | None,
-        country: Country,
-        chance: Random,
-        offerings: frozenset[str] = frozenset(),
-    ) -> None:
-        """`offerings`: the lookup keys of those that the project has."""
-        self.store, self.app_id, self.country = store, app_id, country
-        self._offerings = offerings
-        self.environment = Environment.SANDBOX if store == TEST_STORE else Environment.PRODUCTION
-        self._chance = chance
+    store: str
+    app_id: str | None
+    country: Country
+    chance: Random
+    # The lookup keys of those that the project has.
+    offerings: frozenset[str] = frozenset()
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.SANDBOX if self.store == TEST_STORE else Environment.PRODUCTION
 
     def named(self, product: str) -> str:
         return f"{product}:{PLANS[product]}" if self.store == PLAY_STORE and product in PLANS else product
@@ -241,24 +238,22 @@ class Till:
 
     def offering(self, product: str) -> str | None:
         named = OFFERINGS[product]
-        return named if named in self._offerings else None
+        return named if named in self.offerings else None
 
     def subscribe(self, product: str, at: Ms, *, cause: Cause = Cause.PURCHASE, intro: bool = False) -> Subscription:
         trial = cause is Cause.TRIAL
         length = TRIAL_LENGTH if trial else INTRO_LENGTH if intro else LENGTHS[product]
         price = self.price(INTRO if intro else product)
         id = self._id()
-        period = Period(
-            id=f"{id}.0" if self.store == TEST_STORE else id,
+        period = self._period(
+            f"{id}.0" if self.store == TEST_STORE else id,
+            self.named(product),
+            at,
             number=0,
             cause=cause,
-            product_id=self.named(product),
             period_type=PeriodType.TRIAL if trial else PeriodType.INTRO if intro else PeriodType.NORMAL,
-            purchased_at=at,
             ends_at=add(at, length),
-            as_of=Moment(at),
             price=replace(price, micros=0) if trial else price,
-            country=self.country.code,
             offering=self.offering(product),
         )
         return Subscription(
@@ -276,8 +271,8 @@ class Till:
         product = subscription.status.next_product_id or current.product_id
         return self._with_period(
             subscription,
+            product,
             at,
-            product=product,
             cause=Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL,
             ends_at=period_end(subscription, _length(product), follows),
             paid_from=follows if follows < at else None,
@@ -290,8 +285,8 @@ class Till:
         named = self.named(product)
         return self._with_period(
             cut,
+            named,
             at,
-            product=named,
             cause=Cause.CHANGE,
             ends_at=add(at, _length(named)),
             changed_from=current.product_id,
@@ -312,38 +307,20 @@ class Till:
             offering=self.offering(product),
         )
 
-    def _with_period(
-        self,
-        subscription: Subscription,
-        at: Ms,
-        *,
-        product: str,
-        cause: Cause,
-        ends_at: Ms,
-        paid_from: Ms | None = None,
-        changed_from: str | None = None,
-        offering: str | None = None,
-    ) -> Subscription:
+    def _with_period(self, subscription: Subscription, product: str, at: Ms, **terms: Any) -> Subscription:
         moment, number = next_moment(subscription, at), subscription.current.number + 1
-        period = Period(
-            id=self._period_id(subscription, number),
-            number=number,
-            cause=cause,
-            product_id=product,
-            period_type=PeriodType.NORMAL,
-            purchased_at=at,
-            ends_at=ends_at,
-            as_of=moment,
-            price=self.price(product.partition(":")[0]),
-            country=self.country.code,
-            paid_from=paid_from,
-            changed_from=changed_from,
-            offering=offering,
-        )
+        id = self._period_id(subscription, number)
+        period = self._period(id, product, at, number=number, as_of=moment, **terms)
         return replace(subscription, periods=(*subscription.periods, period), status=Status(as_of=moment))
 
+    def _period(self, id: str, product: str, at: Ms, **terms: Any) -> Period:
+        """At the full price, unless the terms say otherwise."""
+        price = self.price(product.partition(":")[0])
+        usual = {"period_type": PeriodType.NORMAL, "price": price, "as_of": Moment(at), "country": self.country.code}
+        return Period(id=id, product_id=product, purchased_at=at, **{**usual, **terms})
+
     def _id(self, at_stripe: str = "sub") -> str:
-        digits = self._chance.getrandbits(60)
+        digits = self.chance.getrandbits(60)
         match self.store:
             case stores_store.APP_STORE:
                 return f"2{digits % 10**15:015}"
@@ -356,16 +333,10 @@ class Till:
                 return f"test_demo{digits:015x}"
 
     def _period_id(self, subscription: Subscription, number: int) -> str:
-        match self.store:
-            case stores_store.APP_STORE:
-                # Apple's transactions of one subscription have nothing in common.
-                return f"2{self._chance.getrandbits(60) % 10**15:015}"
-            case stores_store.PLAY_STORE:
-                return f"{subscription.id}..{number - 1}"
-            case stores_store.STRIPE:
-                return f"in_demo{self._chance.getrandbits(60):015x}"
-            case _:
-                return f"{subscription.id}.{number}"
+        if self.store in (APP_STORE, STRIPE):
+            # The transactions of one subscription have nothing in common.
+            return self._id("in")
+        return f"{subscription.id}..{number - 1}" if self.store == PLAY_STORE else f"{subscription.id}.{number}"
 
 
 def _length(product: str) -> Duration:

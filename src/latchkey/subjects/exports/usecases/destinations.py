@@ -36,8 +36,6 @@ class DestinationRefused(Refusal):
 
 
 class Upload(Protocol):
-    """One export under way."""
-
     # Files are written here first.
     workspace: Path
 

@@ -11,14 +11,14 @@ from decimal import Decimal
 from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 from msgspec import Raw, json
 from msgspec.structs import astuple
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.money.amounts import MICROS
-from latchkey.subjects.exports.wire import SCHEMA_VERSION, Column, Row, RowKind, columns
+from latchkey.subjects.exports.wire import SCHEMA_VERSION, Column, Format, Row, RowKind, columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,6 @@ _JSON: dict[RowKind, Written] = {
 }
 
 
-Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _FINEST_RATE = Decimal(1).scaleb(-18)
@@ -81,8 +80,6 @@ def open_part(path: Path, format: Format, what: str, row: type[Row]) -> PartFile
 
 
 class PartFile(ABC):
-    """One file that is being written."""
-
     def __init__(self, path: Path, what: str, row: type[Row]) -> None:
         self._what, self._columns = what, columns(row)
         self._file: BinaryIO = path.open("wb")

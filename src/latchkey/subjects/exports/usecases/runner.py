@@ -20,10 +20,10 @@ from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Every, Export, ExportRun
 from latchkey.subjects.exports.usecases import writer
 from latchkey.subjects.exports.usecases.destinations import Destination, FolderDestination
-from latchkey.subjects.exports.usecases.export_formats import FORMATS, Format
+from latchkey.subjects.exports.usecases.export_formats import FORMATS
 from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, parse, run
-from latchkey.subjects.exports.wire import SCHEMA_VERSION, Manifest
+from latchkey.subjects.exports.wire import SCHEMA_VERSION, Format, Manifest
 from latchkey.subjects.webhooks.rules import OperationalEvent
 from latchkey.subjects.webhooks.usecases.delivery_log import announce
 

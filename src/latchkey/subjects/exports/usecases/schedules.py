@@ -176,7 +176,8 @@ class Exports(Struct, frozen=True):
         host = (parts.hostname or "").lower()
         if host in self.hosts or f"{host}:{parts.port}" in self.hosts:
             return
-        if parts.scheme != "https" or parts.port not in {None, 443} or not _is_public(host):
+        public = host in _PUBLIC or host.endswith(tuple(one for one in _PUBLIC if one.startswith(".")))
+        if parts.scheme != "https" or parts.port not in {None, 443} or not public:
             raise Refusal(
                 "This installation does not allow that endpoint; the operator can (setting export_allow_hosts).",
                 param="endpoint",
@@ -192,10 +193,6 @@ DEFAULTS: dict[str, Any] = {
     "every": "day",
     "enabled": True,
 }
-
-
-def _is_public(host: str) -> bool:
-    return any(host == one or (one.startswith(".") and host.endswith(one)) for one in _PUBLIC)
 
 
 def _next_at(settings: ExportSettings, now: Ms) -> Ms | None:

@@ -18,21 +18,24 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
+from typing import TypeAlias
 
 import structlog
 from msgspec import MsgspecError, Struct, json
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.catalog import Catalog
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
+from latchkey.engine.storage.state import decode
 from latchkey.subjects.exports import render, storage
 from latchkey.subjects.exports.storage import ExportedCustomer, ExportedEvent, ExportSnapshot
 from latchkey.subjects.exports.usecases.destinations import Destination, Upload, errors_in_words
-from latchkey.subjects.exports.usecases.export_formats import Format, PartFile, instant, open_part
-from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Manifest, Row
+from latchkey.subjects.exports.usecases.export_formats import PartFile, instant, open_part
+from latchkey.subjects.exports.wire import ROWS, ChangedCustomerRow, ExportFile, Format, Manifest, Row
 from latchkey.wire.event import Event
 
 _PREFIX = "lk1."
@@ -63,10 +66,6 @@ def parse(text: str) -> ExportCursor:
         raise Invalid(
             "That is not the cursor of an export. It is in the export's manifest.json.", param="since"
         ) from error
-
-
-def cursor_at(project_id: str, snapshot: ExportSnapshot, catalog: Catalog) -> ExportCursor:
-    return ExportCursor(project_id, snapshot.epoch, snapshot.oldest_xid, snapshot.position, grants_of(catalog))
 
 
 def can_continue(cursor: ExportCursor, project_id: str, snapshot: ExportSnapshot) -> bool:
@@ -121,7 +120,7 @@ class Files:
             await asyncio.to_thread(self._begin, one)
 
     def write(self, what: str, rows: Sequence[Row]) -> None:
-        """Call it in a thread, and `send_full` afterwards."""
+        """Call it in a thread, and `send` afterwards."""
         if not rows:
             return
         if what not in self._open:
@@ -132,15 +131,11 @@ class Files:
         part.rows += len(rows)
         self.rows += len(rows)
 
-    async def send_full(self) -> None:
-        """The next part begins with its first row: otherwise the last one would often be empty."""
+    async def send(self, *, everything: bool = False) -> None:
+        """What is full. The next part begins with its first row: otherwise the last one would often be empty."""
         for what, part in list(self._open.items()):
-            if part.rows >= self.limits.rows or part.file.size() >= self.limits.bytes:
+            if everything or part.rows >= self.limits.rows or part.file.size() >= self.limits.bytes:
                 await self._send(what)
-
-    async def send_all(self) -> None:
-        for what in list(self._open):
-            await self._send(what)
 
     def close(self) -> None:
         """After an error: the descriptors are closed, and nothing is sent."""
@@ -185,6 +180,8 @@ EVENTS_AT_ONCE = 2_000
 PATIENCE_SECONDS = 3_600
 
 _EVENTS = json.Decoder(Event)
+# The customer's key, the customer, and when the customer was seen last.
+_Read: TypeAlias = tuple[int, Customer, LastSeen]
 
 log = structlog.get_logger()
 
@@ -227,7 +224,7 @@ async def run(
         try:
             work = _Work(order, files, progress)
             await work.export(database)
-            await files.send_all()
+            await files.send(everything=True)
         finally:
             await asyncio.to_thread(files.close)
         assert work.cursor is not None
@@ -261,8 +258,6 @@ _BARE = str.maketrans("", "", "-:.")
 
 
 class _Work:
-    """One export under way."""
-
     def __init__(self, order: ExportOrder, files: Files, progress: Progress) -> None:
         self._order = order
         self._files = files
@@ -284,7 +279,8 @@ class _Work:
             # Not shared with others: this transaction may see an older catalog than they do.
             projects = await load_projects(connection, Catalogs(), {self._order.project_id})
             catalog = projects[self._order.project_id].catalog
-            self.cursor = cursor_at(self._order.project_id, snapshot, catalog)
+            place = snapshot.epoch, snapshot.oldest_xid, snapshot.position
+            self.cursor = ExportCursor(self._order.project_id, *place, grants_of(catalog))
             if self.since is not None and not can_continue(self.since, self._order.project_id, snapshot):
                 self.since = None
             of_increment = (CHANGED,) if self._of_customers and self.since is not None else ()
@@ -296,9 +292,11 @@ class _Work:
             await self._export_events(database, snapshot)
 
     async def _export_customers(self, connection: Connection, snapshot: ExportSnapshot, catalog: Catalog) -> None:
+        # In threads: thousands of rows take longer than others should wait.
         async for batch in self._customers(connection, snapshot, catalog):
-            tokens = await self._tokens(connection, batch)
-            await asyncio.to_thread(self._write_customers, batch, catalog, tokens)
+            read = await asyncio.to_thread(self._decoded, batch)
+            tokens = await self._tokens(connection, read)
+            await asyncio.to_thread(self._write_customers, read, catalog, tokens)
             await self._step("customers", batch[-1].key, snapshot.last_customer)
         if self.since is not None:
             after = 0
@@ -329,39 +327,41 @@ class _Work:
             after = end
             await self._step("customers", end, snapshot.last_customer)
 
-    async def _tokens(self, connection: Connection, batch: list[ExportedCustomer]) -> render.Tokens:
+    async def _tokens(self, connection: Connection, read: list[_Read]) -> render.Tokens:
         if not self._order.with_tokens or "transactions" not in self._order.what:
             return {}
-        bought = [one for customer in batch for one in _bought(customer)]
+        bought = [
+            (one.store, one.id)
+            for _, customer, _ in read
+            for purchases in (customer.subscriptions, customer.purchases)
+            for one in purchases
+        ]
         return await storage.tokens(connection, self._order.project_id, bought)
 
-    def _write_customers(self, batch: list[ExportedCustomer], catalog: Catalog, tokens: render.Tokens) -> None:
-        """Runs in a thread: thousands of rows take longer than others should wait."""
-        made: dict[str, list[Row]] = {what: [] for what in self._of_customers}
-        changed: list[Row] = []
-        for exported_customer in batch:
+    def _decoded(self, batch: list[ExportedCustomer]) -> list[_Read]:
+        read = []
+        for one in batch:
             try:
-                customer = exported_customer.decoded()
+                read.append((one.key, decode(one.state), one.last_seen))
             except Exception:
                 # The others are exported all the same; the manifest tells how many are missing.
-                log.exception(
-                    "customer not exported", project_id=self._order.project_id, customer_key=exported_customer.key
-                )
+                log.exception("customer not exported", project_id=self._order.project_id, customer_key=one.key)
                 self.unreadable += 1
-                continue
-            changed.append(ChangedCustomerRow(customer_key=exported_customer.key, deleted=False))
+        return read
+
+    def _write_customers(self, read: list[_Read], catalog: Catalog, tokens: render.Tokens) -> None:
+        made: dict[str, list[Row]] = {what: [] for what in self._of_customers}
+        for key, customer, last_seen in read:
             if "transactions" in made:
-                made["transactions"].extend(render.transactions(customer, catalog, exported_customer.key, tokens))
+                made["transactions"].extend(render.transactions(customer, catalog, key, tokens))
             if "entitlements" in made:
-                made["entitlements"].extend(render.entitlements(customer, catalog, exported_customer.key))
+                made["entitlements"].extend(render.entitlements(customer, catalog, key))
             if "customers" in made:
-                made["customers"].append(
-                    render.customer_row(customer, exported_customer.key, exported_customer.last_seen)
-                )
+                made["customers"].append(render.customer_row(customer, key, last_seen))
+        if self.since is not None:
+            made[CHANGED] = [ChangedCustomerRow(customer_key=key, deleted=False) for key, _, _ in read]
         for what, rows in made.items():
             self._files.write(what, rows)
-        if self.since is not None:
-            self._files.write(CHANGED, changed)
 
     async def _export_events(self, database: Database, snapshot: ExportSnapshot) -> None:
         project_id, since = self._order.project_id, self.since
@@ -383,35 +383,19 @@ class _Work:
 
     def _write_events(self, batch: list[ExportedEvent]) -> None:
         made: list[Row] = []
-        for exported_event in batch:
+        for one in batch:
             try:
-                event = _EVENTS.decode(exported_event.body)
+                event = _EVENTS.decode(one.body)
             except Exception:
                 # As for customers: the others are exported all the same.
-                log.exception("event not exported", project_id=self._order.project_id, position=exported_event.position)
+                log.exception("event not exported", project_id=self._order.project_id, position=one.position)
                 self.unreadable_events += 1
                 continue
-            made.append(
-                render.event_row(
-                    event,
-                    exported_event.body,
-                    position=exported_event.position,
-                    key=exported_event.customer_key,
-                    committed_at=exported_event.committed_at,
-                )
-            )
+            place = {"position": one.position, "key": one.customer_key, "committed_at": one.committed_at}
+            made.append(render.event_row(event, one.body, **place))
         self._files.write("events", made)
 
     async def _step(self, part: str, done: int, of: int) -> None:
         self._shares[part] = min(1.0, done / max(of, 1))
-        await self._files.send_full()
+        await self._files.send()
         self._progress(sum(self._shares.values()) / len(self._shares), self._files.rows)
-
-
-def _bought(one: ExportedCustomer) -> list[tuple[str, str]]:
-    try:
-        customer = one.decoded()
-    except Exception:
-        return []
-    subscribed = [(subscription.store, subscription.id) for subscription in customer.subscriptions]
-    return subscribed + [(purchase.store, purchase.id) for purchase in customer.purchases]

@@ -4,6 +4,7 @@ mistaken, and refuses the rest."""
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -130,11 +131,9 @@ def boolean(cells: Mapping[str, Any], name: str) -> bool | None:
     if value is None or value == "" or isinstance(value, bool):
         return None if value == "" else value
     written = str(value).strip().lower()
-    if written in _TRUE:
-        return True
-    if written in _FALSE:
-        return False
-    raise RowError(f"{name} is neither true nor false.")
+    if written not in _TRUE | _FALSE:
+        raise RowError(f"{name} is neither true nor false.")
+    return written in _TRUE
 
 
 def integer(cells: Mapping[str, Any], name: str) -> int | None:
@@ -200,9 +199,7 @@ def country(cells: Mapping[str, Any], name: str) -> str | None:
 
 def array(cells: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """`["a", "b"]`, also with single quotes."""
-    value = cells.get(name)
-    if isinstance(value, str):
-        value = _loaded(value, name)
+    value = _loaded(cells.get(name), name)
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -210,26 +207,18 @@ def array(cells: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _loaded(written: str, name: str) -> Any:
-    written = written.strip()
-    if not written:
-        return None
-    try:
-        return json.loads(written)
-    except (ValueError, RecursionError):
-        pass
-    if '"' not in written:
-        try:
-            return json.loads(written.replace("'", '"'))
-        except (ValueError, RecursionError):
-            pass
+def _loaded(value: Any, name: str) -> Any:
+    """What a text holds as JSON; None if it is empty."""
+    if not isinstance(value, str) or not value.strip():
+        return None if isinstance(value, str) else value
+    for written in (value, value if '"' in value else value.replace("'", '"')):
+        with suppress(ValueError, RecursionError):
+            return json.loads(written)
     raise RowError(f"{name} is not valid JSON.")
 
 
 def object_of(cells: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = cells.get(name)
-    if isinstance(value, str):
-        value = _loaded(value, name)
+    value = _loaded(cells.get(name), name)
     if value is None:
         return {}
     if not isinstance(value, dict):

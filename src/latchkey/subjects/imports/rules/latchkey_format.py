@@ -142,22 +142,14 @@ def _terms(cells: Mapping[str, Any], price: Price, at: Ms) -> Terms | None:
     if rate is not None and price.currency != USD:
         if rate <= 0:
             raise RowError("usd_rate is not above 0.")
-        found = Rate(read.required(read.text(cells, "usd_rate"), "usd_rate"), _day(cells, at))
-        return Terms(found, tax, commission)
+        day = read.day(read.instant(cells, "usd_rate_date") or at)
+        return Terms(Rate(read.required(read.text(cells, "usd_rate"), "usd_rate"), day), tax, commission)
     implied = None if usd is None else implied_rate(price, read.micros(usd), at)
     return None if implied is None and tax is None and commission is None else Terms(implied, tax, commission)
 
 
-def _day(cells: Mapping[str, Any], at: Ms) -> str:
-    given = read.instant(cells, "usd_rate_date")
-    return read.day(at if given is None else given)
-
-
 def _status(cells: Mapping[str, Any], end: Ms) -> Status:
-    off_at, resumes_at = (
-        read.instant(cells, "unsubscribe_detected_at"),
-        read.instant(cells, "auto_resume_at"),
-    )
+    off_at, resumes_at = read.instant(cells, "unsubscribe_detected_at"), read.instant(cells, "auto_resume_at")
     auto_renew, paused_at = read.boolean(cells, "auto_renew"), read.instant(cells, "paused_at")
     return Status(
         as_of=Moment(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, localcontext
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -92,6 +93,13 @@ _LONGEST_RETRY: Ms = 60 * DAY
 _NEXT: Ms = HOUR
 
 
+# What a row says as it is stored: the fields of the same names, without those that are worked out.
+_OF_PURCHASE, _OF_PERIOD = (
+    tuple(name for name in shape.__struct_fields__ if name in TransactionRow.__struct_fields__ and name not in derived)
+    for shape, derived in ((Purchase, {"kind", "revoked_at"}), (Period, {"number", "cause", "ends_at"}))
+)
+
+
 def newest(rows: Iterable[TransactionRow]) -> list[TransactionRow]:
     """Each transaction once, as the newest of its rows tells it."""
     found: dict[tuple[str, str, int], TransactionRow] = {}
@@ -120,35 +128,16 @@ def rebuilt(rows: Iterable[TransactionRow]) -> list[Subscription | Purchase]:
     return sorted(bought, key=lambda one: one.order)
 
 
-def is_settled(rows: Iterable[TransactionRow]) -> bool:
-    """Whether the rows say themselves why each period began."""
-    return all(row.cause is not None for row in rows)
-
-
 def _purchase(row: TransactionRow) -> Purchase:
     grant = row.kind is RowKind.PROMOTIONAL
+    same: dict[str, Any] = {name: getattr(row, name) for name in _OF_PURCHASE}
     return Purchase(
+        **same,
         kind=PurchaseKind.PROMOTIONAL if grant else PurchaseKind.ONE_TIME,
-        store=row.store,
-        id=row.id,
-        product_id=row.product_id,
-        environment=row.environment,
-        purchased_at=row.purchased_at,
-        price=row.price,
-        app_id=row.app_id,
-        ends_at=row.ends_at,
-        entitlement_id=row.entitlement_id,
-        ownership=row.ownership,
         money_back=() if row.refunded_at is None or grant else (MoneyBack(row.refunded_at),),
-        given_back=row.given_back,
-        country=row.country,
-        terms=row.terms,
         # A grant has no money to give back: it was taken away.
         revoked_at=row.revoked_at or row.refunded_at if grant else row.revoked_at,
-        resolved_at=row.resolved_at,
-        credited=row.credited,
         told_at=None if grant else row.updated_at,
-        offering=row.offering,
     )
 
 
@@ -171,25 +160,15 @@ def _subscription(rows: list[TransactionRow]) -> Subscription:
 
 
 def _period(row: TransactionRow, before: TransactionRow | None, last: Period | None) -> Period:
-    cause = row.cause if row.cause is not None else _cause(row, before)
     assert row.ends_at is not None, "a subscription's row has an end"
+    same: dict[str, Any] = {name: getattr(row, name) for name in _OF_PERIOD}
     return Period(
-        id=row.id,
+        **same,
         number=row.number if row.number is not None else last.number + 1 if last is not None else 0,
-        cause=cause,
-        product_id=row.product_id,
-        period_type=row.period_type,
-        purchased_at=row.purchased_at,
+        cause=row.cause if row.cause is not None else _cause(row, before),
         ends_at=max(row.ends_at, row.purchased_at),
         as_of=Moment(row.updated_at),
-        price=row.price,
-        changed_from=row.changed_from,
         money_back=() if row.refunded_at is None else (MoneyBack(row.refunded_at),),
-        paid_from=row.paid_from,
-        given_back=row.given_back,
-        country=row.country,
-        terms=row.terms,
-        offering=row.offering,
     )
 
 
@@ -256,7 +235,7 @@ def person(key: str, transactions: Iterable[TransactionRow], customers: Iterable
         balances=latest.balances,
         rows=rows,
         bought=tuple(rebuilt(rows)),
-        settled=frozenset(key for key, chain in chains.items() if is_settled(chain)),
+        settled=frozenset(key for key, chain in chains.items() if all(row.cause for row in chain)),
         tokens={key: token for key, chain in chains.items() if (token := _token(chain)) is not None},
     )
 

@@ -63,6 +63,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
     trial = read.boolean(cells, "is_trial_period") is True
     intro = read.boolean(cells, "is_in_intro_offer_period") is True
     entitlements = read.array(cells, "entitlement_identifiers")
+    shared = (read.text(cells, "ownership_type") or "").upper() == Ownership.FAMILY_SHARED
     return TransactionRow(
         app_user_id=customer_id(cells),
         store=store,
@@ -83,7 +84,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
         given_back=0 if refunded_at is not None else money.given_back,
         country=read.country(cells, "country"),
         terms=money.terms(cells, start),
-        ownership=_ownership(cells),
+        ownership=Ownership.FAMILY_SHARED if shared else Ownership.PURCHASED,
         entitlement_id=entitlements[0] if kind is RowKind.PROMOTIONAL and entitlements else None,
         status=_status(cells, end, ends_at or updated_at),
         offering=read.store_id(cells, "presented_offering"),
@@ -151,9 +152,7 @@ def _ending(
     """
     refunded_at = read.instant(cells, "refunded_at")
     cut = effective_end is not None and (end is None or effective_end < end)
-    if refunded_at is None:
-        return None, effective_end if cut else end
-    if money.kept:
+    if refunded_at is None or money.kept:
         return None, effective_end if cut else end
     if end is None:
         return refunded_at, None
@@ -204,11 +203,6 @@ class _Money(Struct, frozen=True):
         commission = read.fraction(cells, "commission_percentage")
         rate = implied_rate(self.price, read.micros(self.usd or Decimal(0)), at)
         return None if rate is None and tax is None and commission is None else Terms(rate, tax, commission)
-
-
-def _ownership(cells: Mapping[str, Any]) -> Ownership:
-    shared = (read.text(cells, "ownership_type") or "").upper() == Ownership.FAMILY_SHARED
-    return Ownership.FAMILY_SHARED if shared else Ownership.PURCHASED
 
 
 def _status(cells: Mapping[str, Any], end: Ms | None, paused_at: Ms) -> Status:

@@ -34,8 +34,6 @@ class RowError(Exception):
 
 
 class Skip(Struct, frozen=True):
-    """A row that an import left out."""
-
     file: str
     line: int
     reason: str
@@ -99,8 +97,6 @@ def happened(row: TransactionRow, now: Ms) -> TransactionRow:
 
 
 class CustomerRow(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
-    """What a row says of a customer."""
-
     app_user_id: str
     original_app_user_id: str | None = None
     aliases: tuple[str, ...] = ()

@@ -184,7 +184,9 @@ class Applier(Struct, frozen=True, kw_only=True):
                 fresh.append(part)
             else:
                 met_here.append((whom, part, part.bought))
-            _count(outcome, part, whom is None)
+            outcome.counts["new customers" if whom is None else "known customers"] += 1
+            kinds = ("subscriptions" if isinstance(one, Subscription) else _KINDS[one.kind] for one in part.bought)
+            outcome.counts.update(kinds)
         asked = await self._create(connection, fresh, now, known, outcome)
         if self.told:
             met_here += [(known.by_id[one.app_user_id], one, one.bought) for one in fresh]
@@ -305,9 +307,3 @@ class Applier(Struct, frozen=True, kw_only=True):
         customer = pinned(customer, self.catalog.tariff).customer
         outcome.without_rate |= without_rate((*customer.subscriptions, *customer.purchases))
         return customer
-
-
-def _count(outcome: BatchOutcome, person: ImportedPerson, new: bool) -> None:
-    outcome.counts["new customers" if new else "known customers"] += 1
-    for one in person.bought:
-        outcome.counts["subscriptions" if isinstance(one, Subscription) else _KINDS[one.kind]] += 1

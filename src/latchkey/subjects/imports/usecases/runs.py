@@ -55,8 +55,6 @@ READING, WRITING = "Reading", "Writing"
 
 
 class ImportOrder(Struct, frozen=True, kw_only=True):
-    """What the operator asks for."""
-
     project_id: str
     format: Format
     files: tuple[Path, ...]
@@ -147,7 +145,7 @@ class _Import:
     async def _run(self, skipped: Callable[[Skip], None] | None) -> ImportResult:
         order, digest = self.order, fingerprint(self.order, self.sources)
         async with self._transaction() as connection:
-            reader, known_currencies = await self._prepare(connection)
+            reader = await self._prepare(connection)
             run = None if order.again or order.dry else await storage.find(connection, order.project_id, digest)
             if run is not None and run.status == "done":
                 return await self._result(run, skipped, known_since=run.finished_at)
@@ -159,8 +157,8 @@ class _Import:
             project_id=order.project_id,
             run_id=run.id,
             catalog=reader.catalog,
-            currencies=known_currencies,
-            questions=_questions(run),
+            currencies=reader.currencies,
+            questions=Questions(run.started_at, {name: run.counts[_ASKED + name] for name in _noted(run, _ASKED)}),
             told=order.told,
             dry=order.dry,
         )
@@ -178,7 +176,7 @@ class _Import:
             async with transient_errors.hot_transaction(self.database) as connection:
                 yield connection
 
-    async def _prepare(self, connection: Connection) -> tuple[RecordReader, frozenset[str]]:
+    async def _prepare(self, connection: Connection) -> RecordReader:
         order = self.order
         found = await load_projects(connection, Catalogs(), {order.project_id})
         if order.project_id not in found:
@@ -189,29 +187,23 @@ class _Import:
         for store, app_id in order.apps.items():
             if app_id not in apps.get(store, ()):
                 raise Invalid(f"This project has no app {app_id} in {store}. `latchkey app list` shows its apps.")
-        codes = {currency.code for currency in await CURRENCIES.page(connection, order.project_id)}
-        reader = RecordReader(
+        return RecordReader(
             format=order.format,
             catalog=found[order.project_id].catalog,
             apps=apps,
             chosen=order.apps,
             now=self.now(),
+            currencies=frozenset(one.code for one in await CURRENCIES.page(connection, order.project_id)),
         )
-        reader.currencies = frozenset(codes)
-        return reader, reader.currencies
-
-    async def _begin(self, connection: Connection, digest: str) -> ImportRun:
-        order, now = self.order, self.now()
-        run = ImportRun(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, now, None)
-        await storage.begin(connection, order.project_id, run.id, digest, now)
-        return run
 
     async def _stage(self, known: ImportRun | None, digest: str, reader: RecordReader) -> ImportRun:
         """Reads the files from the beginning. Skips of an earlier reading come again; those of batches stay. The import
         begins in the same transaction: one that is refused or killed while it reads leaves no trace."""
         project_id = self.order.project_id
         async with self._transaction() as connection:
-            run = known or await self._begin(connection, digest)
+            run = known or ImportRun(f"imp_{uuid4().hex[:16]}", "staging", 0, "", {}, self.now(), None)
+            if known is None:
+                await storage.begin(connection, project_id, run.id, digest, run.started_at)
             await storage.clear(connection, project_id)
             await storage.restart(connection, project_id, run.id, forget_skips=not run.cursor)
             total = sum(file.size for file in self.sources)
@@ -224,20 +216,19 @@ class _Import:
                 lambda done: self.progress(READING, done, total),
                 note_skips=not run.cursor,
             )
-            counts.update({_UNKNOWN_PRODUCT + unknown_product: 1 for unknown_product in reader.unknown_products})
-            counts.update({_STORE_WITHOUT_APP + one: 1 for one in reader.stores_without_app})
+            counts.update(_UNKNOWN_PRODUCT + product for product in reader.unknown_products)
+            counts.update(_STORE_WITHOUT_APP + store for store in reader.stores_without_app)
             merged = run.counts if run.cursor else {**run.counts, **counts}
             staged = await storage.complete(connection, project_id, run.id, merged)
         return replace(run, status="applying", staged=staged, counts=dict(merged))
 
     async def _apply(self, run: ImportRun, applier: Applier) -> ImportRun:
-        limit = AT_ONCE_TOLD if self.order.told else AT_ONCE
-        while True:
-            self.progress(WRITING, _applied(run), run.staged)
-            following = await self._batch(run, applier, limit)
-            if following is None:
-                return run
+        following: ImportRun | None = run
+        while following is not None:
             run = following
+            self.progress(WRITING, _applied(run), run.staged)
+            following = await self._batch(run, applier, AT_ONCE_TOLD if self.order.told else AT_ONCE)
+        return run
 
     async def _batch(self, run: ImportRun, applier: Applier, limit: int) -> ImportRun | None:
         for tries_left in reversed(range(_TRIES)):
@@ -307,11 +298,6 @@ def _applied(run: ImportRun) -> int:
 
 def _noted(run: ImportRun, note: str) -> tuple[str, ...]:
     return tuple(sorted(name.removeprefix(note) for name in run.counts if name.startswith(note)))
-
-
-def _questions(run: ImportRun) -> Questions:
-    asked = {name.removeprefix(_ASKED): count for name, count in run.counts.items() if name.startswith(_ASKED)}
-    return Questions(run.started_at, asked)
 
 
 # For history that is not read from files.

@@ -75,7 +75,7 @@ class RecordReader:
         if names >= revenuecat_format.NEEDED:
             return self._vendor
         if {latchkey_format.plain(name) for name in names} >= latchkey_format.NEEDED:
-            return self._listed
+            return lambda cells: [latchkey_format.listed_customer(cells)]
         missing = ", ".join(sorted(revenuecat_format.NEEDED - names))
         raise Invalid(f"{file} is no transaction export of RevenueCat, version 4 or 5: {missing} is missing. {_DOCS}")
 
@@ -124,9 +124,6 @@ class RecordReader:
                 self._said.pop(about.ids[0], None)
             raise
 
-    def _listed(self, cells: Cells) -> list[Row]:
-        return [latchkey_format.listed_customer(cells)]
-
     def _is_known(self, row: CustomerRow) -> bool:
         id = row.ids[0]
         said = hash((row.app_user_id, row.first_seen_at, row.last_seen, row.left_out, *row.attributes.items()))
@@ -166,13 +163,6 @@ class RecordReader:
         return row
 
 
-def group_of(format: Format, row: Row) -> str:
-    """The id under which the rows of one customer are put together."""
-    if isinstance(row, TransactionRow):
-        return row.app_user_id
-    return row.app_user_id if format == "latchkey" or row.original_app_user_id is None else row.original_app_user_id
-
-
 _encode = msgpack.Encoder().encode
 # The number of the file, the line, and the row.
 _decode = msgpack.Decoder(tuple[int, int, TransactionRow | CustomerRow]).decode
@@ -180,8 +170,6 @@ _decode = msgpack.Decoder(tuple[int, int, TransactionRow | CustomerRow]).decode
 
 @dataclass(slots=True)
 class StagedBatch:
-    """What one batch holds, before it is written."""
-
     people: list[ImportedPerson]
     # Where the rows of each purchase stand, by file and line, and those of each customer.
     places: dict[PurchaseKey, list[tuple[str, int]]]
@@ -307,9 +295,10 @@ async def stage(
 
 
 def _add(chunk: _Chunk, reader: RecordReader, file: int, line: int, number: int, row: Row) -> None:
-    group = group_of(reader.format, row)
-    packed = _encode((file, line, row))
+    # The id under which the rows of one customer are put together.
+    group, packed = row.app_user_id, _encode((file, line, row))
     if isinstance(row, CustomerRow):
+        group = group if reader.format == "latchkey" else row.original_app_user_id or group
         chunk.rows.append(StagedRow(group, number, None, None, row.as_of, packed))
         chunk.ids += [StagedId(id, group, row.as_of) for id in row.ids if id != group]
     else:

@@ -167,11 +167,7 @@ async def read_subscription(services: Provided, caller: ReadKey, subscription_id
     return reply(render.subscription(found))
 
 
-@subscriptions_router.get(
-    "/{subscription_id}/transactions",
-    responses=shows(Page[wire.SubscriptionTransaction]),
-    response_class=Response,
-)
+@subscriptions_router.get("/{subscription_id}/transactions", responses=shows(Page[wire.SubscriptionTransaction]))
 async def list_transactions(services: Provided, caller: ReadKey, subscription_id: str) -> Response:
     """All periods of a subscription, oldest first. Not paged."""
     found = await lookup.by_id(services, caller.project_id, "subscription", subscription_id)
@@ -187,11 +183,7 @@ async def list_entitlements_of_subscription(
     return reply(render.entitlements(found, paging.limit, paging.after))
 
 
-@subscriptions_router.get(
-    "/{subscription_id}/authenticated_management_url",
-    responses=shows(wire.ManagementUrl),
-    response_class=Response,
-)
+@subscriptions_router.get("/{subscription_id}/authenticated_management_url", responses=shows(wire.ManagementUrl))
 async def read_management_url(services: Provided, caller: ReadKey, subscription_id: str) -> Response:
     """Where the buyer manages the subscription: the page of its store, which asks them to sign in. 404 if the
     store has no such page."""
@@ -219,9 +211,7 @@ async def refund_subscription(services: Provided, caller: WriteKey, subscription
 
 
 @subscriptions_router.post(
-    "/{subscription_id}/transactions/{transaction_id}/actions/refund",
-    responses=shows(wire.SubscriptionTransaction),
-    response_class=Response,
+    "/{subscription_id}/transactions/{transaction_id}/actions/refund", responses=shows(wire.SubscriptionTransaction)
 )
 @audited("customer.refunded")
 async def refund_transaction(

@@ -176,20 +176,6 @@ class SentPeriod(SentPayment):
         )
 
 
-# The fields that are about the status, beside `auto_renew`.
-_STATUS = (
-    "unsubscribe_detected_at",
-    "cancellation_reason",
-    "next_product_id",
-    "billing_issues_detected_at",
-    "grace_period_expires_at",
-    "paused_at",
-    "auto_resume_at",
-    "ended_reason",
-    "ended_at",
-)
-
-
 class SentSubscription(Body):
     store_subscription_identifier: StoreId = Field(description="The same in all periods.")
     periods: Annotated[list[SentPeriod], Field(max_length=MOST_PERIODS)] = Field(
@@ -237,17 +223,17 @@ class SentSubscription(Body):
             id=self.store_subscription_identifier,
             environment=Environment(sent.environment.upper()),
             periods=tuple(periods.values()),
-            status=self._status(sent.as_of) if self.tells_status else self._unsaid(),
+            status=self._status(sent.as_of),
             app_id=sent.app_id,
             ownership=Ownership(sent.ownership.upper()),
         )
 
-    def _unsaid(self) -> Status:
-        for name in _STATUS:
-            self._alone(name, "It needs auto_renew.")
-        return Status(as_of=Moment(0))
-
     def _status(self, as_of: Ms) -> Status:
+        if self.auto_renew is None:
+            # All fields but the first three are about the status.
+            for name in [*SentSubscription.model_fields][3:]:
+                self._alone(name, "It needs auto_renew.")
+            return Status(as_of=Moment(0))
         if self.auto_renew:
             self._alone("unsubscribe_detected_at", "It needs auto_renew: false.")
             self._alone("cancellation_reason", "It needs auto_renew: false.")
@@ -263,7 +249,7 @@ class SentSubscription(Body):
         reason = Reason(self.cancellation_reason or "UNSUBSCRIBE")
         return Status(
             as_of=Moment(as_of),
-            auto_renew=bool(self.auto_renew),
+            auto_renew=self.auto_renew,
             renewal_off_at=self.unsubscribe_detected_at,
             renewal_off_reason=None if self.auto_renew else reason,
             billing_issue_at=self.billing_issues_detected_at,

@@ -8,7 +8,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.catalog import Product
 from latchkey.domain.purchases import reference
 from latchkey.domain.purchases.purchase import Environment, Purchase
-from latchkey.domain.purchases.reference import Issued, Kind, Reference, issued
+from latchkey.domain.purchases.reference import Issued, Kind, issued
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import granted_by, summary_of
 from latchkey.domain.refusal import NotFound
@@ -44,7 +44,6 @@ class LookupServices(ProfileServices, Protocol):
 
 
 async def by_id(services: LookupServices, project_id: str, kind: Kind, id: str) -> FoundPurchase:
-    """The subscription or purchase with this V2 id."""
     named = reference.parsed(id, kind)
     for _ in range(_TRIES if named is not None else 0):
         assert named is not None
@@ -54,8 +53,9 @@ async def by_id(services: LookupServices, project_id: str, kind: Kind, id: str) 
         if row is None:
             break
         view = look_at(row, services.now())
-        bought = _in(view, named)
-        if bought is not None:
+        key = named.store, named.id
+        bought = view.customer.subscription(*key) or view.customer.purchase(*key)
+        if bought is not None and reference.kind_of(bought) == kind:
             return (await _with_catalog(services.database, project_id, [(view, bought)]))[0]
     raise NotFound(f"There is no {kind} {id!r}.", param=f"{kind}_id")
 
@@ -88,11 +88,6 @@ async def of_customer(
 def invoices_of(view: CustomerView) -> list[tuple[Issued, Product | None]]:
     """A customer's invoices by id, each with its product as the catalog has it now."""
     return [(one, view.catalog.find(one.period.product_id)) for one in issued(view.customer.subscriptions)]
-
-
-def _in(view: CustomerView, named: Reference) -> Subscription | Purchase | None:
-    bought = view.customer.subscription(named.store, named.id) or view.customer.purchase(named.store, named.id)
-    return bought if bought is not None and reference.kind_of(bought) == named.kind else None
 
 
 def _all(view: CustomerView) -> Iterable[Subscription | Purchase]:

@@ -194,7 +194,7 @@ async def _at_store(services: LookupServices, item: ActionItem, asked: Asked) ->
         raise StoreRefused(f"The store does not let the app's credentials do this. {error.message}") from None
     except StoreDown as error:
         # It may have been done all the same.
-        await _read_soon(services, handle)
+        await handles.set_check(services.database, handle, services.now())
         raise StoreUnreachable(error.message, retry_after_ms=error.retry_after_ms) from None
     read_at = services.now()
     try:
@@ -205,7 +205,7 @@ async def _at_store(services: LookupServices, item: ActionItem, asked: Asked) ->
         log.warning("purchase not read after an action", store=handle.store, app_id=handle.app_id, reason=str(error))
         taken = ()
     if not taken:
-        await _read_soon(services, handle)
+        await handles.set_check(services.database, handle, services.now())
 
 
 async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle, ConnectedApp]:
@@ -218,21 +218,16 @@ async def _connected(services: LookupServices, item: ActionItem) -> tuple[Handle
     return handle, app
 
 
-async def _read_soon(services: LookupServices, handle: Handle) -> None:
-    await handles.set_check(services.database, handle, services.now())
-
-
 def _target(item: ActionItem, handle: Handle) -> ActionTarget:
-    bought = item.bought
-    subscription = isinstance(bought, Subscription)
+    paid = item.bought if isinstance(item.bought, Purchase) else item.bought.current
     return ActionTarget(
         handle=handle.handle,
-        environment=bought.environment,
-        product_id=bought.product_id if isinstance(bought, Purchase) else bought.current.product_id,
+        environment=item.bought.environment,
+        product_id=paid.product_id,
         transaction_id=item.transaction_id,
         latest=item.latest,
-        subscription=subscription,
-        ends_at=bought.ends_at if isinstance(bought, Purchase) else bought.current.ends_at,
+        subscription=isinstance(item.bought, Subscription),
+        ends_at=paid.ends_at,
     )
 
 
