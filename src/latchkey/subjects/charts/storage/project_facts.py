@@ -34,6 +34,7 @@ _PERIODS_AT_ONCE = 500_000
 
 _FOLDER = files("latchkey.subjects.charts.storage")
 _SEPARATOR = "\n----\n"
+_ONLY_IF = "-- Only if: "
 _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # A file that was built with other ones is of no use.
@@ -89,9 +90,12 @@ def _end_quietly() -> None:
 
 
 def derive(duck: Duck) -> None:
-    """Makes the temporary table `facts` from `periods` and `customers`."""
+    """Makes the temporary table `facts` from `periods` and `customers`. Of a few customers, to plan a statement takes
+    longer than to run it, so those that would find nothing are left out."""
     for statement in (*_DERIVATION, _VIEW):
-        duck.execute(statement)
+        condition, _, _ = statement.partition("\n")
+        if not condition.startswith(_ONLY_IF) or _rows(duck, condition.removeprefix(_ONLY_IF) + " limit 1"):
+            duck.execute(statement)
 
 
 def read(duck: Duck, table: str, source: Path, columns: Mapping[str, str], *, order: str = "") -> None:
@@ -140,8 +144,8 @@ class ProjectFacts:
     def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
         """These customers have changed. The files have all their rows.
 
-        Their old and new facts are made together, the old ones of other customers and purchases: to plan the statements
-        takes longer than to run them. Most facts are the same as before, so the tail gets only what differs."""
+        Their old and new facts are made together, the old ones of other customers and purchases. Most facts are the
+        same as before, so the tail gets only what differs."""
         duck = self._duck
         duck.execute("begin")
         try:
@@ -233,16 +237,18 @@ def append(duck: Duck, now: Ms) -> None:
         enums = ", ".join(f"{column}::kept.{type} as {column}" for column, type in types.items())
         more = tags if table == "origins" else ""
         duck.execute(f"create or replace temp table {table} as select * replace ({enums}){more} from {table}")
+    # Sorted while the rows are narrow. What they refer to is joined in this order.
+    duck.execute(
+        "create or replace temp table fact_rows as select f.* replace (f.kind::kept.kind as kind) from fact_rows f"
+        " join origins o on o.origin = f.origin order by f.kind::kept.kind, o.environment, f.moment"
+    )
     duck.execute(_VIEW)
-    first, *others = map(name, columns)
-    facts = f"select {first}::kept.kind as {first}, {', '.join(others)}{{}} from facts where {{}} order by {{}}"
+    facts = f"select {', '.join(map(name, columns))}{{}} from facts where {{}}"
     is_past = f"moment <= {now} and environment in ({texts(Environment)})"
     # As written: all that facts refer to is small beside them, but it is not estimated so.
     duck.execute("set disabled_optimizers = 'join_order,build_side_probe_side'")
-    past = facts.format("", is_past, "kind, environment, day")
-    duck.execute(f"insert into kept.facts {past}")
-    ahead = facts.format(", moment", f"not ({is_past})", "environment, kind, moment")
-    duck.execute(f"insert into kept.ahead {ahead}")
+    duck.execute(f"insert into kept.facts {facts.format('', is_past)}")
+    duck.execute(f"insert into kept.ahead {facts.format(', moment', f'not ({is_past})')}")
     duck.execute("reset disabled_optimizers")
 
 

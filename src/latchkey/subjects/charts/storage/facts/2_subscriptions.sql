@@ -44,6 +44,13 @@ from (
 where r.starts_at < r.ended_before or r.starts_at < r.purchased_at;
 ----
 create or replace temp table segments as
+select l.*, l.starts_at as segment_start, l.ended_at as segment_end
+from lined l
+anti join uneven u on u.purchase = l.purchase
+where l.starts_at < l.ended_at;
+----
+-- Only if: from uneven
+insert into segments
 with bent as (
     select l.* from lined l semi join uneven u on u.purchase = l.purchase where l.starts_at < l.ended_at
 ),
@@ -90,12 +97,7 @@ seen as (
 )
 select b.*, s.segment_start, s.segment_end
 from seen s
-join bent b on b.purchase = s.purchase and b.place = s.place
-union all
-select l.*, l.starts_at, l.ended_at
-from lined l
-anti join uneven u on u.purchase = l.purchase
-where l.starts_at < l.ended_at;
+join bent b on b.purchase = s.purchase and b.place = s.place;
 ----
 -- Paid time. `follows`: without a gap after other paid time, which `old_id` is about.
 create or replace temp table running as
@@ -149,6 +151,7 @@ where s.id in (
     select id from parts where not is_trial
 );
 ----
+-- Only if: from running where follows and level <> old_level
 -- Another price or product without a gap.
 create or replace temp table changes as
 select c.*, 5 * row_number() over () as number, growth(c.difference) as more, growth(c.opposite) as less,
@@ -163,10 +166,11 @@ from (
     where r.follows and r.level <> r.old_level
 ) as c;
 ----
+insert into amounts select 3 * id + 1, currency, unnest(price) from levels;
+----
+-- Only if: from running where follows and level <> old_level
 -- Of a change: the difference, what is more, what is less, and what both have in common.
 insert into amounts
-select 3 * id + 1, currency, unnest(price) from levels
-union all
 select -1 - number, currency, unnest(difference) from changes
 union all
 select -2 - number, currency, unnest(more) from changes
@@ -229,8 +233,16 @@ union all
 select 'churn', customer, segment_end, 0, 1, 1, 3 * id + 1, thing, origin from running where not is_followed
 union all
 select kind, customer, moment, n, 1, 1, 3 * id + 1, thing, origin from stretches
--- Another product, country or currency moves the level; another price changes it.
 union all
+select 'status', customer, part.starts, part.n + if(is_trial, 3, 0), 1, 1, if(is_trial, 0, 3 * id + 1), thing, origin
+from parts
+union all
+select 'status', customer, part.ends, part.n + if(is_trial, 3, 0), -1, -1, if(is_trial, 0, 3 * id + 1), thing, origin
+from parts;
+----
+-- Only if: from running where follows and level <> old_level
+-- Another product, country or currency moves the level; another price changes it.
+insert into fact_rows
 select 'active', customer, moment, 0, -1, -1, 3 * old_id + 1, old_thing, old_origin from changes where moves
 union all
 select 'active', customer, moment, 0, 1, 1, 3 * id + 1, thing, origin from changes where moves
@@ -250,14 +262,9 @@ union all
 select 'expansion', customer, moment, 1, -1, -1, -4 - number, old_thing, old_origin
 from changes where moves and is_same_currency
 union all
-select 'expansion', customer, moment, 1, 1, 1, -4 - number, thing, origin from changes where moves and is_same_currency
-union all
-select 'status', customer, part.starts, part.n + if(is_trial, 3, 0), 1, 1, if(is_trial, 0, 3 * id + 1), thing, origin
-from parts
-union all
-select 'status', customer, part.ends, part.n + if(is_trial, 3, 0), -1, -1, if(is_trial, 0, 3 * id + 1), thing, origin
-from parts;
+select 'expansion', customer, moment, 1, 1, 1, -4 - number, thing, origin from changes where moves and is_same_currency;
 ----
+-- Only if: from lined where type = 'trial'
 -- A trial that was converted early ends there, even if that payment is refunded while the trial would still run.
 insert into fact_rows
 with trials as (
@@ -317,6 +324,7 @@ union all
 select 'retained_soon', customer, cohort_at, standard + 1, 1, 0, 0, cohort, cohort_origin
 from numbered where next_type is null and refunded_at is null and standing & 21 = 1;
 ----
+-- Only if: from lined where failed_at is not null
 -- One for each renewal that failed, however often the store tried. What was to be paid is the price of the payment that
 -- followed, or of the failed one; of what cost nothing it is the price of the product.
 create or replace temp table failed as
@@ -328,11 +336,13 @@ left join lined n on n.purchase = l.purchase and n.place > l.place and is_paid(n
 where l.failed_at is not null
 group by l.id;
 ----
+-- Only if: from lined where failed_at is not null
 insert into amounts
 select 3 * s.id + 2, s.currency, unnest(money(s.monthly_micros, s.monthly_usd, s.tax, s.commission))
 from sold s
 where s.micros = 0 and s.id in (select wanted from failed where paid_at is null);
 ----
+-- Only if: from lined where failed_at is not null
 insert into fact_rows
 select 'billing_issue', s.customer, s.failed_at,
     case

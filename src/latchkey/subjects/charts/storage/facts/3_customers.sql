@@ -47,27 +47,43 @@ from scopes c
 join sold s on s.customer = c.customer and s.sandbox = c.is_sandbox and s.side <> 1 and s.type <> 'shared'
     and (not c.is_enrollment or s.purchased_at >= c.since);
 ----
+-- What a customer paid and got back in each window is one fact for each product and currency: there are half as many as
+-- payments.
 create or replace temp table moves as
-select customer, since, is_enrollment, origin, thing, lifetime(purchased_at, since) as n, 1 as quantity, 1 as sign,
-    3 * id as amount
-from bought
-where is_paid
-union all
-select b.customer, b.since, b.is_enrollment, b.origin, b.thing, lifetime(r.moment, b.since), -r.quantity, -1, r.amount
-from bought b
-join returned r on r.id = b.id
-where b.is_paid;
+select 1000000000000 + row_number() over () as amount, m.* exclude (is_converted)
+from (
+    select m.customer, m.since, m.is_enrollment, m.origin, m.thing, m.n, sum(m.quantity)::bigint as quantity, a.currency,
+        a.unconverted = 0 as is_converted, sum(m.sign * a.micros)::bigint as micros, sum(m.sign * a.tax)::bigint as tax,
+        sum(m.sign * a.commission)::bigint as commission, sum(m.sign * a.usd)::bigint as usd,
+        sum(m.sign * a.tax_usd)::bigint as tax_usd, sum(m.sign * a.commission_usd)::bigint as commission_usd,
+        sum(m.sign * a.unconverted)::integer as unconverted
+    from (
+        select customer, since, is_enrollment, origin, thing, lifetime(purchased_at, since) as n, 1 as quantity, 1 as sign,
+            3 * id as amount
+        from bought
+        where is_paid
+        union all
+        select b.customer, b.since, b.is_enrollment, b.origin, b.thing, lifetime(r.moment, b.since), -r.quantity, -1,
+            r.amount
+        from bought b
+        join returned r on r.id = b.id
+        where b.is_paid
+    ) as m
+    join amounts a on a.amount = m.amount
+    group by all
+) as m;
+----
+insert into amounts by name select amount, currency, columns('micros|tax|commission|usd|unconverted') from moves;
 ----
 insert into fact_rows
 with earned as (
     -- The square of what was paid up to each window, in US cents.
-    select m.customer, m.since, m.origin, m.n,
-        (round_even(sum(sum(m.sign * a.usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
-    from moves m
-    join amounts a on a.amount = m.amount
-    where m.is_enrollment
-    group by m.customer, m.since, m.origin, m.n
-    window line as (partition by m.customer, m.since, m.origin order by m.n)
+    select customer, since, origin, n,
+        (round_even(sum(sum(usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
+    from moves
+    where is_enrollment
+    group by customer, since, origin, n
+    window line as (partition by customer, since, origin order by n)
 )
 select distinct if(is_enrollment, 'enrolled', 'customer'), customer, since, 0, 1, 0, 0, 0, origin from scopes
 union all
@@ -75,18 +91,35 @@ select 'paying_customer', s.customer, s.purchased_at, 0, 1, 0, 0, s.thing, s.ori
 from sold s
 semi join (select min(id) as id from bought where is_paid and not is_enrollment group by customer) as b on b.id = s.id
 union all
-select if(is_enrollment, 'enrolled_revenue', 'seen_revenue'), customer, since, n, quantity, sign, amount, thing, origin
+select if(is_enrollment, 'enrolled_revenue', 'seen_revenue'), customer, since, n, quantity, 1, amount, thing, origin
 from moves
 union all
 select 'enrolled_square', customer, since, n,
     (square - lag(square, 1, 0) over (partition by customer, since, origin order by n))::bigint, 0, 0, 0, origin
 from earned;
 ----
--- Whether a customer has anything that is not refunded, from when on. Within one millisecond, what was bought comes before
--- what was given back. Most customers never got anything back: then it is the first that counts.
+create or replace temp table refunded as select distinct customer from sold semi join returned using (id);
+----
+-- Whether a customer has anything that is not refunded, from when on. Most customers never got anything back: then it is
+-- the first that counts.
 insert into fact_rows
-with refunded as (select distinct customer from sold semi join returned using (id)),
-held as (
+with firsts as (
+    select customer, since, origin, is_enrollment, unnest([
+        {'kind': 'converted', 'id': min(id) filter (where is_conversion)},
+        {'kind': 'payer', 'id': min(id) filter (where is_paid)}
+    ]) as first
+    from bought anti join refunded using (customer)
+    group by customer, since, origin, is_enrollment
+)
+select if(f.is_enrollment, 'enrolled_', 'seen_') || f.first.kind, f.customer, f.since, lifetime(s.purchased_at, f.since),
+    1, 0, 0, if(f.is_enrollment, 0, s.thing), f.origin
+from firsts f
+join sold s on s.id = f.first.id;
+----
+-- Only if: from refunded
+-- Within one millisecond, what was bought comes before what was given back.
+insert into fact_rows
+with held as (
     select if(is_enrollment, 'enrolled_converted', 'seen_converted') as kind, b.* from bought b semi join refunded
     using (customer) where is_conversion
     union all
@@ -115,21 +148,8 @@ turns as (
     ) as thing
     from sums s
     where (s.change = 1 and s.amount = 1) or (s.change = -1 and s.amount = 0)
-),
-firsts as (
-    select customer, since, origin, is_enrollment, unnest([
-        {'kind': 'converted', 'id': min(id) filter (where is_conversion)},
-        {'kind': 'payer', 'id': min(id) filter (where is_paid)}
-    ]) as first
-    from bought anti join refunded using (customer)
-    group by customer, since, origin, is_enrollment
 )
-select kind, customer, since, lifetime(moment, since), change, 0, 0, thing, origin from turns
-union all
-select if(f.is_enrollment, 'enrolled_', 'seen_') || f.first.kind, f.customer, f.since, lifetime(s.purchased_at, f.since),
-    1, 0, 0, if(f.is_enrollment, 0, s.thing), f.origin
-from firsts f
-join sold s on s.id = f.first.id;
+select kind, customer, since, lifetime(moment, since), change, 0, 0, thing, origin from turns;
 ----
 -- `shown` is the currency of amounts in USD: that, or the own one where no exchange rate is known.
 create or replace temp table prices as
@@ -141,6 +161,6 @@ select f.kind, o.environment, f.customer, f.moment, (f.moment // 86400000)::inte
     f.sign * p.usd as usd, f.sign * p.tax_usd as tax_usd, f.sign * p.commission_usd as commission_usd,
     f.sign * p.unconverted as unconverted, t.* exclude (thing), o.* exclude (origin, environment)
 from fact_rows f
-join prices p on p.amount = f.amount
+join origins o on o.origin = f.origin
 join things t on t.thing = f.thing
-join origins o on o.origin = f.origin;
+join prices p on p.amount = f.amount;
