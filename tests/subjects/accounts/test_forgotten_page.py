@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from msgspec.structs import force_setattr
 
 from latchkey.subjects.accounts.rules import ADDRESS, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
@@ -26,9 +27,9 @@ def mail(site: Site, tmp_path: Path) -> Iterator[Mail]:
     """The site with a folder for mails."""
     services: Any = site.dashboard[0]._guard._services
     made = Mail(site.database, MailFolder(tmp_path / "mail"), "Latchkey <x@example.com>", site.url)
-    object.__setattr__(services, "mail", made)
+    force_setattr(services, "mail", made)
     yield made
-    object.__setattr__(services, "mail", None)
+    force_setattr(services, "mail", None)
 
 
 async def links(site: Site, mail: Mail) -> dict[str, str]:
