@@ -47,6 +47,9 @@ BEGINNINGS = {
 BESIDE = {"otel": "service"}
 for name, (place, _) in COMMANDS.items():
     BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.{place.partition(':')[0]}")
+# The dashboard finds the pages of subjects by where they are.
+for file in (SOURCE / "latchkey/subjects").glob("*/page/*.py"):
+    BEGINNINGS["service"].append(".".join(file.relative_to(SOURCE).with_suffix("").parts))
 # What functions of these extras' commands import only when they are called for something that needs the consumer.
 NEEDS_OTEL = "latchkey.observability.otel"
 NEEDS_CONSUMER = ("latchkey.consumer", "latchkey.cli.consumer")
