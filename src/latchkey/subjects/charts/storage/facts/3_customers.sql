@@ -50,13 +50,10 @@ join sold s on s.customer = c.customer and s.sandbox = c.is_sandbox and s.side <
 -- What a customer paid and got back in each window is one fact for each product and currency: there are half as many as
 -- payments.
 create or replace temp table moves as
-select 1000000000000 + row_number() over () as amount, m.* exclude (is_converted)
+select 1000000000000 + row_number() over () as amount, *
 from (
-    select m.customer, m.since, m.is_enrollment, m.origin, m.thing, m.n, sum(m.quantity)::bigint as quantity, a.currency,
-        a.unconverted = 0 as is_converted, sum(m.sign * a.micros)::bigint as micros, sum(m.sign * a.tax)::bigint as tax,
-        sum(m.sign * a.commission)::bigint as commission, sum(m.sign * a.usd)::bigint as usd,
-        sum(m.sign * a.tax_usd)::bigint as tax_usd, sum(m.sign * a.commission_usd)::bigint as commission_usd,
-        sum(m.sign * a.unconverted)::integer as unconverted
+    select m.* exclude (quantity, sign, amount), sum(m.quantity)::bigint as quantity, a.currency,
+        a.unconverted = 0 as is_converted, sum(m.sign * columns('micros|tax|commission|usd|unconverted'))::bigint
     from (
         select customer, since, is_enrollment, origin, thing, lifetime(purchased_at, since) as n, 1 as quantity, 1 as sign,
             3 * id as amount
@@ -71,15 +68,14 @@ from (
     ) as m
     join amounts a on a.amount = m.amount
     group by all
-) as m;
+);
 ----
 insert into amounts by name select amount, currency, columns('micros|tax|commission|usd|unconverted') from moves;
 ----
 insert into fact_rows
 with earned as (
     -- The square of what was paid up to each window, in US cents.
-    select customer, since, origin, n,
-        (round_even(sum(sum(usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
+    select customer, since, origin, n, (round_even(sum(sum(usd)) over line / 10000.0::double, 0)::bigint) ** 2 as square
     from moves
     where is_enrollment
     group by customer, since, origin, n
