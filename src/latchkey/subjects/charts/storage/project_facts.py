@@ -239,8 +239,9 @@ def append(duck: Duck, now: Ms) -> None:
         duck.execute(f"create or replace temp table {table} as select * replace ({enums}){more} from {table}")
     # Sorted while the rows are narrow. What they refer to is joined in this order.
     duck.execute(
-        "create or replace temp table fact_rows as select f.* replace (f.kind::kept.kind as kind) from fact_rows f"
-        " join origins o on o.origin = f.origin order by f.kind::kept.kind, o.environment, f.moment"
+        "create or replace temp table fact_rows as select f.* replace (f.kind::kept.kind as kind, 0 as customer)"
+        " from fact_rows f join origins o on o.origin = f.origin"
+        " order by f.kind::kept.kind, o.environment, (f.moment // 86400000)::integer"
     )
     duck.execute(_VIEW)
     facts = f"select {', '.join(map(name, columns))}{{}} from facts where {{}}"

@@ -50,10 +50,13 @@ select distinct origin, environment, country, platform, app_version, variants, a
 ----
 -- A customer's rows are numbered in the order of time.
 create or replace temp table sold as
-select row_number() over (order by customer, purchased_at, purchase, place) as id,
-    * exclude (duration, store, offering, environment, platform, app_version, variants, attributes),
-    hash(currency, micros = 0, monthly_micros, monthly_usd, tax, commission, thing, origin) as level
-from described;
+select row_number() over () as id, *
+from (
+    select * exclude (duration, store, offering, environment, platform, app_version, variants, attributes),
+        hash(currency, micros = 0, monthly_micros, monthly_usd, tax, commission, thing, origin) as level
+    from described
+    order by customer, purchased_at, purchase, place
+);
 ----
 drop table described;
 ----
