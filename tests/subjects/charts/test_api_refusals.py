@@ -24,7 +24,6 @@ WRONG = [
     ("end_date=2026-01-01T00:00:00Z", "end_date"),
     ("resolution=3", "resolution"),
     ("resolution=quarter", "resolution"),
-    ("currency=euro", "currency"),
     ("realtime=perhaps", "realtime"),
     ("aggregate=median", "aggregate"),
     ("format=xml", "format"),
@@ -60,12 +59,19 @@ async def test_400_for_a_chart_with_something_wrong(shop: Shop) -> None:
     refused(await get(shop, "charts/experiment_results"), 400, "parameter_error", "selectors")
     nul = quote('{"experiment":"\\u0000"}')
     refused(await get(shop, f"charts/experiment_results?selectors={nul}"), 400, "parameter_error", "selectors")
-    refused(await get(shop, "metrics/overview?currency=x"), 400, "parameter_error", "currency")
     for path in ("charts/mrr/options", "metrics/overview"):
         refused(await get(shop, f"{path}?environment=clk_none"), 400, "parameter_error", "environment")
         refused(await get(shop, f"{path}?segment=country"), 400, "parameter_error", "segment")
         twice = await get(shop, f"{path}?environment=sandbox&environment=production")
         refused(twice, 400, "parameter_error", "environment")
+
+
+async def test_400_for_a_currency_that_iso_4217_does_not_have(shop: Shop) -> None:
+    for path in ("charts/mrr", "charts/actives", "charts/mrr?format=csv", "metrics/overview"):
+        for code in ("XXY", "ABC", "eur", "euro", "x", ""):
+            reply = await get(shop, f"{path}{'&' if '?' in path else '?'}currency={code}")
+            refused(reply, 400, "parameter_error", "currency")
+            assert "ISO 4217" in reply.json()["message"], (path, code)
 
 
 async def test_every_parameter_of_the_vendor_is_accepted(shop: Shop) -> None:

@@ -17,7 +17,7 @@ from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid
 from latchkey.http.authentication import ChartsKey
 from latchkey.http.body import RepeatedFieldError, check_distinct
-from latchkey.http.models import without_nul
+from latchkey.http.models import CurrencyCode, without_nul
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided
 from latchkey.subjects.charts import render, wire
@@ -60,7 +60,7 @@ def _not_too_early(value: date | None) -> date | None:
 ChartName = Annotated[str, Path(max_length=64, description="The name of a chart, such as `mrr`.", examples=["mrr"])]
 _Text = Annotated[str, Field(max_length=_LONGEST_JSON), AfterValidator(without_nul)]
 Realtime = Annotated[bool, Query(description="Accepted for the vendor's clients. All charts are up to date.")]
-Currency = Annotated[str, Query(pattern=r"^[A-Z]{3}$", description="The currency of display.")]
+Currency = Annotated[CurrencyCode, Query(description="The currency of display.")]
 EnvironmentName = Annotated[
     str,
     Field(max_length=255),

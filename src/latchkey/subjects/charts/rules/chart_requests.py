@@ -1,13 +1,13 @@
 """What a reader may ask of a chart, its periods, and the questions about sums that answer it."""
 
 import calendar
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
+from latchkey.domain.naming import checked_currency
 from latchkey.domain.purchases.purchase import USD
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.subjects.charts.rules.chart import ChartPeriod, ChartRequest
@@ -30,7 +30,6 @@ from latchkey.subjects.charts.rules.facts import (
 MOST_PERIODS = 1_830
 LONGEST = timedelta(days=20 * 366)
 MOST_FILTERS, MOST_VALUES, LONGEST_VALUE = 20, 200, 500
-_CURRENCY = re.compile(r"[A-Z]{3}")
 _DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
 # Break downs that are no dimension of facts: they tell facts of one kind apart by their n.
 BY_N = frozenset({"transaction_type", "renewal_number"})
@@ -60,8 +59,7 @@ def checked(request: ChartRequest, now: Ms) -> ChartRequest:
         raise Invalid("A chart covers at most 20 years.", param="start_date")
     if (request.last - request.first).days // _DAYS[request.resolution] >= MOST_PERIODS:
         raise Invalid(f"A chart has at most {MOST_PERIODS:,} periods: choose weeks or months.", param="resolution")
-    if not _CURRENCY.fullmatch(request.currency):
-        raise Invalid("A currency has three capital letters, such as USD.", param="currency")
+    checked_currency(request.currency)
     _check_filters(definition, request)
     if request.segment is not None and not definition.allows_segment(request.segment):
         raise Invalid(f"This chart cannot be broken down by {request.segment[:40]!r}.", param="segment")
