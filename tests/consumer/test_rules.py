@@ -104,8 +104,8 @@ def test_the_end_follows_every_event_that_names_or_implies_one(type: str) -> Non
         # A refund of another product, so that `pro` goes on.
         return after_event(type, before=after_event(), product_id="coins", **more).subscription.expires_at
 
-    # What was refunded has ended, whenever it would have.
-    named = after_event().subscription.expires_at if type == "REFUND" else NOW + HOUR
+    # What was refunded or expired has ended; `pro` goes on.
+    named = after_event().subscription.expires_at if type in ("REFUND", "EXPIRATION") else NOW + HOUR
     assert end_after(expiration_at_ms=NOW + HOUR) == named
     assert end_after(expiration_at_ms=None, entitlements=pro(NOW + 2 * HOUR)) == NOW + 2 * HOUR
     assert end_after(expiration_at_ms=None, entitlements=pro(None)) is None
@@ -247,6 +247,15 @@ def test_the_grace_period_of_one_product_is_not_written_to_another(type: str) ->
     assert own.subscriptions["premium_monthly"]["grace_period_expires_date"] == to_iso(grace)
 
 
+@pytest.mark.parametrize("type", ["CANCELLATION", "UNCANCELLATION", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_EXTENDED"])
+def test_a_billing_issue_stays_in_the_subscription_until_it_is_paid(type: str) -> None:
+    before = after_event("BILLING_ISSUE", before=after_event(), grace_period_expires_at_ms=None)
+    after = after_event(type, before=before, event_timestamp_ms=NOW + HOUR)
+    assert after.subscription.subscriptions["pro_monthly"]["billing_issues_detected_at"] == to_iso(NOW)
+    paid = after_event("RENEWAL", before=after, event_timestamp_ms=NOW + 2 * HOUR).subscription
+    assert paid.subscriptions["pro_monthly"]["billing_issues_detected_at"] is None
+
+
 def test_a_cancellation_of_one_product_is_not_written_to_another() -> None:
     both = pro() | {"premium": written(NOW + 30 * DAY, "premium_monthly")}
     before = after_event("CANCELLATION", before=after_event())
@@ -280,6 +289,27 @@ def test_refund_leaves_what_another_product_grants() -> None:
     after = after_event("REFUND", before=after_event(), entitlements={"premium": written(None, "premium_monthly")})
     assert (set(after.held(NOW)), after.subscription.subscription_status) == ({"premium"}, "active")
     assert after.subscription.expires_at is None
+
+
+@pytest.mark.parametrize("type", ["REFUND", "EXPIRATION"])
+def test_when_one_of_two_purchases_ends_the_record_describes_the_other(type: str) -> None:
+    monthly = after_event("CANCELLATION", before=after_event())
+    bought: dict[str, Any] = {"product_id": "team_monthly", "store": "play_store", "purchased_at_ms": NOW + DAY}
+    team = {"team": written(NOW + 31 * DAY, "team_monthly")}
+    both = after_event("INITIAL_PURCHASE", before=monthly, entitlements=pro() | team, **bought)
+    assert both.subscription.product_id == "team_monthly"
+    one = after_event(type, before=both, entitlements=pro(), **bought).subscription
+    first = monthly.subscription
+    assert (one.product_id, one.expires_at, one.purchased_at, one.cancelled_at, one.store) == (
+        "pro_monthly", first.expires_at, first.purchased_at, first.cancelled_at, first.store,
+    )  # fmt: skip
+    assert (one.subscription_status, one.auto_renew) == ("active", True)
+    assert set(one.subscriptions) == {"pro_monthly", "team_monthly"}
+    assert (one.subscriptions["team_monthly"]["refunded_at"] is not None) is (type == "REFUND")
+    # A purchase that is no subscription.
+    lifetime = {"pro": written(None, "pro_lifetime")}
+    left = after_event(type, before=both, entitlements=lifetime, **bought).subscription
+    assert (left.product_id, left.expires_at) == ("pro_lifetime", None)
 
 
 def test_refund_reversed_restores() -> None:

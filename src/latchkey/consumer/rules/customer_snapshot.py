@@ -98,8 +98,7 @@ def snapshot_of(
 def current_subscription(details: V1Details, active: Mapping[str, Ms | None]) -> dict[str, Any] | None:
     """The fields of the record that describe the subscription with the longest access; None if that access is not
     through a subscription."""
-    longest = max(active, key=lambda id: (_end(active[id]), id))
-    held = details.entitlements.get(longest)
+    held = details.entitlements.get(longest_access(active))
     if held is None or held.product_id is None or held.product_id not in details.subscriptions:
         return None
     subscription: Mapping[str, Any] = details.subscriptions[held.product_id]
@@ -112,6 +111,10 @@ def current_subscription(details: V1Details, active: Mapping[str, Ms | None]) ->
         "environment": "SANDBOX" if subscription["is_sandbox"] else "PRODUCTION",
         **asdict(_state(subscription)),
     }
+
+
+def longest_access(ends: Mapping[str, Ms | None]) -> str:
+    return max(ends, key=lambda id: (_end(ends[id]), id))
 
 
 def latest_end(ends: Mapping[str, Ms | None]) -> Ms | None:

@@ -24,6 +24,7 @@ from latchkey.consumer.rules.customer_snapshot import (
     V1Details,
     current_subscription,
     latest_end,
+    longest_access,
     state_after_event,
     state_after_read,
 )
@@ -47,6 +48,10 @@ _PURCHASE_FIELDS = (
     "product_id", "purchased_at", "expires_at", "cancelled_at", "trial_end_at", "grace_period_expires_at", "store",
     "environment", "subscription_status", "auto_renew", "billing_issue", "is_active", "entitlements",
 )  # fmt: skip
+# The types that end the access through one purchase. Other purchases may still give some.
+_ENDINGS = ("EXPIRATION", "REFUND")
+# The types after which V1 shows no missing payment.
+_PAYMENTS = ("INITIAL_PURCHASE", "TRIAL_STARTED", "RENEWAL", "REFUND_REVERSED")
 
 
 def is_late(event: ReceivedEvent, known: Subscription) -> bool:
@@ -202,13 +207,26 @@ def _synced(
         **asdict(state),
         **changes,
     )
-    return replace(synced, subscriptions=_with_subscription(known, synced, event, now))
+    synced = replace(synced, subscriptions=_with_subscription(known, synced, event, now))
+    return replace(synced, **_remaining_purchase(synced, ends, event)) if ends and event.type in _ENDINGS else synced
+
+
+def _remaining_purchase(synced: Subscription, ends: Mapping[str, Ms | None], event: ReceivedEvent) -> dict[str, Any]:
+    """One of several purchases has ended: the record describes the one with the longest access. Its state is the
+    table's."""
+    held = event.held or {}
+    current = current_subscription(V1Details(held, synced.subscriptions), ends)
+    if current is None:
+        longest = held[longest_access(ends)]
+        return {"product_id": longest.product_id, "purchased_at": longest.purchase_date}
+    return current | asdict(_state(synced))
 
 
 def _end_after(known: Subscription, ends: Mapping[str, Ms | None], event: ReceivedEvent, now: Ms) -> Ms | None:
-    """The end in the event, unless other purchases outlast a refund; else the latest end of the entitlements."""
+    """The end in the event, unless other purchases outlast the one that ended; else the latest end of the
+    entitlements."""
     ends_at = _end_in(event, now)
-    if ends_at is not None and not (ends and event.type == "REFUND"):
+    if ends_at is not None and not (ends and event.type in _ENDINGS):
         return ends_at
     if ends:
         return latest_end(ends)
@@ -253,17 +271,20 @@ def _with_subscription(known: Subscription, synced: Subscription, event: Receive
     if synced.product_id is None or fields.purchased_at_ms is None or fields.expiration_at_ms is None:
         return synced.subscriptions
     before = synced.subscriptions.get(synced.product_id, {})
-    has_issue, grace, cancelled = synced.billing_issue, synced.grace_period_expires_at, synced.cancelled_at
+    grace, cancelled = synced.grace_period_expires_at, synced.cancelled_at
     if known.product_id not in (None, synced.product_id):
         # The record was about another product. Its grace period and its cancellation are not this one's.
         if event.type != "BILLING_ISSUE":
             grace = _grace_of(synced.product_id, event)
-            has_issue = grace is not None
         if event.type not in ("CANCELLATION", "TRIAL_CANCELLED"):
             cancelled = None
+    # An extension or a cancellation pays for nothing: the issue stays, although the record's status is the table's.
+    issue = before.get("billing_issues_detected_at") if event.type not in _PAYMENTS else None
+    if event.type == "BILLING_ISSUE" or (issue is None and grace is not None):
+        issue = iso_or_none(fields.event_timestamp_ms)
     subscription = {
         "auto_resume_date": iso_or_none(fields.auto_resume_at_ms),
-        "billing_issues_detected_at": iso_or_none(fields.event_timestamp_ms) if has_issue else None,
+        "billing_issues_detected_at": issue,
         "expires_date": end_or_none(_end_in(event, now), now),
         "grace_period_expires_date": end_or_none(grace, now),
         "original_purchase_date": iso_or_none(fields.original_purchase_date_ms or fields.purchased_at_ms),
