@@ -106,6 +106,21 @@ async def test_misbehaviour_is_set_and_ended(desk: Desk) -> None:
     assert len(desk.service.taken) == 1
 
 
+async def test_the_end_of_misbehaviour_leaves_a_notification_that_the_sale_put_off(desk: Desk) -> None:
+    await desk.ask("PUT", "/misbehaviour", {"duplicate": 1.0, "reorder": 1.0})
+    await desk.ask("POST", "/purchases", {"product_id": "pro_monthly", "notify_after": "P1D"})
+    for _ in range(4):
+        # Later ones that could overtake it.
+        await desk.ask("POST", "/notifications/test")
+    await desk.ask("DELETE", "/misbehaviour")
+    sent = len(desk.service.taken)
+    assert [item["kind"] for item in (await desk.get("/notifications"))["notifications"] if not item["attempts"]] == [
+        "SUBSCRIBED/INITIAL_BUY"
+    ]
+    await desk.ask("PUT", "/clock", {"by": "P1D"})
+    assert len(desk.service.taken) == sent + 1
+
+
 async def test_the_notification_url_can_be_changed(desk: Desk) -> None:
     status, said = await desk.ask("PUT", "/notification_url", {"url": "https://localhost:1/x"})
     assert (status, said["notification_url"]) == (200, "https://localhost:1/x")

@@ -156,7 +156,7 @@ class _Control:
         return self._store.dice.wanted
 
     async def behave(self, _: Request) -> Any:
-        """Also sends what was held back."""
+        """Also sends what the misbehaviour held back."""
         await self._store.calm()
         return self._store.dice.wanted
 

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.misbehaviour import Dice, Misbehaviour
+from latchkey.emulators.misbehaviour import Dice, Fate, Misbehaviour
 from latchkey.emulators.notification_outbox import NotificationOutbox, NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
 
@@ -217,10 +217,12 @@ class Emulator(ABC, Generic[L, N]):
         await self.outbox.deliver()
 
     async def calm(self) -> None:
-        """No more misbehaviour; whatever is held back or waits for its next try is sent now. What was dropped stays
-        lost."""
+        """No more misbehaviour; whatever it holds back, or waits for its next try, is sent now. What was dropped stays
+        lost. What a sale asked to be sent later is sent then, once."""
         self.behave()
         await self.outbox.deliver(everything=True)
+        for message in self.outbox.waiting():
+            message.fate = Fate()
 
     async def move(self, to: Ms, between: Callable[[Ms], Awaitable[None]] | None = None) -> None:
         """Moves the clock, and stops at every moment at which something happens or is sent. `between` is called at each

@@ -39,6 +39,8 @@ class OutgoingNotification:
     content: Any = field(repr=False)
     fate: Fate = field(default_factory=Fate)
     due_at: Ms = 0
+    # As the sale asked. Nothing sends it earlier.
+    not_before: Ms = 0
     # Counted from 1, as they were posted.
     number: int = 0
     state: Literal["waiting", "delivered", "lost", "given up"] = "waiting"
@@ -89,6 +91,7 @@ class NotificationOutbox:
         """Send what waits about this purchase not before `until`."""
         for message in self.waiting():
             if message.subject == subject:
+                message.not_before = until
                 message.due_at = max(message.due_at, until)
 
     def waiting(self) -> list[OutgoingNotification]:
@@ -98,7 +101,7 @@ class NotificationOutbox:
         return min((message.due_at for message in self.waiting()), default=None) if self.url else None
 
     async def deliver(self, *, everything: bool = False) -> None:
-        """Send what is due; with `everything`, also what is held back or waits for its next try."""
+        """Send what is due; with `everything`, also what misbehaviour holds back or what waits for its next try."""
         if self.url is None:
             return
         async with self._sending:
@@ -127,8 +130,11 @@ class NotificationOutbox:
         return sorted(self.waiting(), key=lambda message: (message.number + message.fate.overtaken_by, -message.number))
 
     def _next(self, tried: set[str], everything: bool) -> OutgoingNotification | None:
-        waiting = (message for message in self._in_order() if message.id not in tried)
-        return next((message for message in waiting if everything or self._due(message)), None)
+        for message in self._in_order():
+            allowed = message.not_before <= self._now() and message.id not in tried
+            if allowed and (everything or self._due(message)):
+                return message
+        return None
 
     def _due(self, message: OutgoingNotification) -> bool:
         if message.due_at <= self._now():
