@@ -25,7 +25,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.http import audited, vendor_shape
 from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
-from latchkey.http.errors import ApiError, Failure, Unavailable, from_refusal
+from latchkey.http.errors import ApiError, Failure, InvalidAppUserId, Unavailable, from_refusal
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
@@ -129,6 +129,7 @@ _READS = frozenset({"GET", "HEAD"})
 _API = frozenset({"v1", "v2", "rcbilling"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
+_BELOW_PAGES = f"/{PAGES}/".encode()
 
 
 class ReceiptRoutes(Protocol):
@@ -177,7 +178,13 @@ class Front:
             exchange.trace = spans.tracer.request(exchange.headers, exchange.method)
             spans.current.set(exchange.trace)
         try:
-            segments = segments_of(exchange.raw_path)
+            try:
+                segments = segments_of(exchange.raw_path)
+            except InvalidAppUserId:
+                if self._pages is None or not exchange.raw_path.startswith(_BELOW_PAGES):
+                    raise
+                # A browser gets a page too: the dashboard has none at this path.
+                segments = [PAGES, ""]
             if vendor_shape.HEADER in exchange.headers:
                 vendor_shape.check_header(exchange)
             answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None

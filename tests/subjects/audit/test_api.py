@@ -7,6 +7,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from msgspec import json
+from msgspec.structs import force_setattr
 
 from latchkey.engine.storage import keys as keys_keys
 from latchkey.http.front import Front
@@ -129,6 +130,21 @@ async def test_an_entry_says_what_was_sent_and_what_was_made(shop: Shop) -> None
     assert project.detail["sent"] == {"restore_behavior": "keep"}
     assert hook.subject == webhook["id"]
     assert hook.detail["sent"]["authorization_header"] == "***"
+
+
+async def test_behind_a_proxy_an_entry_has_the_address_that_the_proxy_saw(shop: Shop) -> None:
+    async def recorded_address(headers: dict[str, str]) -> str | None:
+        path = f"/v2/projects/{shop.project_id}/entitlements"
+        assert (await shop.client.post(path, {"id": f"e{len(await entries(shop))}"}, headers=headers)).status == 201
+        return (await entries(shop))[0].address
+
+    # What the client wrote itself comes first; the proxy appends what it saw.
+    forwarded = {"x-forwarded-for": "203.0.113.9, 198.51.100.7"}
+    assert await recorded_address(forwarded) == "127.0.0.1"
+    front: Any = shop.client.app
+    force_setattr(front.services, "behind_proxy", True)
+    assert await recorded_address(forwarded) == "198.51.100.7"
+    assert await recorded_address({}) == "127.0.0.1"
 
 
 async def test_what_is_refused_by_a_rule_is_in_the_log_with_the_reason(shop: Shop) -> None:

@@ -127,6 +127,19 @@ async def test_a_failed_entry_is_announced_and_says_why(site: Site, store: AppSt
     assert "Why it failed" in page.text("#entry")
 
 
+async def test_a_forged_receipt_does_not_link_to_a_customer_who_does_not_exist(site: Site, store: AppStore) -> None:
+    app = await connected_app(site, store)
+    shown = {"app_user_id": "mallory", "fetch_token": "eyJ.forged.jws", "product_id": "pro_monthly"}
+    assert (await site.client.post("/v1/receipts", shown, key=app["public_api_key"]["key"])).status == 400
+    page = await tab(site, Role.VIEWER, f"/journal?app={app['id']}")
+    assert "mallory" in page.rows[0]
+    assert "customers/mallory" not in page.html
+    [entry] = await entries(site, app)
+    await page.open(f"/journal/{entry['id']}")
+    assert "mallory" in page.text("#entry")
+    assert "customers/mallory" not in page.html
+
+
 async def test_what_is_not_there_or_makes_no_sense_is_answered_with_a_page(site: Site) -> None:
     me = await somebody(site, Role.OWNER)
     start = f"/dashboard/projects/{site.project_id}/journal"

@@ -50,7 +50,7 @@ async def show_journal(visit: Visit) -> Response:
         entries=shown,
         name_of=journal.name_of,
         subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
-        customer_at=partial(address, visit),
+        customer_at=await customer_links(visit, shown),
         apps=await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS),
         statuses=STATUSES,
         kept=kept,
@@ -94,7 +94,7 @@ async def show_entry(visit: Visit) -> Response:
         subject=journal.subject_of(found, trusted=trusted),
         payload=found.payload if trusted else None,
         opened=opened(found.payload) if trusted else None,
-        customer_at=partial(address, visit),
+        customer_at=await customer_links(visit, [found]),
     )
 
 
@@ -102,6 +102,12 @@ async def show_entry(visit: Visit) -> Response:
 async def reprocess(visit: Visit) -> Response:
     found = await journal.reprocess(visit.database, visit.project_id, visit.param("notification_id"), visit.now)
     return await visit.to(visit.path("journal", journal.name_of(found)), "It is processed again.")
+
+
+async def customer_links(visit: Visit, entries: list[JournalEntry]) -> dict[str, str]:
+    """By app user id. An id that no customer has is shown without a link."""
+    known = await journal.known_customers(visit.database, visit.project_id, entries)
+    return {id: address(visit, id) for id in known}
 
 
 def read_filter(asked: Form) -> JournalFilter:

@@ -11,6 +11,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
+from latchkey.engine.storage import records
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
 from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, NewEntry, Source, Status
@@ -110,6 +111,13 @@ async def page(
 
 async def load(database: Database, project_id: str, id: str) -> JournalEntry:
     return _found(await journal_rows.load(database, project_id, _number(id, "notification_id")), id)
+
+
+async def known_customers(database: Database, project_id: str, entries: list[JournalEntry]) -> frozenset[str]:
+    """Those of the entries' app user ids that a customer has: a forged receipt may name any id."""
+    named = {(project_id, entry.app_user_id) for entry in entries if entry.app_user_id is not None}
+    async with database.acquire() as connection:
+        return frozenset(id for _, id in await records.known_ids(connection, sorted(named)))
 
 
 async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> JournalEntry:
