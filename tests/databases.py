@@ -138,8 +138,7 @@ class Kept:
         pools = (pool, self._opened.hot.pool)
         if self._uses >= USES or any(one.is_closing() or one.get_idle_size() != one.get_size() for one in pools):
             return False
-        row = await self._connection.fetchrow(_CONNECTED)
-        if row is None or tuple(row) != (sum(one.get_size() for one in pools), 0):
+        if not await _has_connections(self._connection, sum(one.get_size() for one in pools)):
             return False
         if await self._connection.fetchval(_SHAPE) != self._shape:
             return False
@@ -199,71 +198,11 @@ class Shelf:
         await drop(self._administration, kept.name)
 
 
-@dataclass
-class Lent:
-    name: str
-    connection: asyncpg.Connection[asyncpg.Record]
-    shape: list[int]
-    uses: int = 0
-
-
-class AddressShelf:
-    """As `Shelf`, for tests that connect by themselves: it lends the address of a database."""
-
-    def __init__(
-        self, server: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record], template: str
-    ) -> None:
-        self._server = server
-        self._administration = administration
-        self._template = template
-        self._contents: Contents | None = None
-        self._free: list[Lent] = []
-
-    @asynccontextmanager
-    async def lend(self) -> AsyncIterator[str]:
-        """The address of a database as the template is, until the end of the block."""
-        lent = self._free.pop() if self._free else await self._make()
-        lent.uses += 1
-        try:
-            yield self._server.url(lent.name)
-        finally:
-            if await self._reset(lent):
-                self._free.append(lent)
-            else:
-                await self._remove(lent)
-
-    async def close(self) -> None:
-        for lent in self._free:
-            await self._remove(lent)
-
-    async def _make(self) -> Lent:
-        name = f"shelf_{next(_numbers)}"
-        await copy(self._administration, name, self._template)
-        connection = await asyncpg.connect(self._server.url(name), server_settings=RESETTING)
-        self._contents = self._contents or await Contents.read(connection)
-        await self._contents.prepare(connection)
-        return Lent(name, connection, await connection.fetchval(_SHAPE))
-
-    async def _reset(self, lent: Lent) -> bool:
-        """False if this database cannot be used again."""
-        if lent.uses >= USES or not await _left_alone(lent.connection):
-            return False
-        if await lent.connection.fetchval(_SHAPE) != lent.shape or await lent.connection.fetchval(_SIZE) > LARGEST:
-            return False
-        assert self._contents is not None
-        await self._contents.restore(lent.connection)
-        return True
-
-    async def _remove(self, lent: Lent) -> None:
-        await lent.connection.close()
-        await drop(self._administration, lent.name)
-
-
-async def _left_alone(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
-    """Whether nobody else is connected. The process of a closed connection is still there for a moment."""
+async def _has_connections(connection: asyncpg.Connection[asyncpg.Record], count: int) -> bool:
+    """Whether so many others are connected and idle. The process of a closed connection is still there for a moment."""
     for _ in range(20):
         row = await connection.fetchrow(_CONNECTED)
-        if row is not None and row[0] == 0:
+        if row is not None and tuple(row) == (count, 0):
             return True
         await asyncio.sleep(0.01)
     return False

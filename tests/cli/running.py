@@ -135,8 +135,8 @@ class Shell(Running):
 
     program = "bash"
 
-    def __init__(self, script: str) -> None:
-        super().__init__("-euo", "pipefail", "-c", script)
+    def __init__(self, script: str, **environment: str) -> None:
+        super().__init__("-euo", "pipefail", "-c", script, **environment)
 
 
 class Up(Running):
@@ -219,6 +219,7 @@ def serve(database_url: str, *words: str, **environment: str) -> Running:
         "LATCHKEY_BEHIND_PROXY": "true",
         "LATCHKEY_PORT": "0",
         "LATCHKEY_LOG_FORMAT": "json",
+        "LATCHKEY_SHUTDOWN_DELAY_SECONDS": "0",
     }
     return Running("serve", *words, **settings | environment)
 

@@ -14,7 +14,7 @@ from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.schema import migrate
 from latchkey.database.embedded.postgres import EmbeddedServer
 from tests.consumer.world import World, world
-from tests.databases import AddressShelf
+from tests.databases import Shelf
 from tests.push.conftest import certificates, provider
 
 __all__ = ["certificates", "provider"]
@@ -40,12 +40,12 @@ async def sqlite_template(short_folder: Path) -> Path:
 @pytest.fixture(scope="session")
 async def postgres_shelf(
     postgres: EmbeddedServer, administration: asyncpg.Connection[asyncpg.Record]
-) -> AsyncIterator[AddressShelf]:
+) -> AsyncIterator[Shelf]:
     await administration.execute(f"create database {TEMPLATE} strategy file_copy")
     database = ConsumerDatabase(postgres.url(TEMPLATE))
     await migrate(database)
     await database.close()
-    shelf = AddressShelf(postgres, administration, TEMPLATE)
+    shelf = Shelf(postgres, administration, TEMPLATE)
     yield shelf
     await shelf.close()
 
@@ -57,9 +57,9 @@ async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def postgres_url(postgres_shelf: AddressShelf) -> AsyncIterator[str]:
-    async with postgres_shelf.lend() as url:
-        yield url
+async def postgres_url(postgres_shelf: Shelf) -> AsyncIterator[str]:
+    async with postgres_shelf.lend() as database:
+        yield database.url
 
 
 @pytest.fixture

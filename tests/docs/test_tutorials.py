@@ -85,14 +85,26 @@ def test_the_page_works_as_it_stands(home: Path, page: str) -> None:
             assert re.search(r"INITIAL_PURCHASE +ada +#1 +answered 200", servers[0].output)
         for server in reversed(servers):
             server.ctrl_c()
-    for block in blocks(page, *PAGES[page]):
-        if block.ready is not None and "$(value base_url)" in block.code:
-            # Unknown is not no: while Latchkey cannot be reached, nobody is told to pay.
-            code = block.code.replace("3000", port).replace("$(value base_url)", "https://127.0.0.1:1")
-            with Terminal(home, code) as server:
-                server.wait_for(block.ready)
-                assert " 503 " in type_into(home, f"curl -i -H 'X-User: somebody' localhost:{port}/export")
-                server.ctrl_c()
+
+
+def test_while_latchkey_cannot_be_reached_nobody_is_told_to_pay(home: Path) -> None:
+    """Unknown is not no. All apps are asked at the same time, because their clients try again for seconds."""
+    ports = []
+    with ExitStack() as left_running:
+        for page in PAGES:
+            # Without Node, the test of that page is skipped and says so.
+            if page.endswith("express.md") and not (home / "tutorial" / "node_modules").exists():
+                continue
+            port = str(free_port())
+            for block in blocks(page, *PAGES[page]):
+                code = block.code.replace("3000", port).replace("$(value base_url)", "https://127.0.0.1:1")
+                if block.file is not None:
+                    (home / block.file).write_text(code)
+                elif block.ready is not None and "$(value base_url)" in block.code:
+                    left_running.enter_context(Terminal(home, code)).wait_for(block.ready)
+                    ports.append(port)
+        asking = " & ".join(f"curl -i -H 'X-User: somebody' localhost:{port}/export" for port in ports)
+        assert type_into(home, f"{asking} & wait").count(" 503 ") == len(ports) >= 3
 
 
 def _install_express(folder: Path) -> None:
@@ -164,7 +176,8 @@ def test_running_it_for_real(server: tuple[int, LocalCertificates], number: int,
     ):
         assert theirs in script
         script = script.replace(theirs, ours)
-    with Shell(f"cd {tmp_path}\nPATH={LATCHKEY.parent}:$PATH\n{script}") as running:
+    script = f"cd {tmp_path}\nPATH={LATCHKEY.parent}:$PATH\n{script}"
+    with Shell(script, LATCHKEY_SHUTDOWN_DELAY_SECONDS="0") as running:
         address = f"https://127.0.0.1:{running.wait_for_event('ready')['port']}"
         said = running.output
         assert "/dashboard/invitations/" in said

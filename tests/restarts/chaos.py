@@ -1,4 +1,4 @@
-"""Two machines behind a proxy with the shipped file, restarted in turn under load: no request may fail.
+"""Two machines behind proxies with the shipped files, restarted in turn under load: no request may fail.
 
 python -m tests.restarts.chaos --restarts 20
 """
@@ -16,13 +16,17 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.pool import Database
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
+from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from tests.cli.running import Running, ask, free_port, serve
@@ -32,7 +36,8 @@ from tests.patience import PATIENCE, wait_until
 
 FILES = Path(__file__).parents[2] / "deploy" / "proxy"
 PROXIES = ("haproxy", "nginx")
-CLIENTS = 6
+# Of each proxy.
+CLIENTS = 4
 # A client's connection to the proxy is used so often, and then closed by the client.
 REQUESTS = 50
 
@@ -70,13 +75,16 @@ class Client(threading.Thread):
 
 
 def machine(url: str, port: int) -> Running:
-    return serve(url, "--roles", "api", "--workers", "1", "--port", str(port), LATCHKEY_ACCESS_LOG="false")
+    shipped = {"LATCHKEY_SHUTDOWN_DELAY_SECONDS": str(Settings().shutdown_delay_seconds)}
+    words = ("--roles", "api", "--workers", "1", "--port", str(port))
+    return serve(url, *words, LATCHKEY_ACCESS_LOG="false", **shipped)
 
 
 def proxy(
     name: str, folder: Path, port: int, plain: int, machines: tuple[int, int], made: LocalCertificates
 ) -> list[str]:
-    """The command of a proxy with its shipped file, in which only ports, paths and the second machine are changed."""
+    """The command of a proxy with its shipped file, in which only ports, paths and the second machine are changed.
+    And nginx, which has no health checks, leaves a machine that refused a connection alone for one second, not ten."""
     both = made.cert.read_bytes() + made.key.read_bytes()
     (folder / "both.pem").write_bytes(both)
     if name == "haproxy":
@@ -97,42 +105,48 @@ def proxy(
     text = (FILES / "nginx.conf").read_text().replace("/etc/nginx/tls", str(folder))
     text = re.sub(r"    listen \[::\].*\n", "", text)
     text = text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80", f"listen 127.0.0.1:{plain}")
-    text = text.replace("server 127.0.0.1:8443;", " ".join(f"server 127.0.0.1:{one};" for one in machines))
+    text = text.replace(
+        "server 127.0.0.1:8443;", " ".join(f"server 127.0.0.1:{one} fail_timeout=1s;" for one in machines)
+    )
     config = folder / "nginx.conf"
     kept = f"pid {folder}/pid; error_log stderr; daemon off; worker_processes 1;\nevents {{}}\n"
     config.write_text(f"{kept}http {{\naccess_log off;\n{text}\n}}\n")
     return ["nginx", "-c", str(config)]
 
 
-def run(url: str, key: str, name: str, folder: Path, restarts: int) -> Counter[str]:
-    """How often which answer came."""
+def run(url: str, key: str, proxies: Iterable[str], folder: Path, restarts: int) -> dict[str, Counter[str]]:
+    """How often which answer came through each of these proxies."""
     made = ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
-    machines, port = (free_port(), free_port()), free_port()
+    machines = (free_port(), free_port())
     with ExitStack() as stack:
-        running = [stack.enter_context(machine(url, one)) for one in machines]
+        running = [stack.enter_context(machine(url, port)) for port in machines]
         for one in running:
             one.wait_for_event("ready")
-        command = proxy(name, folder, port, free_port(), machines, made)
-        log = stack.enter_context((folder / f"{name}.log").open("wb"))
-        proxying = subprocess.Popen(command, stdout=log, stderr=log)
-        stack.callback(proxying.wait)
-        stack.callback(proxying.terminate)
-        clients = [Client(f"{name}{number}", port, made.authority, key) for number in range(CLIENTS)]
-        wait_until(lambda: _answers(port, made.authority), f"{name} does not answer")
-        for client in clients:
+        clients: dict[str, list[Client]] = {}
+        for name in proxies:
+            port = free_port()
+            command = proxy(name, folder, port, free_port(), machines, made)
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            proxying = subprocess.Popen(command, stdout=log, stderr=log)
+            stack.callback(proxying.wait)
+            stack.callback(proxying.terminate)
+            wait_until(partial(_answers, port, made.authority), f"{name} does not answer")
+            clients[name] = [Client(f"{name}{number}", port, made.authority, key) for number in range(CLIENTS)]
+        everybody = list(chain.from_iterable(clients.values()))
+        for client in everybody:
             client.start()
         for number in range(restarts):
             turn = number % 2
             assert running[turn].terminate() == 0, running[turn].output
             running[turn] = stack.enter_context(machine(url, machines[turn]))
             running[turn].wait_for_event("ready")
-            # A proxy without health checks leaves a machine that refused a connection alone for ten seconds.
-            time.sleep(11 if name == "nginx" else 2)
-        for client in clients:
+            # Until every proxy uses it again.
+            time.sleep(2)
+        for client in everybody:
             client.over.set()
-        for client in clients:
+        for client in everybody:
             client.join(PATIENCE)
-        return sum((client.answers for client in clients), Counter())
+        return {name: sum((client.answers for client in its), Counter()) for name, its in clients.items()}
 
 
 def _answers(port: int, authority: Path) -> bool:
@@ -163,9 +177,7 @@ def main() -> None:
     failed = 0
     try:
         key = asyncio.run(_prepared(server.url()))
-        for name in PROXIES:
-            (folder / name).mkdir()
-            answers = run(server.url(), key, name, folder / name, restarts)
+        for name, answers in run(server.url(), key, PROXIES, folder, restarts).items():
             failed += answers.total() - answers["answered"]
             sys.stdout.write(f"{name}: {restarts} restarts, {dict(answers)}\n")
     finally:
