@@ -16,6 +16,7 @@ WAIT = (
     "subjects/database_restore/test_point_in_time.py",
     "subjects/database_restore/test_backup_commands.py",
     "crash",
+    "restarts",
     "failover",
     "convergence",
     "docs",
