@@ -1,9 +1,13 @@
 """`make bench`: measure, and print one table. Name parts to measure only those: `python -m bench reads storm`,
 or `make bench PARTS="reads storm"`."""
 
+import argparse
 import asyncio
+import os
 import sys
 import warnings
+from functools import partial
+from pathlib import Path
 
 import uvloop
 
@@ -20,6 +24,7 @@ from bench import (
     lists,
     notifications,
     pages,
+    peers,
     reads,
     sizing,
     startup,
@@ -29,6 +34,7 @@ from bench import (
     workers,
 )
 from bench.ground import ground
+from bench.svix import REDIS_URL, SVIX, Installed
 from bench.table import Row, show
 
 PARTS = {
@@ -57,20 +63,42 @@ ALONE = {
 }
 
 
-async def main(names: list[str]) -> int:
+# Beside a Svix server that the user has, so it needs options.
+PEERS = "peers"
+
+
+async def main(names: list[str], installed: Installed) -> int:
+    parts = PARTS | ALONE | {PEERS: partial(peers.run, installed=installed)}
     rows: list[Row] = []
     for name in names:
         # Each with its own database, so that the rows of one do not slow down another.
         async with ground() as stand:
-            rows += await (PARTS | ALONE)[name](stand)
-        show(rows, f"after {name}")
+            rows += await parts[name](stand)
+        show(rows, f"after {name}", SVIX if name == PEERS else "ceiling")
     return 0 if all(row.holds is not False for row in rows) else 1
+
+
+def _options() -> argparse.Namespace:
+    names = sorted([*PARTS, *ALONE, PEERS])
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(names))
+    parser.add_argument("--svix", type=Path, metavar="PATH", help="for peers: the program svix-server")
+    own = "default: a database in the benchmark's own"
+    parser.add_argument("--svix-db", default="", metavar="URL", help=f"its PostgreSQL ({own})")
+    parser.add_argument("--svix-redis", default=REDIS_URL, metavar="URL", help="its Redis (default: %(default)s)")
+    given = parser.parse_args()
+    if unknown := [name for name in given.parts if name not in names]:
+        parser.error(f"There is no part {', '.join(unknown)}. The parts are {', '.join(names)}.")
+    if PEERS in given.parts and (given.parts != [PEERS] or given.svix is None):
+        parser.error("`peers` is measured alone, beside a Svix server: python -m bench peers --svix PATH")
+    if given.svix is not None and not os.access(given.svix, os.X_OK):
+        parser.error(f"There is no program {given.svix}. Give the path of svix-server: --svix PATH")
+    return given
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    wanted = sys.argv[1:] or list(PARTS)
-    if unknown := [name for name in wanted if name not in PARTS | ALONE]:
-        sys.exit(f"There is no part {', '.join(unknown)}. The parts are {', '.join(sorted(PARTS | ALONE))}.")
+    given = _options()
+    installed = Installed(given.svix and given.svix.absolute(), given.svix_db, given.svix_redis)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        sys.exit(runner.run(main(wanted)))
+        sys.exit(runner.run(main(given.parts, installed)))

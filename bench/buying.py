@@ -51,6 +51,8 @@ class System:
     pids: Mapping[str, Sequence[int]]
     phones: Phones = None  # type: ignore[assignment]  # given before anybody buys
     arrivals: Path = Path()
+    # The address of its receiver.
+    target: str = ""
     recorded: str = RECORDED
     committed: str = COMMITTED
 
@@ -158,26 +160,27 @@ async def _with_app(
     key, _ = await connect(system.http, system.url, system.receipts.store.credentials(store_url))
     phones = await stack.enter_async_context(Phones(authority, (public_key, key)))
     hooks = f"{system.url}/v2/projects/{PROJECT_ID}/integrations/webhooks"
-    for hook in (await _ask(system.http.get(hooks)))["items"]:
-        await _ask(system.http.delete(f"{hooks}/{hook['id']}"))
+    for hook in (await ask(system.http.get(hooks)))["items"]:
+        await ask(system.http.delete(f"{hooks}/{hook['id']}"))
     target, sink, arrivals = await _receiver(stack, ground, "arrivals.log")
     given = {"name": "bench", "url": target, "authorization_header": "Bearer secret", "in_flight_limit": 400}
-    await _ask(system.http.post(hooks).body_json(given))
-    return replace(system, phones=phones, arrivals=arrivals, pids={**system.pids, SINK: [sink]})
+    await ask(system.http.post(hooks).body_json(given))
+    return replace(system, phones=phones, arrivals=arrivals, target=target, pids={**system.pids, SINK: [sink]})
 
 
 async def connect(http: Client, url: str, credentials: Mapping[str, Any]) -> tuple[str, str]:
     """An app in the App Store; gives its public key and its notification URL."""
     apps = f"{url}/v2/projects/{PROJECT_ID}/apps"
-    app = await _ask(http.post(apps).body_json({"name": "Notes", "type": "app_store"}))
-    saved = await _ask(http.put(f"{apps}/{app['id']}/credentials").body_json(dict(credentials)))
+    app = await ask(http.post(apps).body_json({"name": "Notes", "type": "app_store"}))
+    saved = await ask(http.put(f"{apps}/{app['id']}/credentials").body_json(dict(credentials)))
     assert saved["check"]["result"] == "ok", saved
     return app["public_api_key"]["key"], saved["notification_url"]
 
 
-async def _ask(request: Any) -> Any:
+async def ask(request: Any) -> Any:
+    """The decoded reply."""
     response = await request.build().send()
-    assert response.status in (200, 201), f"status {response.status}: {await response.text()}"
+    assert response.status < 300, f"status {response.status}: {await response.text()}"
     return json.decode(bytes(await response.bytes()))
 
 

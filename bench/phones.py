@@ -24,6 +24,11 @@ APP = AppleApp(bundle_id="com.example.bench", app_apple_id=1_234_567_890, enviro
 TEST_STORE, APP_STORE = 0, 1
 
 
+def app_user_id(prefix: str, number: int) -> str:
+    """Who buys. Even numbers are new customers, odd ones are known."""
+    return f"{prefix}-new{number}" if number % 2 == 0 else f"{prefix}-known{number // 2}"
+
+
 class Receipts:
     """Half of the receipts are transactions that the App Store has signed, half are tokens of the test store."""
 
@@ -33,15 +38,14 @@ class Receipts:
         self._next_id = real_now() * 1000
 
     def write(self, prefix: str, count: int) -> list[tuple[int, bytes]]:
-        """Each with the store that it is of. Even numbers are new customers, odd ones are known."""
+        """Each with the store that it is of."""
         return [self._write(prefix, number) for number in range(count)]
 
     def _write(self, prefix: str, number: int) -> tuple[int, bytes]:
-        new = number % 2 == 0
-        product_id = "pro_monthly" if new else "pro_yearly"
+        product_id = "pro_monthly" if number % 2 == 0 else "pro_yearly"
         store = APP_STORE if number % 4 < 2 else TEST_STORE
         body = {
-            "app_user_id": f"{prefix}-new{number}" if new else f"{prefix}-known{number // 2}",
+            "app_user_id": app_user_id(prefix, number),
             "fetch_token": self._signed(product_id) if store == APP_STORE else f"test_{real_now()}_{uuid4()}",
             "product_id": product_id,
         }
@@ -80,10 +84,14 @@ class Phones:
         await self._stack.aclose()
 
     async def show(self, url: str, number: int, store: int, body: bytes) -> None:
+        await self.post(url, number, store, body)
+
+    async def post(self, url: str, number: int, store: int, body: bytes) -> bytes:
+        """The reply."""
         request = self._clients[number % ADDRESSES].post(url).header("content-type", "application/json")
         if self._keys[store]:
             request = request.header("authorization", f"Bearer {self._keys[store]}")
         response = await request.body_bytes(body).build().send()
-        if response.status != 200:
+        if response.status not in (200, 202):
             raise RuntimeError(f"status {response.status}: {await response.text()}")
-        await response.bytes()
+        return bytes(await response.bytes())

@@ -27,9 +27,10 @@ def against(name: str, value: float, unit: str, ceiling: float, at_least: float 
     return Row(name, value, unit, ceiling, ratio, bar, ratio >= at_least if at_least is not None else None)
 
 
-def show(rows: Sequence[Row], title: str) -> None:
+def show(rows: Sequence[Row], title: str, beside: str = "ceiling") -> None:
+    """`beside` is what Latchkey is compared with."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    for heading, justify in (("what", "left"), ("measured", "right"), ("ceiling", "right"), ("ratio", "right")):
+    for heading, justify in (("what", "left"), ("measured", "right"), (beside, "right"), ("ratio", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # rich wants its own literal
     table.add_column("bar")
     for row in rows:
