@@ -15,6 +15,7 @@ from bench.population import settle, subscriber
 from bench.table import Row, say
 from latchkey.domain.instants import DAY, Ms
 from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.garbage import collect_seldom
 from latchkey.now import real_now
 from latchkey.subjects.segments.rules.filter import EVERYBODY, CustomerFilter, Sort, parse
 from latchkey.subjects.segments.usecases.customer_lists import (
@@ -98,6 +99,8 @@ FILTERS = {
 async def run(ground: Ground) -> list[Row]:
     customers = int(float(os.environ.get("MILLIONS", "1")) * 1_000_000)
     now = real_now()
+    # As in the service.
+    collect_seldom()
     await settle(ground.database, "somebody", subscriber(now - 10 * DAY), customers)
     async with ground.database.acquire() as connection:
         await connection.execute("set synchronous_commit = off; set statement_timeout = 0")

@@ -78,6 +78,9 @@ async def count_within(
 async def count_seen(connection: Connection, project_id: str, environment: str, since: Ms) -> int:
     """Of an environment, or of the test clock with this id."""
     await plan_each(connection)
+    # By a bitmap: fetching each of 200,000 rows in the order of an index takes three times the CPU. An index with all
+    # columns would be faster only until its table's pages change, which they do all the time.
+    await connection.execute("set local enable_indexscan = off")
     customers: int = await connection.fetchval(query("count_seen"), project_id, since, environment)
     return customers
 
