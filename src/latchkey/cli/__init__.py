@@ -1,0 +1,1 @@
+"""The command line: entry, output, and commands that belong to no subject. Begin with `main.py`."""

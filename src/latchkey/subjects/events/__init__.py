@@ -1,0 +1,1 @@
+"""Lists of events for API, dashboard and command line, and the live tail. Begin with `usecases.py`."""

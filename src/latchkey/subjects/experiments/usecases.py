@@ -1,5 +1,4 @@
-"""Experiments: variants with weights, and their customers. `domain/customers/enrollment.py` assigns variants,
-`enrollments.py` enrols."""
+"""Experiments: variants with weights, and their customers. `domain/customers/enrollment.py` assigns variants."""
 
 import secrets
 from collections import Counter

@@ -1,0 +1,1 @@
+"""The first steps in a project, and which are done. Begin with `usecases.py`."""

@@ -1,0 +1,1 @@
+"""The search box: one text, looked up everywhere in a project. Begin with `usecases.py`."""
