@@ -2,7 +2,7 @@
 columns.
 
 What was paid in that currency counts as it was paid. Everything else goes through USD: the USD of the payment's own
-day, divided by the rate of the day shown. What has no known rate is left out and counted.
+day, divided by the rate of the day shown. What has no known amount in USD is left out and counted.
 """
 
 from collections import defaultdict
@@ -44,13 +44,10 @@ class ChartCurrency:
         money: Sequence[list[int]],
         currency: str,
         days: Sequence[Day],
-        quantities: Sequence[int],
         counted: Sequence[bool] | None = None,
     ) -> list[list[int]]:
-        """Millionths of the chart's currency, one column for each of the types. `money` has the columns of a run,
-        `quantities` how many payments each amount is of, for counting those that are left out; `counted` says which
-        amounts are counted, all of them without it. An amount can be of no whole payment: a part that was refunded,
-        or the difference of two prices."""
+        """Millionths of the chart's currency, one column for each of the types. `money` has the columns of a run;
+        `counted` says which amounts are counted if they are left out, all of them without it."""
         if currency == self.currency:
             return self._chosen(money[:3])
         unconverted = money[6]
@@ -61,9 +58,6 @@ class ChartCurrency:
         if self.currency == USD:
             return usd
         rates = list(map(self._rate, days))
-        for place, rate in enumerate(rates) if None in rates else ():
-            if rate is None and (counted is None or counted[place]) and any(column[place] for column in usd):
-                self._leave_out(_converted(quantities[place], unconverted[place]), currency)
         # The chosen type is often one of the others too.
         found = {place: _divided(column, rates) for place, column in dict(zip(self._places, usd, strict=True)).items()}
         return [found[place] for place in self._places]
@@ -86,25 +80,17 @@ class ChartCurrency:
             self._currencies.add(currency)
 
 
-def _ratio(rates: Rates, currency: str, day: Day) -> _Ratio | None:
+def _ratio(rates: Rates, currency: str, day: Day) -> _Ratio:
     found = rate_on(rates, currency, day)
-    return None if found is None else Fraction(found.usd).as_integer_ratio()
+    assert found is not None, "every currency of ISO 4217 has a reference rate"
+    return Fraction(found.usd).as_integer_ratio()
 
 
-def _converted(quantity: int, unconverted: int) -> int:
-    """How many payments an amount in USD is of. It is of one at least, unless all may be those without USD."""
-    return max(abs(quantity) - abs(unconverted), 0 if unconverted else 1)
-
-
-def _divided(usd: Sequence[int], rates: Sequence[_Ratio | None]) -> list[int]:
-    """To the nearest millionth, and to the even one of two that are as near. Without a rate: 0. Charts by day have tens
-    of thousands of amounts, so they are whole numbers, and no function is called for each of them but `divmod`."""
+def _divided(usd: Sequence[int], rates: Sequence[_Ratio]) -> list[int]:
+    """To the nearest millionth, and to the even one of two that are as near. Charts by day have tens of thousands of
+    amounts, so they are whole numbers, and no function is called for each of them but `divmod`."""
     found: list[int] = []
-    for amount, rate in zip(usd, rates, strict=True):
-        if rate is None or not amount:
-            found.append(0)
-            continue
-        numerator, denominator = rate
+    for amount, (numerator, denominator) in zip(usd, rates, strict=True):
         # A half is added before it is rounded down, so a number in the middle has no rest.
         nearest, rest = divmod(2 * amount * denominator + numerator, 2 * numerator)
         found.append(nearest if rest or nearest % 2 == 0 else nearest - 1)
@@ -172,10 +158,10 @@ class Columns:
             # Those left out are counted once, at the end.
             counted = [*[False] * self.length, bool(self.length)]
             money = [column(amounts) for amounts in run.money]
-            converted = exchange.columns(money, run.currency, ends, quantities, counted)[:1]
+            converted = exchange.columns(money, run.currency, ends, counted)[:1]
         else:
             days = [day for day in run.periods if day is not None]
-            found = exchange.columns(run.money, run.currency, days, run.quantities)
+            found = exchange.columns(run.money, run.currency, days)
             converted = [column(amounts) for amounts in found]
         for type, amounts in enumerate(converted):
             self._add((run.kind, run.n, type), amounts)
