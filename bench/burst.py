@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
-from bench.buying import API, DELIVERY, POSTGRESQL, System, ceiling, latchkey
+from bench.buying import API, OTHERS, POSTGRESQL, System, ceiling, latchkey
 from bench.ground import Ground
 from bench.load import measure
 from bench.table import Row, say
@@ -19,7 +19,7 @@ CONNECTIONS = 64
 ANSWERED, RECORDED = 3_000, 2_000
 # After the last delivery: what the background does late belongs to the purchases too.
 AFTERWARDS = 3
-COUNTED = (API, DELIVERY, POSTGRESQL)
+COUNTED = (API, OTHERS, POSTGRESQL)
 
 
 async def run(ground: Ground) -> list[Row]:

@@ -28,8 +28,8 @@ from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import PROJECT_ID
 
 Ask: TypeAlias = Callable[[int], Coroutine[Any, Any, None]]
-# The names under which the costs of both systems are shown.
-API, DELIVERY, POSTGRESQL, SINK, GENERATOR = "api", "delivery and clock", "PostgreSQL", "receiver", "load generator"
+# The names under which the costs of both systems are shown. Processes of `latchkey up` that answer also deliver.
+API, OTHERS, POSTGRESQL, SINK, GENERATOR = "api", "other processes", "PostgreSQL", "receiver", "load generator"
 
 LATCHKEY = "Latchkey"
 
@@ -121,12 +121,12 @@ async def apart(ground: Ground, database_url: str = "", workers: int = 1) -> Asy
         served = await stack.enter_async_context(running(receipts.store))
         ground = replace(ground, store_hosts=(served.base_url.partition("//")[2],))
         assert ground.server.pid is not None
-        pids: dict[str, list[int]] = {API: [], DELIVERY: [], POSTGRESQL: [ground.server.pid]}
+        pids: dict[str, list[int]] = {API: [], OTHERS: [], POSTGRESQL: [ground.server.pid]}
         url = ""
         for role in ("api", "clock", "delivery"):
             processes = ground.processes(role, database_url=database_url, workers=workers)
             service = await stack.enter_async_context(processes)
-            pids[API if role == "api" else DELIVERY] += service.pids.values()
+            pids[API if role == "api" else OTHERS] += service.pids.values()
             url = url or service.url
         authority = ground.certificates.authority
         http = await stack.enter_async_context(client(authority, ground.key))
@@ -148,7 +148,7 @@ async def ceiling(ground: Ground, database_url: str = "") -> AsyncIterator[Syste
         phones = await stack.enter_async_context(Phones(ground.certificates.authority, ("", "")))
         http = await stack.enter_async_context(client(ground.certificates.authority))
         assert ground.server.pid is not None
-        pids = {API: [api], DELIVERY: [delivery], POSTGRESQL: [ground.server.pid], SINK: [sink]}
+        pids = {API: [api, delivery], OTHERS: [], POSTGRESQL: [ground.server.pid], SINK: [sink]}
         bare_system = System("the ceiling", url, http, Receipts(), ground.database, pids, phones, arrivals)
         yield replace(bare_system, recorded=BARE_RECORDED, committed=BARE_COMMITTED)
 
@@ -212,7 +212,7 @@ async def _speaking(module: str, *words: str) -> AsyncIterator[tuple[str, int]]:
 
 async def _processes(supervisor: int) -> dict[str, list[int]]:
     """The processes of `latchkey up`, by the names of their costs, once they are all there."""
-    names = {"api": API, "clock,delivery": DELIVERY, "postgres": POSTGRESQL}
+    names = {"api,delivery": API, "clock": OTHERS, "postgres": POSTGRESQL}
     while True:
         children = psutil.Process(supervisor).children()
         # A process that has not begun yet has the name of the command.

@@ -23,7 +23,7 @@ from latchkey.now import real_now
 from latchkey.settings import Settings
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.subjects.webhooks.delivery.queue import results
-from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
 from latchkey.subjects.webhooks.rules import Setup, Webhook
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -63,7 +63,8 @@ async def _ours(ground: Ground, webhook: Webhook) -> float:
     before = _recorded(webhook)
     await fill(ground, webhook, 1)
     stop = asyncio.Event()
-    running = asyncio.create_task(run_delivery(ground.database, settings(ground), stop))
+    worker = make_worker(ground.database, settings(ground))
+    running = asyncio.create_task(run_delivery(worker, ground.database, settings(ground), stop))
     await _until_recorded(webhook, before + 1)
     await webhooks.change(ground.project_id, webhook.id, real_now(), enabled=False)
     await fill(ground, webhook, DELIVERIES, first=2)

@@ -20,7 +20,7 @@ from bench.table import Row, say
 from latchkey.database.pool import Database
 from latchkey.domain.stores.test_store.orders import Action
 from latchkey.engine import changes as engine
-from latchkey.engine.storage.writes import Writes, write, write_at_once
+from latchkey.engine.storage.writes import Writes, Written, write, write_at_once
 from latchkey.now import real_now
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.projects.usecases import create_project
@@ -72,9 +72,9 @@ async def _example(database: Database, project_id: str) -> Writes:
     caught: list[Writes] = []
     real = write_at_once
 
-    async def catching(connection: Any, writes: Writes, now: int) -> Sequence[int]:
+    async def catching(connection: Any, writes: Writes, now: int, *lease: Any) -> Written:
         caught.append(writes)
-        return await real(connection, writes, now)
+        return await real(connection, writes, now, *lease)
 
     with mock.patch.object(engine, "write_at_once", catching):
         changes = engine.Changes(database, real_now)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 
-from bench.buying import API, DELIVERY, POSTGRESQL, apart
+from bench.buying import API, OTHERS, POSTGRESQL, apart
 from bench.ground import Ground
 from bench.load import measure
 from bench.table import Row, say
@@ -119,7 +119,7 @@ def _sizes(measured: Mapping[str, tuple[int, int]]) -> list[Row]:
 
 def _memory(pids: Mapping[str, Sequence[int]]) -> list[Row]:
     """What each process has for itself, and its part of what it shares."""
-    rows = [Row(f"memory: {name}", _pss(psutil.Process(pids[name][0])), "MiB") for name in (API, DELIVERY)]
+    rows = [Row(f"memory: {name}", _pss(psutil.Process(pids[name][0])), "MiB") for name in (API, OTHERS)]
     server = psutil.Process(pids[POSTGRESQL][0])
     backends = [child for child in server.children() if "latchkey" in " ".join(child.cmdline())]
     if backends:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from bench import trips
-from bench.buying import API, DELIVERY, GENERATOR, POSTGRESQL, SINK, System, ceiling, latchkey
+from bench.buying import API, GENERATOR, OTHERS, POSTGRESQL, SINK, System, ceiling, latchkey
 from bench.ground import Ground
 from bench.load import at_rate
 from bench.table import Row, say
@@ -48,7 +48,7 @@ async def run(ground: Ground) -> list[Row]:
     bare = await measure(ceiling(ground))
     ours = await measure(latchkey(ground))
     rows = [row for rate in RATES for row in _rows(rate, ours.loads[rate], bare.loads[rate])]
-    for name in (API, DELIVERY, POSTGRESQL):
+    for name in (API, OTHERS, POSTGRESQL):
         rows += [Row(f"idle: CPU of {name} in a second", ours.idle[name], "ms", bare.idle[name])]
     return rows + await trips.count(ground)
 
@@ -104,7 +104,7 @@ def _rows(rate: int, ours: Load, bare: Load) -> list[Row]:
         rows.append(_row(f"{both} of a {who} customer, p99", _p99(some)))
     rows.append(_row(f"{rate}/s: commit to receiver, p50", median(ours.waits), median(bare.waits)))
     rows.append(_row(f"{rate}/s: commit to receiver, p99", _p99(ours.waits), _p99(bare.waits)))
-    names = (API, DELIVERY, POSTGRESQL)
+    names = (API, OTHERS, POSTGRESQL)
     whole, ceiling = (sum(load.cpu[name] for name in names) for load in (ours, bare))
     rows.append(_row(f"{rate}/s: CPU of a purchase and its delivery", whole, ceiling, CPU_MS if barred else None))
     rows += [_row(f"{rate}/s: of it {name}", ours.cpu[name], bare.cpu[name]) for name in names]

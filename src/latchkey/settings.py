@@ -174,10 +174,11 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> int:
-        """All processes of `latchkey serve` that use the database: those that answer requests, and one for all
-        background roles."""
-        background = any(role != "api" for role in self.roles)
-        return (self.api_processes if "api" in self.roles else 0) + background
+        """All processes of `latchkey serve` that use the database: those that answer requests and deliver, and one for
+        what is left."""
+        if "api" not in self.roles:
+            return 1
+        return self.api_processes + ("clock" in self.roles)
 
     @property
     def stop_seconds(self) -> int:

@@ -24,7 +24,7 @@ from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
 from latchkey.subjects.test_store import usecases as test_store
-from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -151,7 +151,7 @@ async def loaded(url: str, folder: Path, projects: Sequence[str]) -> AsyncIterat
             drain_seconds=1,
         )
         load, stopped = Load(database, projects, arrivals), asyncio.Event()
-        working = asyncio.create_task(run_delivery(database, settings, stopped))
+        working = asyncio.create_task(run_delivery(make_worker(database, settings), database, settings, stopped))
         writing = [asyncio.create_task(load.write(project)) for project in projects for _ in range(2)]
         try:
             yield load

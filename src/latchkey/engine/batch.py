@@ -8,6 +8,7 @@ every answer was fetched after its question came: nothing is cached.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Generic, TypeVar
 
 Question = TypeVar("Question")
@@ -21,12 +22,17 @@ class Batch(Generic[Question, Answer]):
         *,
         largest: int = 256,
         under_way: int = 1,
+        apart: float = 0.0,
         splits_on: tuple[type[Exception], ...] = (),
         measure: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`apart`: seconds between two batches, for questions whose answer nobody waits for."""
         self._ask = ask
         self._largest = largest
         self._free = under_way
+        self._apart = apart
+        # In the loop's time.
+        self._next_at = -inf
         # Errors that one question may have caused: the others of its batch are then asked again without it.
         self._splits_on = splits_on
         self._measure = measure
@@ -48,23 +54,31 @@ class Batch(Generic[Question, Answer]):
         return bool(self._tasks or self._waiting)
 
     async def drain(self) -> None:
-        """Wait until every batch under way has returned."""
+        """Wait until every question has its answer."""
+        self._apart, self._next_at = 0.0, -inf
+        self._leave()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def _leave(self) -> None:
         self._leaving = False
+        loop = asyncio.get_running_loop()
+        if self._waiting and self._next_at > loop.time():
+            self._leaving = True
+            loop.call_at(self._next_at, self._leave)
+            return
         while self._free and self._waiting:
             size = min(len(self._waiting), self._largest)
             batch = [self._waiting.popleft() for _ in range(size)]
             self._free -= 1
-            task = asyncio.get_running_loop().create_task(self._go(batch))
+            task = loop.create_task(self._go(batch))
             self._tasks.add(task)
             task.add_done_callback(self._returned)
 
     def _returned(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._free += 1
+        self._next_at = asyncio.get_running_loop().time() + self._apart
         self._leave()
 
     async def _go(self, batch: list[tuple[Question, asyncio.Future[Answer]]]) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +43,7 @@ from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import Look, load_projects, look
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.storage.store_handles import Handle
-from latchkey.engine.storage.writes import write_at_once
+from latchkey.engine.storage.writes import DeliveryLease, Written, write_at_once
 from latchkey.engine.unit_of_work import UnitOfWork, credits_of, lock_credited, may_wait, newcomer, unheard
 from latchkey.spans import Span
 from latchkey.wire.event import Event
@@ -108,6 +108,16 @@ class Committed:
         return CustomerView(self.stored.key, customer, self.catalog, now, self.stored.last_seen)
 
 
+class Deliverer(Protocol):
+    """Sends webhooks in this process."""
+
+    def lease(self) -> DeliveryLease | None:
+        """What to take new deliveries with. None: it is stopping, and other processes are to send them."""
+
+    def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
+        """This was written with the lease. It is sent in the background."""
+
+
 class Changes:
     def __init__(
         self,
@@ -116,9 +126,13 @@ class Changes:
         catalogs: Catalogs | None = None,
         *,
         measure: Callable[[int], None] = lambda _: None,
+        deliverer: Deliverer | None = None,
     ) -> None:
+        """`deliverer`: who sends what a change has to tell as soon as it is committed; if nobody, workers of other
+        processes are notified."""
         self.database = database
         self._measure = measure
+        self._deliverer = deliverer
         self.now = now
         self.catalogs = catalogs or Catalogs()
         # By project.
@@ -184,16 +198,19 @@ class Changes:
             plan = unit.plan()
             if not plan.is_one_statement:
                 return None
-            made: Sequence[int] = ()
+            written = Written()
             await steps.keep(connection, plan.told, wall)
+            lease = self._deliverer.lease() if self._deliverer is not None else None
             try:
                 for writes in plan.writes:
-                    made = await write_at_once(connection, writes, wall)
+                    written = await write_at_once(connection, writes, wall, lease)
             except OutdatedError:
                 return None
             steps.done("write")
+        if self._deliverer is not None and lease is not None:
+            self._deliverer.committed(project_id, lease, written)
         missing_rates.count(plan.missing)
-        return _answers(unit, ground, outcomes, plan.told, made)
+        return _answers(unit, ground, outcomes, plan.told, written.made)
 
     async def _under_locks(self, batch: list[Change]) -> Sequence[Committed | Refusal]:
         async with transient_errors.hot_transaction(self.database) as connection:

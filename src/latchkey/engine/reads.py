@@ -4,7 +4,7 @@ version is cached.
 A request with a key is counted, checked and answered in one round trip: the query finds each key's owner and counts the
 requests of the key's last 60 seconds. A request that a lease covers (`leases.py`) is only checked and answered there. A
 public key is not counted: all phones of an app share it (see `rate_limits.py`). The key is looked up for every request,
-so a revoked key is refused at once.
+so a revoked key is refused at once; for receipts, which their store vouches for, within seconds.
 """
 
 import asyncio
@@ -42,6 +42,9 @@ class ReadResult(Struct, frozen=True, gc=False):
 
 
 _STRANGER = ReadResult(None, None)
+# How long a receipt is taken with a public key that is not looked up again, and how many such keys are remembered.
+_RECENT_SECONDS = 2.0
+_MOST_RECENT = 1_000
 
 
 class CustomerView(Struct, frozen=True, gc=False):
@@ -71,6 +74,8 @@ class Reader:
         self._leases = leases if leases is not None else Leases(database)
         # The keys that had a lease last, by their hash.
         self._known: dict[bytes, tuple[CachedKey, Caller]] = {}
+        # Public keys that were looked up for a receipt, until when they count.
+        self._recent: dict[bytes, tuple[float, Caller]] = {}
         # Errors that are about one question, or about the projects of one node.
         splits_on = (InvalidValueError, NodeAwayError)
         self._batch: Batch[tuple[str, str], StoredRow | None] = Batch(self._ask, splits_on=splits_on, measure=measure)
@@ -94,6 +99,19 @@ class Reader:
     async def authenticate(self, key_hash: bytes) -> Verdict:
         """The verdict on a request with this key. Counts as one request."""
         return (await self._settled(self._keys, (key_hash, None))).verdict
+
+    async def authenticate_receipt(self, key_hash: bytes) -> Verdict:
+        """The same for a receipt. All phones of an app send theirs with one public key."""
+        now = asyncio.get_running_loop().time()
+        until, caller = self._recent.get(key_hash, (now, None))
+        if now < until:
+            return caller
+        verdict = await self.authenticate(key_hash)
+        if isinstance(verdict, Caller) and verdict.is_public:
+            if len(self._recent) >= _MOST_RECENT:
+                self._recent.clear()
+            self._recent[key_hash] = now + _RECENT_SECONDS, verdict
+        return verdict
 
     async def _settled(self, batch: Batch[KeyQuestion, ReadResult], question: KeyQuestion) -> ReadResult:
         while True:

@@ -1,6 +1,6 @@
 """API keys on requests: `Authorization: Bearer <key>`.
 
-Keys are compared by their SHA-256, looked up with every request, and never written anywhere. Router modules use these
+Keys are compared by their SHA-256 and never written anywhere. `Reader` looks them up. Router modules use these
 as the type of a parameter:
 
     ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
@@ -179,7 +179,9 @@ async def caller_of(
     hashed = key_hash(exchange.headers.get(b"authorization"))
     if services.refused_keys:
         await check_refused_before(exchange, services, hashed)
-    caller = admitted(await services.reader.authenticate(hashed), exchange, services)
+    reader = services.reader
+    verdict = await (reader.authenticate_receipt(hashed) if receipt else reader.authenticate(hashed))
+    caller = admitted(verdict, exchange, services)
     if caller.is_public and not receipt:
         require_room(exchange, services, caller, app_user_id)
     return caller

@@ -13,7 +13,7 @@ from latchkey.database.sealing import Sealer
 from latchkey.database.write_probe import WriteProbe
 from latchkey.domain.instants import Ms
 from latchkey.engine.admission import RefusedKeys
-from latchkey.engine.changes import Changes
+from latchkey.engine.changes import Changes, Deliverer
 from latchkey.engine.last_seen import Presence
 from latchkey.engine.missing_rates import counted as without_rate
 from latchkey.engine.rate_limits import Leases, PhoneLimit
@@ -137,10 +137,11 @@ def assemble(
     now: Callable[[], Ms],
     metrics: Metrics,
     restarting: Callable[[], Sequence[str]],
+    deliverer: Deliverer | None = None,
 ) -> Services:
     catalogs = Catalogs()
     allowed = settings.webhook_allow_networks
-    changes = Changes(database, now, catalogs, measure=metrics.change_batch)
+    changes = Changes(database, now, catalogs, measure=metrics.change_batch, deliverer=deliverer)
     stores = connect(database, settings, now)
     leases = Leases(database)
     metrics.leases = leases.held

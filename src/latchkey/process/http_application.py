@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
+from latchkey.engine.changes import Deliverer
 from latchkey.http import health
 from latchkey.http import openapi as http_openapi
 from latchkey.http.faults import handle_faults
@@ -121,12 +122,13 @@ def create_application(
     pages: Callable[[Services], ASGIApp] | None = None,
     watch: Watch | None = None,
     restarting: Callable[[], Sequence[str]] = tuple,
+    deliverer: Deliverer | None = None,
 ) -> ASGIApp:
-    """The service as one ASGI application; `pages` makes its dashboard, `watch` has the metrics of its process, and
-    `restarting` names the processes of this machine that crash again and again. The database must be open. The lifespan
-    starts and stops the background work of the application."""
+    """The service as one ASGI application; `pages` makes its dashboard, `watch` has the metrics of its process,
+    `restarting` names the processes of this machine that crash again and again, and `deliverer` sends its webhooks in
+    this process. The database must be open. The lifespan starts and stops the background work of the application."""
     metrics = Metrics()
-    services = assemble(database, settings, now, metrics, restarting)
+    services = assemble(database, settings, now, metrics, restarting, deliverer)
     watch = watch or Watch(database, settings, now)
     watch.add(metrics)
     requests = RequestLog(
@@ -142,6 +144,7 @@ def create_application(
             yield
         finally:
             await services.inbox.drain()
+            await services.receipts.drain()
             await services.changes.drain()
             await services.charts.end()
             await services.presence.stop()

@@ -33,7 +33,8 @@ from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Re
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import run_pruning
 from latchkey.subjects.segments.usecases.projector import run_roller
-from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.queue.worker import Worker
+from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -97,8 +98,9 @@ async def run_process(
         open_database(settings, roles) as database,
         _watched(settings, database, roles, identity, metrics) as watch,
     ):
+        worker = make_worker(database, settings) if "delivery" in roles else None
         running = [
-            asyncio.create_task(_forever(role, settings, database, listening, stop, watch, restarting))
+            asyncio.create_task(_forever(role, settings, database, worker, listening, stop, watch, restarting))
             for role in roles
         ]
         ended = asyncio.create_task(stop.wait())
@@ -128,7 +130,9 @@ async def _watched(
     if metrics is None and settings.metrics_port:
         metrics = port.listen(settings.metrics_host, settings.metrics_port)
     stop = port.serve(watch, metrics) if metrics is not None else lambda: None
-    otel = _otel(watch, roles) if settings.otel else None
+    # What the database says is sent by one process of a machine, and by none that only answers.
+    speaks = set(roles) != {"api"} and (identity is None or not identity.names or identity.name == identity.names[-1])
+    otel = _otel(watch, roles, speaks) if settings.otel else None
     try:
         yield watch
     finally:
@@ -138,13 +142,12 @@ async def _watched(
         await watch.siblings.close()
 
 
-def _otel(watch: Watch, roles: Sequence[str]) -> Otel:
+def _otel(watch: Watch, roles: Sequence[str], speaks: bool) -> Otel:
     """Imported only where it is on: an extra has it, and loading it takes a third of a second."""
     from latchkey.observability.otel import Otel
 
     async def families() -> list[Metric]:
-        # What the database says is sent by one process of a machine.
-        shared = await watch.standing.families() if "api" not in roles or len(roles) > 1 else []
+        shared = await watch.standing.families() if speaks else []
         return [*watch.families(), *shared]
 
     otel = Otel(watch.name, roles, families)
@@ -166,6 +169,7 @@ async def _forever(
     role: str,
     settings: Settings,
     database: Database,
+    worker: Worker | None,
     listening: socket.socket | None,
     stop: asyncio.Event,
     watch: Watch,
@@ -175,9 +179,9 @@ async def _forever(
         match role:
             case "api":
                 assert listening is not None, "the api role needs a listening socket"
-                await _answer_requests(settings, database, listening, stop, watch, restarting)
+                await _answer_requests(settings, database, worker, listening, stop, watch, restarting)
             case "clock":
-                lookout = Lookout(database, real_now)
+                lookout, changes = Lookout(database, real_now), Changes(database, real_now, deliverer=worker)
                 # An address of exchange rates is guarded as the address of a webhook is.
                 rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
                 await asyncio.gather(
@@ -187,14 +191,15 @@ async def _forever(
                     ),
                     run_clock(lookout, database, real_now),
                     run_roller(lookout, database, real_now),
-                    run_bulk_grants(lookout, Changes(database, real_now), real_now, stop),
-                    _hear_stores(settings, database, lookout, stop),
+                    run_bulk_grants(lookout, changes, real_now, stop),
+                    _hear_stores(settings, database, lookout, changes, stop),
                     run_exports(lookout, exports_of(database, settings), real_now, stop),
                     run_rates(database, rates, settings.exchange_rates, real_now, stop),
                     *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
                 )
             case "delivery":
-                await run_delivery(database, settings, stop)
+                assert worker is not None, "the delivery role needs a worker"
+                await run_delivery(worker, database, settings, stop)
             case _:
                 raise ValueError(f"{role} is no role")
     except Exception:
@@ -202,9 +207,10 @@ async def _forever(
         raise
 
 
-async def _hear_stores(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
+async def _hear_stores(
+    settings: Settings, database: Database, lookout: Lookout, changes: Changes, stop: asyncio.Event
+) -> None:
     stores = connect(database, settings, real_now)
-    changes = Changes(database, real_now)
     processor = Processor(database, stores, changes, real_now)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
@@ -215,12 +221,14 @@ async def _hear_stores(settings: Settings, database: Database, lookout: Lookout,
             run_checkouts(lookout, checkouts, database, real_now, stop),
         )
     finally:
+        await receipts.drain()
         await stores.close()
 
 
 async def _answer_requests(
     settings: Settings,
     database: Database,
+    worker: Worker | None,
     listening: socket.socket,
     stop: asyncio.Event,
     watch: Watch,
@@ -236,7 +244,7 @@ async def _answer_requests(
         opened.append(Dashboard(services, settings))
         return opened[0]
 
-    application = create_application(database, settings, real_now, pages, watch, restarting)
+    application = create_application(database, settings, real_now, pages, watch, restarting, worker)
     listener = Listener(application, listening, settings)
     serving = asyncio.create_task(listener.serve())
     stopping = asyncio.create_task(stop.wait())

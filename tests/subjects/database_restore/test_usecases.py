@@ -4,6 +4,7 @@ import asyncio
 from unittest.mock import AsyncMock
 
 import pytest
+from structlog.testing import capture_logs
 
 from latchkey.database import database_identity as aftermath
 from latchkey.database import database_identity as identity
@@ -17,10 +18,11 @@ from latchkey.process import doctor
 from latchkey.settings import Settings
 from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, RestoreOptions, after_restore
 from latchkey.subjects.deployment.storage import events_since, largest_feeds
-from latchkey.subjects.webhooks.delivery.role import run_delivery
+from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
 from latchkey.subjects.webhooks.rules import Setup, Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.engine.fixtures import NOON, Core
+from tests.patience import until
 from tests.subjects.webhooks.delivery.processes import SECRET_KEY
 
 ELSEWHERE = DatabaseIdentity("1", 2, 3)
@@ -142,8 +144,14 @@ async def test_a_restored_database_is_refused_until_it_was_run(core: Core, webho
         finding = await doctor.restored(connection)
         assert finding is not None
         assert (finding.mark, "latchkey admin after-restore" in finding.remedy) == ("bad", True)
-    with pytest.raises(RestoredError):
-        await run_delivery(core.database, Settings(secret_key=SECRET_KEY), asyncio.Event())
+    settings, stop = Settings(secret_key=SECRET_KEY), asyncio.Event()
+    worker = make_worker(core.database, settings)
+    with capture_logs() as logged:
+        delivering = asyncio.create_task(run_delivery(worker, core.database, settings, stop))
+        await until(lambda: "nothing is delivered" in [entry["event"] for entry in logged])
+    assert worker.lease() is None
+    stop.set()
+    await delivering
 
     # A database that was only moved: nothing but the server is noted.
     await core.act("purchase", "alice", "pro_monthly")

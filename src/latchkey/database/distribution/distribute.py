@@ -27,7 +27,7 @@ _SHARED_FUNCTIONS = (
     "at_project.hold(text)",
     "at_node.serves(bigint)",
     "public.next_customer_keys(text, bigint)",
-    "public.wake_deliveries(text)",
+    "public.wake_deliveries(bigint[])",
     "public.export_epoch()",
     "at_project.make(text, bigint)",
     "at_project.make_all()",

@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, Final
 
 import asyncpg
+from msgspec import json
 
 from latchkey.database.distribution.statements import ByProject, ByWebhook
 from latchkey.database.sql import notation, query, values_of
 
+# Of webhooks in a notification, as in `wake_deliveries`.
+MOST_NAMED = 300
 # What `at_project.hold` says of a project that another node has now.
 MOVED = "was moved to another node"
 # What a session of the coordinator says that is of no use any more; see setup.sql.
@@ -213,14 +216,12 @@ async def size_of_partition(connection: Any, args: Sequence[Any]) -> list[Any]:
     return rows
 
 
-async def write_changes(connection: Any, args: Sequence[Any]) -> list[tuple[list[int]]]:
-    """With the keys of new customers come those of the webhooks that have something to send; see `wake_deliveries`."""
-    rows = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
-    made = [key for key in rows[0][0] if key > 0]
-    woken = [-key for key in rows[0][0] if key <= 0]
-    if woken:
-        await connection.plain(query("wake_workers"), "" if woken == [0] else ",".join(map(str, woken)))
-    return [(made,)]
+async def write_changes(connection: Any, args: Sequence[Any]) -> list[Any]:
+    """A node cannot notify the processes, which listen to the coordinator."""
+    rows: list[Any] = await connection.on_shards(connection.directory.on_shards["write_changes"], args)
+    if woken := json.decode(rows[0][0]).get("woken"):
+        await connection.plain(query("wake_workers"), ",".join(map(str, woken)) if len(woken) <= MOST_NAMED else "")
+    return rows
 
 
 Handler = Callable[[Any, Sequence[Any]], Awaitable[list[Any]]]

@@ -86,13 +86,8 @@ begin
     return query select generate_series(reached - amount + 1, reached);
 end $$;
 
--- A notification that a worker sends is heard on that worker alone: the caller sends it. The keys are negative, to be told
--- from those of customers; 0 means all.
-create or replace function public.wake_deliveries(webhook_keys text) returns bigint[] language sql as $$
-    select case when webhook_keys = '' then array[0] else (
-        select array_agg(-key::bigint) from unnest(string_to_array(webhook_keys, ',')) as key
-    ) end
-$$;
+-- A notification that a worker sends is heard on that worker alone: the caller sends it.
+create or replace function public.wake_deliveries(webhook_keys bigint[]) returns void language sql as 'select';
 
 -- No two are alike, so every export is a whole one: transactions of several nodes have no common order.
 create or replace function public.export_epoch() returns text language sql as $$

@@ -1304,11 +1304,11 @@ create function next_customer_keys(of_project text, amount bigint) returns setof
     select nextval('customers_id_seq') from generate_series(1, amount)
 $$;
 
--- Tells the workers that these webhooks have something to send (keys with commas between them; none means all). Returns
--- the keys that the caller has to tell them of.
-create function wake_deliveries(webhook_keys text) returns bigint[] language sql as $$
-    select pg_notify('latchkey_delivery', webhook_keys);
-    select '{}'::bigint[]
+-- Tells the workers that these webhooks have something to send. Too many to name means all.
+create function wake_deliveries(webhook_keys bigint[]) returns void language sql as $$
+    select pg_notify(
+        'latchkey_delivery', case when cardinality(webhook_keys) <= 300 then array_to_string(webhook_keys, ',') else '' end
+    )
 $$;
 
 -- Transaction ids can be compared with those of an earlier export if this is the same as then.
@@ -1325,13 +1325,16 @@ $$;
 -- row's lock. A customer that has changed since raises LK001, and nothing is written.
 -- `created`: customers to create. Other rows name them by negative numbers: -1 is the first. Their keys are returned.
 -- An id that is taken, a purchase that has an owner, or an event that exists raise `unique_violation`.
+-- `delivers`: the caller wakes its own worker with the webhooks that are returned as `woken`, instead of a notification to
+-- all workers. With `lease_until` and `token` it also gets the lease of new lanes, and sends what is returned as `leased`.
 create function write_changes(of_project text, at_ms bigint, changes json, documents json[])
-returns bigint[] language plpgsql as $$
+returns json language plpgsql as $$
 declare
     given record;
     made bigint[] := '{}';
     one record;
-    woken text;
+    woken bigint[];
+    leased json;
     event_ids text[];
     head bigint;
     current_partition integer;
@@ -1339,7 +1342,7 @@ declare
 begin
     select * into given from json_to_record(changes) as n (
         saved json, created json, owned json, transactions json, coins json, handles json, periods json, failures json,
-        marked bigint[], events json
+        marked bigint[], events json, delivers boolean, lease_until bigint, token bigint
     );
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. They
     -- are sorted by key, so rows are locked in the same order everywhere.
@@ -1480,7 +1483,7 @@ begin
         select of_project, nextval('facet_marks_id_seq'), coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
     end if;
     if given.events is null then
-        return made;
+        return json_build_object('made', made);
     end if;
 
     current_partition := (select max(p.partition) from partitions p);
@@ -1491,7 +1494,15 @@ begin
         )
     ),
     matching as (
-        select w.key, w.dialect, n.id, n.sequence, n.type, coalesce(made[-n.who], n.who) as customer_id
+        select w.key, w.version, nullif(w.dialect, 'latchkey') as dialect, n.id, n.sequence, n.type,
+            coalesce(made[-n.who], n.who) as customer_id,
+            -- The caller sends it at once, where few wait at a webhook without failures. Several processes may do so at
+            -- the same time and each add a few, so such a webhook must allow more than these.
+            case
+                when given.lease_until is null or w.in_flight_limit < 32 then false
+                when w.paused_at is not null or w.failing_since is not null or w.open_until is not null then false
+                else not exists (select from lanes l where l.webhook_key = w.key offset 15)
+            end as is_leased
         from webhooks w
         cross join event n
         where w.project_id = of_project and w.enabled and w.deleted_at is null
@@ -1507,24 +1518,38 @@ begin
         insert into deliveries (
             project_id, customer_id, webhook_key, sequence, event_id, event_type, created_at, dialect, partition
         )
-        select of_project, customer_id, key, sequence, id, type, at_ms, nullif(dialect, 'latchkey'), current_partition
+        select of_project, customer_id, key, sequence, id, type, at_ms, dialect, current_partition
         from matching
     ),
     queued as (
-        insert into lanes as l (project_id, customer_id, webhook_key, waiting, done, next_at, partition)
-        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms, current_partition
+        insert into lanes as l (
+            project_id, customer_id, webhook_key, waiting, done, next_at, partition, lease_until, token
+        )
+        select of_project, customer_id, key, count(*), min(sequence) - 1, at_ms, current_partition,
+            case when bool_and(is_leased) then given.lease_until else 0 end,
+            case when bool_and(is_leased) then given.token else 0 end
         from matching
         group by customer_id, key
         order by customer_id, key
         on conflict (project_id, customer_id, webhook_key, aside) do update
         set waiting = l.waiting + excluded.waiting, partition = least(l.partition, excluded.partition)
-        returning webhook_key
+        returning webhook_key, customer_id, waiting, done, token
     )
-    select case when count(*) <= 300 then string_agg(webhook_key::text, ',') else '' end, array(select id from event)
-    into woken, event_ids
-    from (select distinct webhook_key from queued) as told;
-    if woken is not null then
-        made := made || wake_deliveries(woken);
+    select
+        -- A lane that was there before keeps its token.
+        (select array_agg(distinct webhook_key) from queued where token is distinct from given.token),
+        (
+            select json_agg(json_build_array(
+                m.key, m.version, m.customer_id, q.waiting, m.sequence, m.id, m.dialect, current_partition
+            ))
+            from queued q
+            join matching m on m.key = q.webhook_key and m.customer_id = q.customer_id and m.sequence = q.done + 1
+            where q.token = given.token
+        ),
+        array(select id from event)
+    into woken, leased, event_ids;
+    if woken is not null and given.delivers is not true then
+        perform wake_deliveries(woken);
     end if;
 
     -- Last: the feed's lock is held until the commit, so positions are in the order of commits.
@@ -1551,7 +1576,7 @@ begin
             body integer
         )
     ) with ordinality as n (who, id, sequence, type, environment, app_id, occurred_at, body, place);
-    return made;
+    return json_build_object('made', made, 'woken', woken, 'leased', leased);
 end $$;
 
 -- Creates the partitions of deliveries and attempts with a number, and that of the events if the number is the first in it:

@@ -103,10 +103,48 @@ class Writes(Struct):
     events: list[tuple[int, Event]] = []
 
 
-async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int]:
-    """Returns the keys of the new customers. Call it last in a transaction: it holds the feed's lock until the commit,
-    so that a reader with a cursor never skips an event that commits later."""
+class DeliveryLease(Struct, frozen=True):
+    """What a worker of this process takes a delivery with that it sends as soon as the change is committed."""
+
+    until: Ms
+    token: int
+
+
+class LeasedDelivery(Struct, frozen=True, array_like=True):
+    """A new delivery that the process which has written it may send."""
+
+    webhook_key: int
+    webhook_version: int
+    customer_id: int
+    # Deliveries in its lane, this one included.
+    waiting: int
+    sequence: int
+    event_id: str
+    dialect: str | None
+    partition: int
+
+
+class Written(Struct):
+    # The keys of new customers.
+    made: list[int] = []
+    # The keys of webhooks with something to send that nobody has the lease of.
+    woken: list[int] | None = None
+    leased: list[LeasedDelivery] | None = None
+    # Of the events, by their ids.
+    bodies: dict[str, bytes] = {}
+
+
+# With so many events at once, or more, they are claimed together: that costs less than a lease for each.
+_MANY = 5
+_WRITTEN = json.Decoder(Written)
+
+
+async def write(connection: Connection, writes: Writes, now: Ms, lease: DeliveryLease | None = None) -> Written:
+    """Call it last in a transaction: it holds the feed's lock until the commit, so that a reader with a cursor never
+    skips an event that commits later. With a lease the caller sees to the deliveries once it is committed, and nobody
+    else is notified of them."""
     documents: list[bytes] = []
+    bodies = {event.id: _ENCODER.encode(event) for _, event in writes.events}
 
     def place(document: bytes) -> int:
         documents.append(document)
@@ -151,25 +189,30 @@ async def write(connection: Connection, writes: Writes, now: Ms) -> Sequence[int
                 "app_id": None if event.app_id is UNSET else event.app_id,
                 "occurred_at": event.event_timestamp_ms,
                 "vendor_selectors": vendor_selectors(event.type, continues=continues(event)),
-                "body": place(_ENCODER.encode(event)),
+                "body": place(bodies[event.id]),
             }
             for who, event in writes.events
         ],
     }
-    rows = {table: rows for table, rows in tables.items() if rows}
+    rows: dict[str, Any] = {table: rows for table, rows in tables.items() if rows}
     if not rows:
-        return ()
-    made: Sequence[int] = await connection.fetchval(
-        query("write_changes"), writes.project_id, now, _ENCODER.encode(rows), documents
+        return Written()
+    if lease is not None and writes.events:
+        rows["delivers"] = True
+        if len(writes.events) < _MANY:
+            rows |= {"lease_until": lease.until, "token": lease.token}
+    written = _WRITTEN.decode(
+        await connection.fetchval(query("write_changes"), writes.project_id, now, _ENCODER.encode(rows), documents)
     )
-    return made
+    written.bodies = bodies
+    return written
 
 
-async def write_at_once(connection: Connection, writes: Writes, now: Ms) -> Sequence[int]:
+async def write_at_once(connection: Connection, writes: Writes, now: Ms, lease: DeliveryLease | None = None) -> Written:
     """The same as a transaction of its own. Raises OutdatedError, and writes nothing, if something that the changes are
     based on is no longer so."""
     try:
-        return await write(connection, writes, now)
+        return await write(connection, writes, now, lease)
     except _OUTDATED as error:
         raise OutdatedError(str(error)) from error
     except asyncpg.PostgresError as error:

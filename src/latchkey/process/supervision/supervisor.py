@@ -77,11 +77,10 @@ class Child:
 
 
 def plan(roles: Sequence[str], listening: Sequence[socket.socket]) -> list[Child]:
-    """One process for each socket, and one for all background roles."""
-    children = [
-        Child(f"api-{number}", ("api",), one) for number, one in enumerate(listening if "api" in roles else (), 1)
-    ]
-    background = tuple(role for role in roles if role != "api")
+    """One process for each socket, which also sends the webhooks of what it commits, and one for what is left."""
+    answering = tuple(role for role in ("api", "delivery") if role in roles) if "api" in roles else ()
+    children = [Child(f"api-{number}", answering, one) for number, one in enumerate(listening if answering else (), 1)]
+    background = tuple(role for role in roles if role not in answering)
     return [*children, *([Child("background", background)] if background else [])]
 
 

@@ -46,9 +46,9 @@ class NotificationInbox:
         await self._batch.drain()
 
 
-def filing(database: Database) -> Batch[NewEntry, int | None]:
+def filing(database: Database, *, apart: float = 0.0) -> Batch[NewEntry, int | None]:
     """Entries that come at the same time share one statement."""
-    return Batch(partial(file_entries, database), largest=128, splits_on=(InvalidValueError,))
+    return Batch(partial(file_entries, database), largest=128, splits_on=(InvalidValueError,), apart=apart)
 
 
 async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:

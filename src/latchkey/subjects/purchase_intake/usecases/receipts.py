@@ -6,14 +6,17 @@ purchase and tries again, and what does not stop does not fill the journal. Nor 
 journal takes so many bytes of it for each app and address in a day. Beyond that a receipt is kept only if the store
 vouches for it.
 
-A receipt is filed in the journal once, with what became of it, before the phone is answered. A phone that gets no
-answer, because a process has died, sends it again.
+A receipt is filed in the journal once, with what became of it. One that is to be tried again is filed before the phone
+is answered; one that was dealt with is filed in the same second, with others. A phone that gets no answer, because a
+process has died, sends it again.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+import structlog
 from msgspec import structs
 
 from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
@@ -34,12 +37,16 @@ from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
+log = structlog.get_logger()
+
 # A phone that restores shows every purchase it holds, each on its own.
 PER_USER = 120
 # Many phones share an address behind a carrier's or an office's gateway.
 PER_ADDRESS = 600
 # What an entry of the journal takes beside the receipt.
 _ROW = 1_000
+# Seconds between two statements that file what was dealt with.
+_FILED_EVERY = 0.25
 
 
 class ReceiptLimit:
@@ -91,6 +98,7 @@ class Receipts:
         self._changes = changes
         self._desk = BatchedLookups(connections.database)
         self._filing = filing(connections.database)
+        self._finished = filing(connections.database, apart=_FILED_EVERY)
         self._grants = grants
         self._limit = limit
 
@@ -149,9 +157,9 @@ class Receipts:
             await unverified("waiting", "")
             raise
         if not taken:
-            await self._file(entry, JournalOutcome(status="ignored", message=reading.note))
+            self._file(entry, JournalOutcome(status="ignored", message=reading.note))
             return ReceiptResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
-        await self._file(entry, outcome_of(taken))
+        self._file(entry, outcome_of(taken))
         consume = {product: used_up for result in taken for product, used_up in result.consume}
         return ReceiptResult(taken[-1].committed, consume)
 
@@ -194,13 +202,20 @@ class Receipts:
         """False: it was not kept, because the address has used up its budget."""
         if address is not None and not self._limit.keeps(entry.app_id, address, len(entry.payload), entry.received_at):
             return False
-        await self._file(entry, JournalOutcome(status=status, message=message))
+        await self._filing.ask(self._filed(entry, JournalOutcome(status=status, message=message)))
         return True
 
-    async def _file(self, entry: NewEntry, outcome: JournalOutcome) -> None:
+    def _file(self, entry: NewEntry, outcome: JournalOutcome) -> None:
+        def check(filing: asyncio.Future[int | None]) -> None:
+            if not filing.cancelled() and (error := filing.exception()) is not None:
+                log.warning("receipt not in the journal", app_id=entry.app_id, reason=str(error))
+
+        self._finished.ask(self._filed(entry, outcome)).add_done_callback(check)
+
+    def _filed(self, entry: NewEntry, outcome: JournalOutcome) -> NewEntry:
         now = self._connections.now()
         waits = outcome.status == "waiting"
-        filed = replace(
+        return replace(
             entry,
             status=outcome.status,
             message=outcome.message,
@@ -209,4 +224,6 @@ class Receipts:
             next_at=now + retry_wait(1) if waits else now,
             finished_at=None if waits else now,
         )
-        await self._filing.ask(filed)
+
+    async def drain(self) -> None:
+        await self._finished.drain()

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -32,17 +33,18 @@ from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 
 log = structlog.get_logger()
 
+# Between two looks whether a restored database may be used.
+_RESTORED_SECONDS = 5.0
 
-async def run_delivery(database: Database, settings: Settings, stop: asyncio.Event) -> None:
-    """Deliver until `stop` is set, then finish what is under way."""
-    await retry_through_outages(lambda: _refuse_restored(database))
+
+def make_worker(database: Database, settings: Settings) -> Worker:
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
         allowed=settings.webhook_allow_networks,
         extra_ca=settings.webhook_extra_ca,
     )
-    worker = Worker(
+    return Worker(
         database,
         sender,
         Sealer(settings.secret_key),
@@ -51,32 +53,53 @@ async def run_delivery(database: Database, settings: Settings, stop: asyncio.Eve
         timeout_ms=settings.webhook_timeout_ms,
         in_flight=settings.webhook_in_flight,
     )
-    new_replays = asyncio.Event()
+
+
+async def run_delivery(worker: Worker, database: Database, settings: Settings, stop: asyncio.Event) -> None:
+    """Deliver until `stop` is set, then finish what is under way. Nothing is delivered from a restored database until
+    somebody has decided what becomes of its deliveries; the process may have other roles, and goes on."""
+    collect_seldom()
+    try:
+        while not stop.is_set():
+            if await _is_restored(database):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), _RESTORED_SECONDS)
+            else:
+                await _deliver(worker, database, settings, stop)
+    finally:
+        await worker.sender.close()
+
+
+async def _deliver(worker: Worker, database: Database, settings: Settings, stop: asyncio.Event) -> None:
+    """Until `stop` is set, or the database was restored under the running service."""
+    new_replays, ends = asyncio.Event(), asyncio.Event()
 
     async def look_around() -> None:
         if await _is_restored(database):
-            # This process ends, and the next one refuses to start.
-            stop.set()
+            ends.set()
             return
         new_replays.set()
         await retry_through_outages(worker.sweep)
 
+    async def end() -> None:
+        await stop.wait()
+        ends.set()
+
     chores = [
+        asyncio.create_task(end()),
         asyncio.create_task(listen(database, worker.woken, look_around)),
         asyncio.create_task(_replay(database, new_replays)),
         asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
     ]
     if settings.operations_url:
         to = webhook_health.operations_webhook(settings.operations_url, operations_secret(settings.secret_key))
-        chores.append(asyncio.create_task(_every(2, lambda: _tell(database, sender, to, settings))))
-    collect_seldom()
+        chores.append(asyncio.create_task(_every(2, lambda: _tell(database, worker.sender, to, settings))))
     try:
-        await worker.run(stop, settings.drain_seconds)
+        await worker.run(ends, settings.drain_seconds)
     finally:
         for task in chores:
             task.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
-        await sender.close()
 
 
 async def _refuse_restored(database: Database) -> None:

@@ -1,6 +1,7 @@
 """The delivery worker: learns of deliveries, claims, sends and records, all concurrently."""
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from latchkey.database.errors import OutageError
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
+from latchkey.engine.storage.writes import DeliveryLease, Written
 from latchkey.subjects.webhooks.delivery.queue.dispatcher import (
     Agenda,
     Capacity,
@@ -27,6 +29,7 @@ from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.rules import IN_FLIGHT, Webhook, lease_ms, may_begin
 from latchkey.subjects.webhooks.storage import lanes, webhook_rows
+from latchkey.subjects.webhooks.storage.lanes import Claim
 
 log = structlog.get_logger()
 
@@ -96,6 +99,8 @@ async def listen(
 
 
 class Worker:
+    """Also the deliverer of changes that this process commits; see `Changes`."""
+
     def __init__(
         self,
         database: Database,
@@ -108,6 +113,7 @@ class Worker:
         in_flight: int = 2_000,
     ) -> None:
         self._database = database
+        self.sender = sender
         self._now = now
         self._timeout_ms = timeout_ms
         self._webhooks = webhooks = KnownWebhooks(database, sealer)
@@ -115,8 +121,10 @@ class Worker:
         self._agenda = agenda = Agenda()
         self._inbox = inbox = UnrecordedReplies()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
-        # No more claims.
-        self._stopping = False
+        # No more claims. A worker that does not run yet takes none either.
+        self._stopping = True
+        # Deliveries of changes of this process that are about to be sent.
+        self._own: set[asyncio.Task[None]] = set()
         # Some webhook has used up its budget, so more may be waiting.
         self._more = False
         self._recorder = Recorder(database, agenda, capacity, webhooks.get, dispatcher, inbox, now=now, chance=chance)
@@ -125,8 +133,23 @@ class Worker:
         """These webhooks have new deliveries."""
         self._agenda.add(keys)
 
+    def lease(self) -> DeliveryLease | None:
+        """What a change of this process takes its deliveries with. None: this worker is stopping."""
+        if self._stopping:
+            return None
+        return DeliveryLease(self._now() + lease_ms(self._timeout_ms), secrets.randbits(62))
+
+    def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
+        """A change of this process has been written with this lease: send its deliveries."""
+        self._agenda.add(written.woken or ())
+        if claims := lanes.leased(project_id, lease, written):
+            work = self._release(claims) if self._stopping else self._begin(claims, time.time_ns())
+            self._own.add(task := asyncio.create_task(work))
+            task.add_done_callback(self._own.discard)
+
     async def run(self, stop: asyncio.Event, drain_seconds: float) -> None:
         """Deliver until `stop` is set, then finish what is under way within `drain_seconds`."""
+        self._stopping = False
         recording = asyncio.create_task(self._recorder.run())
         claiming = asyncio.create_task(self._claim_all())
         sweeping = asyncio.create_task(self._sweep())
@@ -138,7 +161,7 @@ class Worker:
             sweeping.cancel()
             await self._drain(claiming, drain_seconds)
         finally:
-            for task in tasks:
+            for task in (*tasks, *self._own):
                 task.cancel()
             self._dispatcher.cancel()
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -179,12 +202,16 @@ class Worker:
         claims = await lanes.claim_lane(self._database, budgets, now, now + lease_ms(self._timeout_ms))
         if claims:
             claimed_batch(len(claims))
-        versions = {claim.webhook_key: claim.webhook_version for claim in claims}
-        # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
-        await retry_through_outages(partial(self._webhooks.refresh, versions))
         again = self._capacity.claimed(budgets, Counter(claim.webhook_key for claim in claims))
         self._more = bool(again)
         self._agenda.add(again)
+        await self._begin(claims, began_ns)
+
+    async def _begin(self, claims: Sequence[Claim], began_ns: int) -> None:
+        """Send what is claimed."""
+        versions = {claim.webhook_key: claim.webhook_version for claim in claims}
+        # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
+        await retry_through_outages(partial(self._webhooks.refresh, versions))
         spans = await claimed_in(self._database, claims, began_ns) if observability_spans.tracer is not None else None
         now = self._now()
         for claim in claims:
@@ -192,6 +219,11 @@ class Worker:
             if webhook is not None and may_begin(claim.lease_until, self._timeout_ms, now):
                 span = spans.get((claim.project_id, claim.event_id)) if spans else None
                 self._dispatcher.send(claim, webhook, now, span)
+
+    async def _release(self, claims: Sequence[Claim]) -> None:
+        # If it fails, the leases run out.
+        with suppress(OutageError):
+            await lanes.release(self._database, claims)
 
     async def _sweep(self) -> None:
         while True:
@@ -205,7 +237,7 @@ class Worker:
                 # After the current claim: a cancelled one could leave leases that nobody knows of.
                 self._stopping = True
                 self._agenda.wake()
-                await asyncio.wait({claiming})
+                await asyncio.wait({claiming, *self._own})
                 # In a loop: the recorder may return a response to the dispatcher, to wait for its body.
                 while len(self._dispatcher) or not self._inbox.all_recorded:
                     await self._dispatcher.wait()
