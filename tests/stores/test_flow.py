@@ -111,6 +111,7 @@ async def test_a_receipt_that_was_taken_in_but_not_filed_is_filed_when_the_phone
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     assert (await apple.show_receipt(bought, "ada")).status == 200
     # As if the process had died between the two.
+    await apple.filed()
     await apple.database.pool.execute("delete from store_notifications")
     assert (await apple.show_receipt(bought, "ada")).status == 200
     [entry] = await apple.journal()

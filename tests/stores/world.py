@@ -1,7 +1,7 @@
 """Latchkey beside a store emulator: real HTTP between them, a real database, and one clock for both."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.engine.changes import Changes
 from latchkey.engine.clock import pass_time
 from latchkey.engine.storage import records
+from latchkey.http.front import Front
 from latchkey.process.http_application import create_application
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import usecases as keys
@@ -43,6 +44,8 @@ class World:
     connections: Connections
     processor: Processor
     changes: Changes
+    # Waits until every receipt is in the journal.
+    filed: Callable[[], Awaitable[None]]
 
     @property
     def now(self) -> Ms:
@@ -111,6 +114,7 @@ class World:
 
     async def journal(self, **wanted: Any) -> list[JournalEntry]:
         """Without the trial notifications that saving credentials brings about."""
+        await self.filed()
         found = await journal.page(self.database, PROJECT, JournalFilter(**wanted), after=None, limit=1000)
         return [item for item in found if not item.kind.startswith("TEST")]
 
@@ -150,6 +154,7 @@ async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[
         issued = await keys.create_public_key(database, PROJECT, app.id, "Notes", now())
         secret = await keys.create_secret_key(database, PROJECT, "Server", now(), rate_limit=keys.FASTEST)
         application = create_application(database, settings, now)
+        assert isinstance(application, Front)
         connections = connect(database, settings, now)
         changes = Changes(database, now)
         try:
@@ -164,6 +169,7 @@ async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[
                     connections,
                     Processor(database, connections, changes, now),
                     changes,
+                    application.services.receipts.drain,
                 )
                 found = await credentials.load(connections, PROJECT, app.id)
                 assert found is not None

@@ -78,6 +78,8 @@ class Change(Struct, frozen=True, kw_only=True):
     claims: frozenset[PurchaseKey] = frozenset()
     # Pure: what the store can be asked with, by the customer afterwards and the time.
     handle: Callable[[Customer, Ms], Handle] | None = None
+    # Where the customer was seen with this. Not written where nothing else is; see `Committed.seen`.
+    seen: LastSeen | None = None
     # The request's span, if its trace is kept.
     trace: Span | None = None
 
@@ -97,6 +99,8 @@ class Committed:
     stored: Stored | None = None
     # Until then the customer does not change by itself.
     quiet_until: Ms = 0
+    # Whether it was written where the customer was seen.
+    seen: bool = False
 
     def view(self, wall: Ms) -> CustomerView:
         """The customer as this change left it, for an answer that needs no second look."""
@@ -406,6 +410,8 @@ def _apply(
         unit.take_over(stored, unit.current(stored), erased)
     if change.handle is not None:
         unit.remember(change.handle(unit.current(stored), ground.wall))
+    if change.seen is not None:
+        unit.visit(stored, change.seen)
 
 
 def _answers(
@@ -423,11 +429,12 @@ def _answers(
             continue
         stored, now, created = outcome
         customer, due_at = unit.current(stored), unit.next_due_at(stored)
-        if stored.key < 0:
-            stored = replace(stored, key=keys[-stored.key - 1])
         quiet_until = _NEVER if due_at is None else due_at
         events = tuple(told.get(index, ()))
-        answers.append(Committed(customer, ground.catalog, now, events, created, stored, quiet_until))
+        seen = unit.writes_visit(stored)
+        if stored.key < 0:
+            stored = replace(stored, key=keys[-stored.key - 1])
+        answers.append(Committed(customer, ground.catalog, now, events, created, stored, quiet_until, seen))
     return answers
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import structlog
 
 from latchkey.database.pool import Database
-from latchkey.domain.customers.customer import LastSeen
+from latchkey.domain.customers.customer import LastSeen, merged_visits
 from latchkey.engine.storage import read_rows
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class Presence:
                 return
             self._notes[place] = seen
         else:
-            self._notes[place] = merged(known, seen)
+            self._notes[place] = merged_visits(known, seen)
 
     async def flush(self) -> None:
         """Writes everything collected so far. What cannot be written is kept for the next time."""
@@ -60,7 +60,7 @@ class Presence:
                 except Exception:
                     for place in places[start:]:
                         newer = self._notes.get(place)
-                        self._notes[place] = notes[place] if newer is None else merged(notes[place], newer)
+                        self._notes[place] = notes[place] if newer is None else merged_visits(notes[place], newer)
                     raise
 
     async def _write(self, notes: list[tuple[tuple[str, int], LastSeen]]) -> None:
@@ -91,15 +91,3 @@ class Presence:
             await self.flush()
         except Exception as error:
             log.warning("last seen not written", waiting=len(self._notes), error=str(error))
-
-
-def merged(earlier: LastSeen, later: LastSeen) -> LastSeen:
-    """Fields that the later visit leaves out keep their value, except the version of another platform."""
-    same = later.platform is None or later.platform == earlier.platform
-    return LastSeen(
-        max(earlier.at, later.at),
-        later.platform or earlier.platform,
-        later.platform_version or (earlier.platform_version if same else None),
-        later.app_version or earlier.app_version,
-        later.country or earlier.country,
-    )

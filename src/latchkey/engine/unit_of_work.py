@@ -13,7 +13,7 @@ from latchkey.database.pool import Connection
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.charts.period_rows import changed_rows, failure
 from latchkey.domain.customers import customer as customers_customer
-from latchkey.domain.customers.customer import Customer, put_purchase, told_until
+from latchkey.domain.customers.customer import Customer, LastSeen, merged_visits, put_purchase, told_until
 from latchkey.domain.customers.virtual_currency import credited_before, movement_id, movement_ids, settle, unsettled
 from latchkey.domain.events.customer_event import Event
 from latchkey.domain.events.diff import diff
@@ -84,6 +84,9 @@ class _Entry:
     current: Customer
     # Merged into another customer: its events are still written, but its row is gone.
     gone: bool = False
+    # Where the customer was seen with this, and whether that is written.
+    seen: LastSeen | None = None
+    is_saved: bool = False
     # When `due_of` next changes by itself; usually that is `current`.
     due_at: Ms | None = None
     due_of: Customer | None = None
@@ -228,6 +231,15 @@ class UnitOfWork:
         """A store told of a purchase now, and can be asked about it with this."""
         self._handles[handle.project_id, handle.store, handle.handle] = handle
 
+    def visit(self, stored: Stored, seen: LastSeen) -> None:
+        """The customer was seen. On a test clock another time counts than the one of the visit."""
+        if stored.last_seen is not None and stored.customer.test_clock_id is None:
+            self._entry(stored).seen = merged_visits(stored.last_seen, seen)
+
+    def writes_visit(self, stored: Stored) -> bool:
+        entry = self._entry(stored)
+        return entry.seen is not None and entry.is_saved
+
     def absorb(self, source: Stored, target: Stored, merged: Customer) -> None:
         """`source` is merged into `target`; the rows of its ids have been moved already."""
         entry = self._entry(target)
@@ -282,14 +294,15 @@ class UnitOfWork:
             writes.coins += coins(before.key, before.customer.balances, entry.current)
             if before.key >= 0 and after == before.customer:
                 continue
-            saved.append(Save(before, after, entry.next_due_at()))
+            entry.is_saved = True
+            saved.append(Save(before, after, entry.next_due_at(), entry.seen))
             (writes.created if before.key < 0 else writes.saved).append(saved[-1])
             if after.subscriptions is not before.customer.subscriptions or after.purchases != before.customer.purchases:
                 _add_purchases(writes, before, after, moved)
                 writes.periods += changed_rows(before.key, before.customer, after, self._catalogs[key[0]])
             # Customer lists follow the feed and would miss what changed without an event.
             if sequences[key] == before.customer.sequence and (
-                key in self._absorbed or _bought(after) != _bought(before.customer)
+                key in self._absorbed or entry.seen is not None or _bought(after) != _bought(before.customer)
             ):
                 writes.marked.append(before.key)
         for handle in self._handles.values():

@@ -229,18 +229,18 @@ async def view_of_reply(services: Services, caller: Caller, app_user_id: str) ->
     return look_at(row, services.now())
 
 
-def subscriber(
-    exchange: Exchange,
-    services: Services,
-    caller: Caller,
-    view: CustomerView,
-    token: str | None = None,
-    platforms: Container[str] | None = None,
-) -> SubscriberResponse:
-    """The subscriber as this caller, who knows this token, may see it. Also records the visit."""
-    seen = visit_of(exchange.headers, view.now, always=caller.is_public, platforms=platforms)
+def subscriber(exchange: Exchange, services: Services, caller: Caller, view: CustomerView) -> SubscriberResponse:
+    """The subscriber as this caller may see it. Also records the visit."""
+    seen = visit_of(exchange.headers, view.now, always=caller.is_public)
     if seen is not None:
         services.presence.note(caller.project_id, view.key, seen)
+    return seen_subscriber(exchange, caller, view)
+
+
+def seen_subscriber(
+    exchange: Exchange, caller: Caller, view: CustomerView, token: str | None = None
+) -> SubscriberResponse:
+    """The subscriber as this caller, who knows this token, may see it."""
     exchange.request_time = view.now
     return subscriber_v1.subscriber(
         view, subscriber_v1.SubscriberAudience(caller.is_public, token, is_vendors(exchange))

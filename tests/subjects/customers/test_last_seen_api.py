@@ -8,6 +8,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.engine.last_seen import Presence
 from latchkey.subjects.test_clocks import usecases as test_clocks
+from tests.http import doings
 from tests.http.client import DAY, NOW, Shop
 from tests.patience import PATIENCE, until
 
@@ -47,6 +48,31 @@ async def test_a_servers_read_is_not_a_visit_and_an_apps_is(shop: Shop) -> None:
     assert (await seen(shop))["at"] == NOW
     await shop.v1("ada", key=shop.public)
     assert (await seen(shop))["at"] == NOW + DAY
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_receipt_writes_the_visit_with_the_purchase(shop: Shop, known: bool) -> None:
+    if known:
+        await shop.note("ada", plan="x")
+    shop.clock.now += DAY
+    assert (await doings.show_receipt(shop, "ada", headers=DEVICE)).status == 200
+    row = await shop.database.pool.fetchrow(
+        "select last_seen_at, last_seen_platform, last_seen_country, first_app_version, first_country from customers"
+    )
+    assert row is not None
+    assert tuple(row) == (NOW + DAY, "ios", "DE", "4.2.0", "DE")
+    assert await shop.database.pool.fetchval("select platform from chart_periods") == "ios"
+
+    # One that changes nothing is noted like a read.
+    shop.clock.now += DAY
+    assert (await doings.show_receipt(shop, "ada", headers=ANDROID)).status == 200
+    assert await seen(shop) == {
+        "at": NOW + 2 * DAY,
+        "app_version": "4.2.0",
+        "country": "DE",
+        "platform": "android",
+        "platform_version": None,
+    }
 
 
 async def test_what_a_later_visit_does_not_say_stays_known(shop: Shop) -> None:

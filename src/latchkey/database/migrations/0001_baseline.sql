@@ -1348,7 +1348,8 @@ begin
     -- are sorted by key, so rows are locked in the same order everywhere.
     for one in
         select * from json_to_recordset(given.saved) as n (
-            key bigint, revision bigint, app_user_id text, state integer, due_at bigint, first_seen_at bigint
+            key bigint, revision bigint, app_user_id text, state integer, due_at bigint, first_seen_at bigint,
+            seen_at bigint, platform text, platform_version text, app_version text, country text
         )
     loop
         update customers c
@@ -1357,6 +1358,16 @@ begin
             revision = c.revision + 1,
             next_due_at = one.due_at,
             first_seen_at = one.first_seen_at,
+            last_seen_at = greatest(c.last_seen_at, one.seen_at),
+            last_seen_platform = coalesce(one.platform, c.last_seen_platform),
+            last_seen_platform_version = case
+                when one.seen_at is null then c.last_seen_platform_version else one.platform_version
+            end,
+            last_seen_app_version = coalesce(one.app_version, c.last_seen_app_version),
+            last_seen_country = coalesce(one.country, c.last_seen_country),
+            first_platform = coalesce(c.first_platform, one.platform),
+            first_app_version = coalesce(c.first_app_version, one.app_version),
+            first_country = coalesce(c.first_country, one.country),
             changed_xid = default
         where c.project_id = of_project and c.id = one.key and (one.revision is null or c.revision = one.revision);
         if not found then
@@ -1371,17 +1382,26 @@ begin
         with customer as materialized (
             select * from rows from (
                 json_to_recordset(given.created) as (
-                    app_user_id text, state integer, due_at bigint, first_seen_at bigint
+                    app_user_id text, state integer, due_at bigint, first_seen_at bigint, seen_at bigint, platform text,
+                    platform_version text, app_version text, country text
                 ),
                 unnest(made)
-            ) as n (app_user_id, state, due_at, first_seen_at, key)
+            ) as n (
+                app_user_id, state, due_at, first_seen_at, seen_at, platform, platform_version, app_version, country, key
+            )
         ),
         named as (
             insert into aliases (project_id, app_user_id, customer_id, created_at)
             select of_project, app_user_id, key, first_seen_at from customer order by app_user_id
         )
-        insert into customers (project_id, id, app_user_id, state, next_due_at, first_seen_at, last_seen_at)
-        select of_project, key, app_user_id, documents[state], due_at, first_seen_at, first_seen_at
+        insert into customers (
+            project_id, id, app_user_id, state, next_due_at, first_seen_at, last_seen_at, last_seen_platform,
+            last_seen_platform_version, last_seen_app_version, last_seen_country, first_platform, first_app_version,
+            first_country
+        )
+        select of_project, key, app_user_id, documents[state], due_at, first_seen_at,
+            coalesce(seen_at, first_seen_at), platform, platform_version, app_version, country, platform, app_version,
+            country
         from customer;
     end if;
 

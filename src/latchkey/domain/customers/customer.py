@@ -236,3 +236,15 @@ class LastSeen(Struct, frozen=True, gc=False):
     platform_version: str | None = None
     app_version: str | None = None
     country: str | None = None
+
+
+def merged_visits(earlier: LastSeen, later: LastSeen) -> LastSeen:
+    """Fields that the later visit leaves out keep their value, except the version of another platform."""
+    same = later.platform is None or later.platform == earlier.platform
+    return LastSeen(
+        max(earlier.at, later.at),
+        later.platform or earlier.platform,
+        later.platform_version or (earlier.platform_version if same else None),
+        later.app_version or earlier.app_version,
+        later.country or earlier.country,
+    )

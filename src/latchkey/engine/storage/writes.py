@@ -14,7 +14,7 @@ from latchkey.database.errors import OutdatedError
 from latchkey.database.pool import Connection
 from latchkey.database.sql import query
 from latchkey.domain.charts.period_rows import FailedRenewal, PeriodRow
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.events.customer_event import vendor_selectors
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import Stored, add_ids, email_of, keep_emails
@@ -37,6 +37,8 @@ class Save(NamedTuple):
     before: Stored
     after: Customer
     due_at: Ms | None
+    # When and from where the customer was seen with this; None: not at all.
+    seen: LastSeen | None = None
 
 
 class Owned(Struct, frozen=True):
@@ -134,6 +136,11 @@ class Written(Struct):
     bodies: dict[str, bytes] = {}
 
 
+def _visit(seen: LastSeen | None) -> dict[str, Any]:
+    return {} if seen is None else {"seen_at": seen.at, **{name: getattr(seen, name) for name in _VISIT}}
+
+
+_VISIT = "platform", "platform_version", "app_version", "country"
 # With so many events at once, or more, they are claimed together: that costs less than a lease for each.
 _MANY = 5
 _WRITTEN = json.Decoder(Written)
@@ -160,8 +167,9 @@ async def write(connection: Connection, writes: Writes, now: Ms, lease: Delivery
                 "state": place(encode(after)),
                 "due_at": due_at,
                 "first_seen_at": after.first_seen_at,
+                **_visit(seen),
             }
-            for before, after, due_at in sorted(writes.saved, key=lambda save: save.before.key)
+            for before, after, due_at, seen in sorted(writes.saved, key=lambda save: save.before.key)
         ],
         "created": [
             {
@@ -169,8 +177,9 @@ async def write(connection: Connection, writes: Writes, now: Ms, lease: Delivery
                 "state": place(encode(after)),
                 "due_at": due_at,
                 "first_seen_at": after.first_seen_at,
+                **_visit(seen),
             }
-            for _, after, due_at in writes.created
+            for _, after, due_at, seen in writes.created
         ],
         "owned": sorted(writes.owned, key=lambda owned: (owned.store, owned.id)),
         "transactions": sorted(writes.transactions, key=lambda one: (one.store, one.id)),
@@ -244,7 +253,7 @@ def new_names(saved: Iterable[Save]) -> Names:
     """Most changes have none."""
     ids: list[tuple[str, str, int]] = []
     emails: list[tuple[str, int, str | None]] = []
-    for before, after, _ in saved:
+    for before, after, *_ in saved:
         known = before.customer
         if after.aliases != known.aliases:
             ids += ((after.project_id, id, before.key) for id in after.aliases if id not in known.aliases)

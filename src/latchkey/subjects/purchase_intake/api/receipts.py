@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import structlog
 from fastapi import Request
 from msgspec import UNSET, json
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
@@ -24,7 +25,7 @@ from latchkey.http.authentication import ReceiptKey, address_of, app_caller, cal
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
 from latchkey.http.exchange import SCOPE_KEY, Exchange
-from latchkey.http.hot_reads import country_of, subscriber
+from latchkey.http.hot_reads import country_of, seen_subscriber, visit_of
 from latchkey.http.models import AppUserId
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Provided, Services
@@ -132,6 +133,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
             param="fetch_token",
         )
     consume: Mapping[str, bool] = {}
+    seen = visit_of(exchange.headers, services.now(), always=caller.is_public, platforms=PLATFORMS)
     try:
         if _of_a_store(services, caller, new):
             assert caller.app_id is not None
@@ -148,7 +150,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 offering=_product_id(new.presented_offering_identifier),
             )
             answered = await services.receipts.take(
-                caller.project_id, caller.app_id, caller.store, shown, attributes, address
+                caller.project_id, caller.app_id, caller.store, shown, attributes, address, seen
             )
             taken, consume = answered.committed, answered.consume
         else:
@@ -162,6 +164,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 country=country_of(exchange.headers),
                 attributes=attributes,
                 offering=_product_id(new.presented_offering_identifier),
+                seen=seen,
             )
             taken = await sandbox_receipts.take_receipt(services.changes, caller.project_id, receipt)
     except sandbox_receipts.RejectedReceipt as invalid:
@@ -169,7 +172,9 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
     except sandbox_receipts.CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
     view = taken.view(services.now())
-    body = subscriber(exchange, services, caller, view, token=new.fetch_token, platforms=PLATFORMS)
+    if seen is not None and not taken.seen:
+        services.presence.note(caller.project_id, view.key, replace(seen, at=view.now))
+    body = seen_subscriber(exchange, caller, view, token=new.fetch_token)
     return ReceiptResponse(
         request_date=body.request_date,
         request_date_ms=body.request_date_ms,

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import structs
 
 from latchkey.database.errors import CollisionError
-from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.presented import presented
@@ -87,6 +87,8 @@ class Taker:
     product_ids: tuple[str, ...] = ()
     # Which version of the app the customer had first, if the receipt says so.
     app_version: str | None = None
+    # Where the customer was seen.
+    seen: LastSeen | None = None
     # A purchase that is new here waits for receipts that came since then. None: it waits for none.
     receipts_since: Ms | None = None
 
@@ -220,6 +222,7 @@ class Taker:
                 create=True,
                 claims=frozenset({key}),
                 handle=partial(self._handle, seen),
+                seen=self.seen if app_user_id == self.shown_by else None,
             )
             try:
                 committed = await self.changes.make(change)

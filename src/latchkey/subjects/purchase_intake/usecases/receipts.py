@@ -19,7 +19,7 @@ from functools import partial
 import structlog
 from msgspec import structs
 
-from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.waits import retry_wait
@@ -110,8 +110,10 @@ class Receipts:
         shown: ShownReceipt,
         attributes: Mapping[str, Attribute],
         address: str | None = None,
+        seen: LastSeen | None = None,
     ) -> ReceiptResult:
-        """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word."""
+        """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word.
+        `seen`: where its user was seen with it."""
         now = self._connections.now()
         attributes = not_later_than(now, attributes)
         entry = shown.entry(project_id, app_id, store, now)
@@ -135,6 +137,7 @@ class Receipts:
                 offering=shown.offering,
                 product_ids=shown.product_ids,
                 app_version=reading.app_version,
+                seen=seen,
             )
             taken = await taker.take(reading, now)
         except errors.InvalidReceipt as error:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from latchkey.database.errors import CollisionError
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
-from latchkey.domain.customers.customer import Attribute, Customer, not_later_than, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import Environment
@@ -58,6 +58,8 @@ class Receipt:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     # The offering that the app showed.
     offering: str | None = None
+    # Where the customer was seen with it.
+    seen: LastSeen | None = None
 
 
 async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> Committed:
@@ -99,6 +101,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         apply=bought,
         create=True,
         claims=frozenset({key}),
+        seen=receipt.seen,
     )
     told: tuple[Event, ...] = ()
     async with turn(project_id, key):
