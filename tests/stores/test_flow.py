@@ -322,6 +322,7 @@ async def test_processing_everything_again_changes_nothing(apple: World) -> None
     for user in ("ada", "bob", "cat"):
         assert (await apple.show_receipt(bought, user)).status == 200
     before = [event["id"] for user in ("ada", "bob", "cat") for event in await apple.events(user)]
+    await apple.filed()
     again = {"since_ms": apple.now - DAY}
     reply = await apple.client.post(f"/v2/projects/{PROJECT}/store_notifications/reprocess", again)
     assert reply.json()["count"] >= 4, reply
