@@ -40,10 +40,10 @@ CLIENTS = {
     "clock": ("latchkey clock", ""),
 }
 # Of a lone request, in the api, until it is answered.
-# The key, the look and the write; with the App Store also the app's connection, which is kept for 2 s, and the journal.
+# The look and the write; the app's key, and with the App Store the app's connection, are read every 2 s.
 PURCHASES = {
-    "App Store purchase of a new customer": 5,
-    "App Store purchase of a known customer": 5,
+    "App Store purchase of a new customer": 4,
+    "App Store purchase of a known customer": 4,
     "test store purchase": 3,
 }
 MOST = {**PURCHASES, "V1 read": 1, "V2 read": 1}
