@@ -50,6 +50,7 @@ VERSION = version("latchkey")
 # The routers of all resources. FastAPI matches a request against them in this order, so the busiest come first.
 ROUTERS = (
     receipts.router,
+    store_notifications.incoming_router,
     test_store_api.router,
     customers_v1.subscribers_router,
     customers_v1.attributes_router,
@@ -82,7 +83,6 @@ ROUTERS = (
     webhooks_api.operational_events_router,
     exports_api.router,
     charts_api.router,
-    store_notifications.incoming_router,
     health.router,
     http_openapi.router,
 )
