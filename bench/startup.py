@@ -32,6 +32,8 @@ from latchkey.subjects.demo.usecases.history import is_wanted
 
 STARTS = 5
 READY_S, PAGE_MS = 3.0, 150.0
+# Between the page for signing in and the one after it.
+TYPING_S = 2.0
 # From the command to charts that show the demo's year, in a new folder.
 YEAR_S = 10.0
 LATCHKEY = Path(sys.executable).with_name("latchkey")
@@ -147,9 +149,11 @@ async def up(folder: Path, *options: str, **more: str) -> AsyncIterator[Start]:
 
 
 async def _pages(http: Client, connection: dict[str, Any]) -> tuple[float, float, float]:
-    """The first request of all, with its TLS handshake; then the first page of the project, twice."""
+    """The first request of all, with its TLS handshake; then, once a person can have typed a password, the first page
+    of the project, twice."""
     url = connection["dashboard"]["url"]
     sign_in = await _get(http, url)
+    await asyncio.sleep(TYPING_S)
     async with Database(connection["database_url"], max_size=1) as database:
         account = await find_account(database, connection["dashboard"]["email"])
         assert account is not None

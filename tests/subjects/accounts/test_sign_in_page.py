@@ -1,5 +1,6 @@
 """Signing in: who gets in, who does not, and the limits on guessing."""
 
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -12,6 +13,7 @@ from latchkey.subjects.accounts.page.account_page import in_words
 from latchkey.subjects.accounts.rules import IDLE_FOR, INVITATION_LASTS, LIVES_FOR, PAIR, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
 from latchkey.subjects.api_keys.usecases import hash_of
+from latchkey.subjects.charts.usecases import FactCache
 from tests.dashboard.asking import Person, cookie_of, known, set_cookies, signed_in, somebody
 from tests.dashboard.site import PASSWORD, Site
 from tests.dashboard.tab import Tab, tab
@@ -57,6 +59,15 @@ async def test_somebody_signs_in_looks_around_and_signs_out(site: Site) -> None:
     assert page.heading == "Sign in"
     # A copy of the old cookie does not work any more.
     assert (await old.get(ACCOUNT)).status == 303
+
+
+async def test_while_somebody_signs_in_the_charts_of_the_first_page_are_opened(site: Site) -> None:
+    front: Any = site.client.app
+    charts: FactCache = front.services.charts
+    assert (await Person(site).get(SIGN_IN)).status == 200
+    assert charts._warming is not None
+    await charts._warming
+    assert site.project_id in charts._opened
 
 
 async def test_a_wrong_password_and_an_unknown_address_look_the_same(site: Site) -> None:

@@ -22,6 +22,8 @@ pages = Pages()
 async def show_sign_in(visit: Visit) -> Response:
     if visit.session is not None:
         return RedirectResponse(cookie.safe_next(visit.query.text("next")), 303)
+    # The first page after signing in has charts.
+    visit.services.charts.warm(visit.now)
     return await sign_in_page(visit, next=cookie.safe_next(visit.query.text("next")))
 
 
