@@ -10,9 +10,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.emulators.google.google_keys import SigningKey
-from latchkey.stores.adapter import ConnectedApp, Incoming
+from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, StoreReading
 from latchkey.stores.google import credentials
+from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp, StoreResponse
 
 PACKAGE = "com.example.app"
@@ -25,6 +27,7 @@ START: Ms = 1_767_225_600_000  # 2026-01-01
 MONTH: Ms = 30 * DAY
 TOKEN = "token-of-a-purchase.AO-J1Ox"
 ORDER = "GPA.1111-2222-3333-44444"
+RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
 
 Json = dict[str, Any]
 
@@ -55,7 +58,26 @@ class Play(StoreHttp):
     refuse: Callable[[str], StoreResponse | None] = lambda path: None
 
     def __post_init__(self) -> None:
+        """The service's clock is that of the store. Tokens count by the machine's, whatever the service's says."""
         super().__init__("Google", lambda: self.now)
+        self.app = connected(self.keys)
+        self.adapter = GoogleAdapter(lambda: self.now, self)
+
+    # What the service asks and is sent.
+
+    async def read_receipt(self, receipt: AppReceipt = RECEIPT) -> StoreReading:
+        return await self.adapter.read_receipt(self.app, receipt)
+
+    async def read(self, notification: Json) -> StoreReading:
+        return await self.adapter.read(self.app, msgspec.json.encode(notification).decode())
+
+    async def read_again(self, token: str = TOKEN) -> StoreReading:
+        return await self.adapter.read_again(self.app, token, Environment.PRODUCTION)
+
+    async def verify(self, incoming: Incoming) -> Notification:
+        return await self.adapter.verify(self.app, incoming)
+
+    # What Google answers.
 
     async def request(
         self,

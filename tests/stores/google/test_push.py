@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latchkey.emulators.google.google_keys import SigningKey, make_signing_key
-from latchkey.stores.adapter import ConnectedApp, Incoming
+from latchkey.stores.adapter import Incoming
 from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown, StoreError
-from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.google.push import LARGEST_BODY
 from latchkey.stores.http import StoreResponse
 from tests.stores.google.play import (
@@ -43,8 +42,8 @@ def bearer(keys: SigningKey, **claims: Any) -> str:
     return "Bearer " + keys.push_token(AUDIENCE, PUSHER, int(time.time()), **claims)
 
 
-async def test_a_push_of_google_is_taken(google: GoogleAdapter, app: ConnectedApp, keys: SigningKey) -> None:
-    taken = await google.verify(app, pushed(notice(2), bearer(keys), "42"))
+async def test_a_push_of_google_is_taken(play: Play) -> None:
+    taken = await play.verify(pushed(notice(2), bearer(play.keys), "42"))
     assert (taken.external_id, taken.kind, taken.occurred_at) == ("42", "SUBSCRIPTION_RENEWED", START)
     assert taken.subject == TOKEN
     assert taken.checked["sender"] == PUSHER
@@ -62,18 +61,16 @@ async def test_a_push_of_google_is_taken(google: GoogleAdapter, app: ConnectedAp
     ],
 )
 async def test_every_kind_has_a_name_for_the_journal(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, told: dict[str, Any], kind: str, subject: str | None
+    play: Play, told: dict[str, Any], kind: str, subject: str | None
 ) -> None:
-    taken = await google.verify(app, pushed(told, bearer(keys)))
+    taken = await play.verify(pushed(told, bearer(play.keys)))
     assert (taken.kind, taken.subject) == (kind, subject)
     assert taken.occurred_at == START
 
 
-async def test_what_latchkey_does_not_read_does_not_reach_the_journal(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey
-) -> None:
+async def test_what_latchkey_does_not_read_does_not_reach_the_journal(play: Play) -> None:
     told = notice(2) | {"secret": "hunter2", "testNotification": {"more": "hunter2"}}
-    taken = await google.verify(app, pushed(told, bearer(keys)))
+    taken = await play.verify(pushed(told, bearer(play.keys)))
     assert "hunter2" not in taken.payload
 
 
@@ -143,31 +140,25 @@ def flipped(token: str) -> str:
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 async def test_a_sender_who_is_not_google_is_refused(
-    google: GoogleAdapter,
-    app: ConnectedApp,
-    keys: SigningKey,
+    play: Play,
     stranger: SigningKey,
     forge: Callable[[SigningKey, SigningKey], str],
 ) -> None:
-    authorization = forge(keys, stranger)
+    authorization = forge(play.keys, stranger)
     with pytest.raises(NotAuthentic) as refused:
-        await google.verify(app, pushed(notice(2), authorization))
+        await play.verify(pushed(notice(2), authorization))
     assert authorization[7:60] not in refused.value.message or not authorization[7:60]
 
 
 @pytest.mark.parametrize("audience", ["https://other.example.com", [AUDIENCE], None, AUDIENCE + "/"])
-async def test_a_push_for_another_audience_is_misdirected(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, audience: object
-) -> None:
+async def test_a_push_for_another_audience_is_misdirected(play: Play, audience: object) -> None:
     with pytest.raises(Misdirected):
-        await google.verify(app, pushed(notice(2), bearer(keys, aud=audience)))
+        await play.verify(pushed(notice(2), bearer(play.keys, aud=audience)))
 
 
-async def test_a_push_about_another_package_is_misdirected(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey
-) -> None:
+async def test_a_push_about_another_package_is_misdirected(play: Play) -> None:
     with pytest.raises(Misdirected):
-        await google.verify(app, pushed(notice(2) | {"packageName": "com.example.other"}, bearer(keys)))
+        await play.verify(pushed(notice(2) | {"packageName": "com.example.other"}, bearer(play.keys)))
 
 
 BODIES: dict[str, bytes] = {
@@ -188,12 +179,10 @@ BODIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_a_body_that_google_does_not_send_is_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, body: bytes
-) -> None:
-    incoming = Incoming(body=body, headers={"authorization": bearer(keys)}, received_at=START)
+async def test_a_body_that_google_does_not_send_is_malformed(play: Play, body: bytes) -> None:
+    incoming = Incoming(body=body, headers={"authorization": bearer(play.keys)}, received_at=START)
     with pytest.raises(Malformed):
-        await google.verify(app, incoming)
+        await play.verify(incoming)
 
 
 @pytest.mark.parametrize(
@@ -208,19 +197,15 @@ async def test_a_body_that_google_does_not_send_is_malformed(
         notice(2) | {"packageName": 5},
     ],
 )
-async def test_a_notification_in_another_form_is_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, told: dict[str, Any]
-) -> None:
+async def test_a_notification_in_another_form_is_malformed(play: Play, told: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
-        await google.verify(app, pushed(told, bearer(keys)))
+        await play.verify(pushed(told, bearer(play.keys)))
 
 
 @pytest.mark.parametrize("moment", ["", 0, -5, 10**15, "99999999999999999999", None])
-async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, moment: object
-) -> None:
+async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(play: Play, moment: object) -> None:
     try:
-        taken = await google.verify(app, pushed(notice(2) | {"eventTimeMillis": moment}, bearer(keys)))
+        taken = await play.verify(pushed(notice(2) | {"eventTimeMillis": moment}, bearer(play.keys)))
     except Malformed:
         return
     assert taken.occurred_at == START
@@ -233,42 +218,34 @@ async def test_an_odd_moment_is_the_moment_of_arrival_or_malformed(
     | st.lists(st.binary(max_size=60).map(part), min_size=3, max_size=3).map(".".join),
     good=st.booleans(),
 )
-async def test_bytes_from_outside_never_lead_to_another_error(
-    google: GoogleAdapter, app: ConnectedApp, keys: SigningKey, body: bytes, token: str, good: bool
-) -> None:
-    authorization = bearer(keys) if good else f"Bearer {token}"
+async def test_bytes_from_outside_never_lead_to_another_error(play: Play, body: bytes, token: str, good: bool) -> None:
+    authorization = bearer(play.keys) if good else f"Bearer {token}"
     with pytest.raises(StoreError) as refused:
-        await google.verify(app, Incoming(body=body, headers={"authorization": authorization}, received_at=START))
+        await play.verify(Incoming(body=body, headers={"authorization": authorization}, received_at=START))
     assert isinstance(refused.value, Malformed if good else NotAuthentic)
 
 
-async def test_without_certificates_nobody_can_be_checked_and_google_sends_again(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
-) -> None:
+async def test_without_certificates_nobody_can_be_checked_and_google_sends_again(play: Play) -> None:
     play.refuse = lambda path: StoreResponse(503, {}, b"") if path == "/certs" else None
     with pytest.raises(StoreDown):
-        await google.verify(app, pushed(notice(2), bearer(keys)))
+        await play.verify(pushed(notice(2), bearer(play.keys)))
 
 
-async def test_certificates_are_fetched_once_for_many_pushes(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
-) -> None:
+async def test_certificates_are_fetched_once_for_many_pushes(play: Play) -> None:
     for number in range(20):
-        await google.verify(app, pushed(notice(2), bearer(keys), str(number)))
+        await play.verify(pushed(notice(2), bearer(play.keys), str(number)))
     assert play.calls == ["GET /certs"]
 
 
-async def test_invented_key_ids_do_not_make_latchkey_ask_google_again_and_again(
-    google: GoogleAdapter, app: ConnectedApp, play: Play, keys: SigningKey
-) -> None:
-    await google.verify(app, pushed(notice(2), bearer(keys)))
+async def test_invented_key_ids_do_not_make_latchkey_ask_google_again_and_again(play: Play) -> None:
+    await play.verify(pushed(notice(2), bearer(play.keys)))
     for number in range(20):
         with pytest.raises(NotAuthentic):
-            await google.verify(app, pushed(notice(2), relabelled(bearer(keys), "RS256", f"invented-{number}")))
+            await play.verify(pushed(notice(2), relabelled(bearer(play.keys), "RS256", f"invented-{number}")))
     assert len(play.calls) == 1, "within a minute of the last answer Google is not asked again"
 
 
-async def test_each_app_has_its_own_sender(google: GoogleAdapter, keys: SigningKey) -> None:
-    other = connected(keys, push_service_account="another@project.iam.gserviceaccount.com")
+async def test_each_app_has_its_own_sender(play: Play) -> None:
+    other = connected(play.keys, push_service_account="another@project.iam.gserviceaccount.com")
     with pytest.raises(NotAuthentic):
-        await google.verify(other, pushed(notice(2), bearer(keys)))
+        await play.adapter.verify(other, pushed(notice(2), bearer(play.keys)))

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.purchases.subscription import Moment, Status
-from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.google.adapter import GoogleAdapter
 from tests.stores.adapter_life import Life
 from tests.stores.google.play import MONTH, START, TOKEN, Json, Play, iso, notice, one_time_notice, voided_notice
 
@@ -274,7 +272,7 @@ async def test_a_row_of_the_table(life: Life, play: Play, steps: list[Step], tol
 
 @pytest.mark.parametrize("steps", [steps for steps, _, _ in ROWS.values()], ids=ROWS)
 async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_state(
-    google: GoogleAdapter, play: Play, app: ConnectedApp, steps: list[Step]
+    play: Play, steps: list[Step]
 ) -> None:
     """All of it has happened before the first is heard: every order ends as the store has it, with the same money."""
     for happens, _ in steps:
@@ -282,7 +280,7 @@ async def test_notifications_that_come_late_and_in_any_order_lead_to_the_same_st
     ends = []
     # The three neighbours that came last; each also a second time.
     for order in permutations(notification for _, notification in steps[-3:]):
-        life = Life(google, app, lambda: play.now)
+        life = Life(play.adapter, play.app, lambda: play.now)
         for notification in (*order, *reversed(order)):
             await life.hear(notification)
         standing = [
