@@ -32,6 +32,7 @@ from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
 from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.purchase_intake.storage.connection_rows import note_history_read
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import LEASE
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from tests.cli.running import Running, ask, serving
 from tests.connections import migrated
@@ -196,6 +197,10 @@ async def test_what_a_store_was_answered_is_applied_whatever_was_killed(server: 
 
 async def everything_applied(url: str) -> None:
     async with Database(url) as database:
+        # The leases of killed processes run out.
+        await database.pool.execute(
+            "update store_notifications set next_at = next_at - $1 where status = 'waiting'", LEASE
+        )
 
         async def none_waits() -> bool:
             return not await database.pool.fetchval("select count(*) from store_notifications where status = 'waiting'")

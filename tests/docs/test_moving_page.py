@@ -3,7 +3,6 @@
 import importlib
 import sys
 from asyncio import to_thread
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,6 @@ from tests.http.client import Shop
 from tests.http.doings import did, unhurried
 from tests.http.fixtures import opened
 from tests.http.serving import serving
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 async def test_the_comparison_names_each_user_whom_the_services_disagree_about(

@@ -32,7 +32,6 @@ from latchkey.domain.purchases.subscription import (
 )
 
 START: Ms = 1_700_000_000_000
-MONTH = 30 * DAY
 
 
 def period(

@@ -17,13 +17,11 @@ from latchkey.domain.catalog import (
     ProductKind,
     ProductType,
 )
-from latchkey.domain.instants import Duration, parse_duration
+from latchkey.domain.instants import parse_duration
 from latchkey.domain.money.amounts import Price
 from latchkey.subjects.offerings.rules import AskingApp, HiddenReason, Storefront, storefront, usual_package
 
 APPLE, GOOGLE, TEST = AskingApp("ios", "app_store"), AskingApp("android", "play_store"), AskingApp("demo", "test_store")
-SECRET = AskingApp()
-MONTH = Duration(months=1)
 
 
 def subscription(id: str, *apps: str, duration: str = "P1M") -> Product:

@@ -11,10 +11,6 @@ def active_in_web_sdk(subscriber: Subscriber, now: Ms) -> set[str]:
     return {id for id, one in subscriber.entitlements.items() if _is_active(subscriber, one, now)}
 
 
-def active_subscriptions_in_web_sdk(subscriber: Subscriber, now: Ms) -> set[str]:
-    return {id for id, one in subscriber.subscriptions.items() if later(one.expires_date, now)}
-
-
 def _is_active(subscriber: Subscriber, entitlement: Entitlement, now: Ms) -> bool:
     product_id = entitlement.product_identifier
     if product_id in subscriber.subscriptions:

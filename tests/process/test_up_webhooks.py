@@ -23,6 +23,7 @@ def test_settings_of_the_environment_are_taken_or_said_not_to_apply(short_folder
     bundle.write_bytes(certs.stranger[0].read_bytes() + certs.authority.read_bytes())
     with Up(
         short_folder / "told",
+        "--no-stores",
         LATCHKEY_PORT="0",
         LATCHKEY_WEBHOOK_EXTRA_CA=str(bundle),
         LATCHKEY_LOG_LEVEL="warning",

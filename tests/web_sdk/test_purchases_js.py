@@ -6,7 +6,7 @@ Every test of the test store ends with an empty console: the SDK writes there wh
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,18 +16,10 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.cli.running import Up
-from tests.machine import downloaded
-from tests.web_sdk.shopper import DIALOG, Shopper, act, call, encoded, serving, shopping
+from tests.web_sdk.shopper import DIALOG, Shopper, act, call, encoded, shopping
 
 DAY = 86_400
 DOCS = Path(__file__).parents[2] / "docs" / "sdks.md"
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[str]:
-    modules = downloaded(Path(__file__).parent)
-    with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
-        yield address
 
 
 @pytest.fixture

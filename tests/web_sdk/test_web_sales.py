@@ -5,9 +5,8 @@ Stripe's own page; with a key of a web billing app it shows its own form.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,20 +21,12 @@ from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.emulators.shops import stripe_account
-from tests.machine import downloaded
 from tests.stores.world import PROJECT, World, world
-from tests.web_sdk.shopper import Service, Shopper, serving, shopping
+from tests.web_sdk.shopper import Service, Shopper, shopping
 
 KEYS = make_stripe_keys()
 GOOD, DECLINED = "4242 4242 4242 4242", "4000 0000 0000 0002"
 BUYER = "ada@example.com"
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[str]:
-    modules = downloaded(Path(__file__).parent)
-    with serving(modules / "@revenuecat" / "purchases-js" / "dist") as address:
-        yield address
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from latchkey.domain.instants import DAY, Ms, add, parse_duration
+from latchkey.domain.instants import DAY, add, parse_duration
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.google import google_due_events
@@ -23,7 +23,6 @@ from latchkey.emulators.google.google_books import (
 from latchkey.emulators.google.google_emulator import ACTS
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
-START: Ms = 1_800_000_000_000
 MONTH = parse_duration("P1M")
 
 

@@ -9,14 +9,12 @@ import requests
 import stripe
 
 from latchkey.domain.instants import DAY
-from latchkey.emulators.stripe.stripe_emulator import SENT, StripeEmulator, StripeKeys
+from latchkey.emulators.stripe.stripe_emulator import SENT, StripeKeys
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
 from latchkey.stores.stripe.notification import EVENT_TYPES
 from tests.emulators.receiving import Taken, receiving
 from tests.emulators.shops import START, stripe_account
 from tests.emulators.stripe.conftest import Desk
-
-MONTHLY = "pro_monthly:price_pro_monthly"
 
 
 def event_in(taken: Taken, secret: str) -> Any:
@@ -49,18 +47,6 @@ async def test_stripes_library_takes_every_webhook_and_it_names_the_object(strip
         assert updated.data.previous_attributes["cancel_at_period_end"] is False
         assert {(event.api_version, event.livemode) for event in events} == {(API_VERSION, False)}
         assert len({event.id for event in events}) == 5
-
-
-@pytest.mark.parametrize("lie", sorted(StripeEmulator.lies))
-async def test_a_careful_receiver_can_tell_every_lie(stripe_keys: StripeKeys, lie: str) -> None:
-    async with stripe_account(stripe_keys) as store, receiving() as service:
-        store.notification_url = service.url
-        store.misbehave(lie=1.0, lies=[lie])
-        store.sell(product_id="coins_100")
-        await store.deliver()
-        (taken,) = service.taken
-        with pytest.raises(stripe.SignatureVerificationError):
-            event_in(taken, stripe_keys.webhook_secret)
 
 
 async def test_while_a_secret_is_rotated_both_are_signed_with(stripe_keys: StripeKeys) -> None:

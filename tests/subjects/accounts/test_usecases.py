@@ -186,18 +186,6 @@ async def test_who_is_not_there_cannot_be_changed(database: Database, project: s
     assert await roles(database, other) == {"bob": Role.OWNER}
 
 
-async def test_removing_somebody_takes_their_role_from_a_session_that_is_open(database: Database, project: str) -> None:
-    await join(database, project, "ann")
-    bob = await join(database, project, "bob", Role.SUPPORT)
-    token = await sessions.open_session(database, bob, "192.0.2.1", "a browser", NOW)
-    before = await sessions.find_session(database, token, project, NOW)
-    await team.remove_member(database, project, bob)
-    after = await sessions.find_session(database, token, project, NOW)
-    assert before is not None
-    assert after is not None
-    assert (before.role, after.role) == (Role.SUPPORT, None)
-
-
 async def test_a_new_link_is_no_way_into_a_project_of_others(database: Database, project: str) -> None:
     other = (await projects.create_project(database, "Other", NOW)).id
     ann, bob = await join(database, project, "ann"), await join(database, project, "bob", Role.VIEWER)

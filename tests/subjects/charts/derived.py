@@ -85,11 +85,6 @@ def facts_of_each(people: Sequence[Person]) -> list[list[Fact]]:
     return found
 
 
-def facts_of(customer: Customer, catalog: Catalog = CATALOG) -> list[Fact]:
-    (found,) = facts_of_each([Person(customer, catalog)])
-    return found
-
-
 def facts_of_lives(told: Sequence[Life]) -> Iterator[tuple[Life, list[Fact]]]:
     yield from zip(told, facts_of_each([Person(one.book.customer) for one in told]), strict=True)
 

@@ -115,15 +115,6 @@ def test_the_first_payment_ever_is_new_and_all_others_are_not() -> None:
     assert flow(book, Kind.REFUND, "02-20", "02-20").of(0).amount == 8
 
 
-def test_refund_rate() -> None:
-    book = facts(
-        *(customer(bought("01-10", 10)) for _ in range(245)),
-        *(customer(bought("01-10", 10, refunded="03-10")) for _ in range(5)),
-    )
-    assert flow(book, Kind.PAYMENT, "01-01", "01-31").quantity == 250
-    assert flow(book, Kind.REFUNDED_PAYMENT, "01-01", "01-31").quantity == 5
-
-
 def test_yen_at_the_rate_of_the_day() -> None:
     book = facts(customer(bought("01-10", money(1500, "JPY")), subscription(
         period("01-10", "02-10", money(1500, "JPY"), terms=Terms(Rate("0.0066", "2026-01-10")))
@@ -203,18 +194,6 @@ def test_conversion_within_seven_days_and_without_limit() -> None:
     assert flow(book, Kind.CUSTOMER, "01-01", "01-01").quantity == 400
     assert flow(book, Kind.SEEN_CONVERTED, "01-01", "01-01").by_n() == {1: 70}
     assert flow(book, Kind.SEEN_PAYER, "01-01", "01-01").by_n() == {1: 32, 3: 11}
-
-
-def test_lifetime_value() -> None:
-    """400 new customers, 600.00 paid in 30 days, 40.00 given back; 35 of them have paid."""
-    people = [customer(seen="01-01") for _ in range(365)]
-    people += [customer(bought("01-10", 16), seen="01-01") for _ in range(33)]
-    half = [bought("01-10", 16, id="a"), bought("01-12", 20, id="b", refunded="01-20")]
-    people += [customer(*half, seen="01-01") for _ in range(2)]
-    book = facts(*people)
-    assert flow(book, Kind.PAYMENT, "01-01", "01-31").amount == 600
-    assert flow(book, Kind.SEEN_REVENUE, "01-01", "01-01").amount == 560
-    assert flow(book, Kind.SEEN_PAYER, "01-01", "01-01").quantity == 35
 
 
 # What facts can be broken down by.

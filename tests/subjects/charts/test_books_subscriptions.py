@@ -167,18 +167,6 @@ def test_another_exchange_rate_moves_mrr_in_usd_only() -> None:
     assert level(book, Kind.ACTIVE, "02-10").usd == 10.50
 
 
-def test_churn_less_returns() -> None:
-    """400 at the start, 30 expire, 6 others are back."""
-    stay = [customer(subscription(period("01-01", "12-31"))) for _ in range(370)]
-    lost = [customer(subscription(period("01-01", "02-10"))) for _ in range(30)]
-    back = [customer(subscription(period("2025-10-01", "2025-11-01"), period("02-05", "12-31"))) for _ in range(6)]
-    book = facts(*stay, *lost, *back)
-    assert level(book, Kind.ACTIVE, "01-31").quantity == 400
-    assert flow(book, Kind.CHURN, "02-01", "02-28").quantity == 30
-    assert flow(book, Kind.RETURN, "02-01", "02-28").quantity == 6
-    assert level(book, Kind.ACTIVE, "02-28").quantity == 376
-
-
 def test_new_subscriptions_by_how_they_began() -> None:
     converted = subscription(period("01-01", "01-08", type=TRIAL), period("01-08", "02-08", cause=Cause.CONVERSION))
     book = facts(

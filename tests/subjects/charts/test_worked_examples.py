@@ -52,18 +52,6 @@ def test_active_subscriptions_are_those_at_the_end_of_each_period() -> None:
     assert total(by_day, "actives") == 2
 
 
-def test_mrr_and_arr_are_levels() -> None:
-    assert units(chart(ask("mrr", "2026-01-01", "2026-02-28"), THREE), "mrr") == [18, 22]
-    assert units(chart(ask("arr", "2026-01-01", "2026-02-28"), THREE), "arr") == [216, 264]
-
-
-def test_the_movement_of_actives_adds_up() -> None:
-    data = chart(ask("actives_movement", "2026-01-01", "2026-03-31"), THREE)
-    assert values(data, "new") == (2, 1, 0)
-    assert values(data, "churned") == (0, -1, -2)
-    assert values(data, "movement") == (2, 0, -2)
-
-
 def test_the_movement_of_mrr_has_five_parts() -> None:
     """From 42.00: 8.00 new, 14.00 expires, 5.00 comes back, one goes from 5.00 to 8.00, one from 8.00 to 6.00."""
     facts = [
@@ -106,22 +94,6 @@ def test_new_paid_subscriptions_by_how_they_began() -> None:
         "trial_conversions": 20,
     }
     assert [one.id for one in data.drawn] == ["direct", "intro", "trial_conversions"]
-
-
-def test_trials_and_their_movement() -> None:
-    """From 80: 60 begin, 25 convert, 20 are lost: 95."""
-    facts = [
-        fact(Kind.TRIAL, "2026-01-01", 80),
-        fact(Kind.TRIAL, "2026-02-02", 60),
-        fact(Kind.TRIAL, "2026-02-20", -45),
-        fact(Kind.TRIAL_STARTED, "2026-02-02", 60),
-        fact(Kind.TRIAL_ENDED, "2026-02-20", 25, n=1),
-        fact(Kind.TRIAL_ENDED, "2026-02-20", 20, n=2),
-    ]
-    assert values(chart(ask("trials", "2026-02-01", "2026-02-28"), facts), "trials") == (95,)
-    data = chart(ask("trials_movement", "2026-02-01", "2026-02-28"), facts)
-    assert {one.id: one.total for one in data.series} == {"new": 60, "converted": -25, "expired": -20, "movement": 15}
-    assert values(chart(ask("trials_new", "2026-02-01", "2026-02-28"), facts), "trials_new") == (60,)
 
 
 def test_trial_conversion_is_by_the_day_the_trial_began() -> None:
@@ -204,11 +176,6 @@ def test_revenue_of_first_and_later_payments() -> None:
     assert units(data, "revenue:first") == [8]
     assert units(data, "revenue:later") == [123]
     assert [one.title for one in data.drawn] == ["Later payments", "First payment"]
-
-
-def test_refund_rate() -> None:
-    facts = [fact(Kind.PAYMENT, "2026-01-05", 250, usd(250)), fact(Kind.REFUNDED_PAYMENT, "2026-01-05", 5)]
-    assert values(chart(ask("refund_rate", "2026-01-01", "2026-01-31"), facts), "refund_rate") == (0.02,)
 
 
 # 400 customers; 10 buy at once, 60 start a trial, 22 of them convert by day 7 and 11 later.
@@ -322,12 +289,6 @@ def test_billing_issues_and_what_became_of_them() -> None:
     assert total(data, "recovery_rate") == pytest.approx(5 / 9)
     assert values(data, "open") == (1,)
     assert (units(data, "amount_recovered"), units(data, "amount_lost")) == ([5], [4])
-
-
-def test_customers() -> None:
-    facts = [fact(Kind.CUSTOMER, "2026-02-01", 3), fact(Kind.PAYING_CUSTOMER, "2026-02-09", 2)]
-    assert values(chart(ask("customers_new", "2026-02-01", "2026-02-28"), facts), "customers") == (3,)
-    assert values(chart(ask("customers_paying", "2026-02-01", "2026-02-28"), facts), "customers") == (2,)
 
 
 def test_retention_is_of_the_first_cohort() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import random
-import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -228,7 +227,3 @@ def naive_copy(arrivals: Iterable[ReceivedWebhook]) -> dict[str, set[str]]:
         last[user] = sequence
         held[user] = set(event["entitlements"])
     return held
-
-
-def remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from latchkey.database.pool import Database
-from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.engine.changes import Changes
 from latchkey.engine.storage.catalog import app_rows as projects_rules
 from latchkey.subjects.api_keys import usecases as keys
@@ -41,23 +40,6 @@ async def test_a_secret_key_is_kept_only_as_its_hash(database: Database, project
     assert row is not None
     assert row["hash"] == hashlib.sha256(issued.plaintext.encode()).digest()
     assert not any(issued.plaintext in str(value) for value in row.values())
-
-
-async def test_a_key_needs_a_project_an_app_known_scopes_and_a_limit(
-    database: Database, project: projects_rules.Project
-) -> None:
-    with pytest.raises(NotFound):
-        await keys.create_secret_key(database, "proj_none", "x", NOW)
-    with pytest.raises(NotFound):
-        await keys.create_public_key(database, project.id, "app_none", "x", NOW)
-    with pytest.raises(Refusal, match="read, write"):
-        await keys.create_secret_key(database, project.id, "x", NOW, scopes={"admin"})
-    with pytest.raises(Refusal, match="read, write"):
-        await keys.create_secret_key(database, project.id, "x", NOW, scopes=())
-    with pytest.raises(Refusal, match="rate limit"):
-        await keys.create_secret_key(database, project.id, "x", NOW, rate_limit=0)
-    with pytest.raises(Refusal, match="store"):
-        await projects.create_app(database, project.id, "x", "corner_shop", NOW)
 
 
 async def test_the_demo_is_made_once_and_keeps_its_good_keys(database: Database) -> None:

@@ -1,7 +1,6 @@
 """An app's connection to its store: credentials saved, shown, refused, deleted, and the notification URL."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,16 +11,10 @@ from latchkey.settings import Settings
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.purchase_intake.storage import connection_rows as storage
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
-from tests.http.apple import AppStore, app_store, app_store_credentials, connected_app, new_app, processor, put
+from tests.http.apple import AppStore, app_store_credentials, connected_app, new_app, processor, put
 from tests.http.client import NOW, Shop
 from tests.http.doings import count_rows
 from tests.http.management import delete, get, post, refused
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[AppStore]:
-    async with app_store() as store:
-        yield store
 
 
 async def test_saved_credentials_are_checked_with_a_call_and_their_secret_is_never_shown(

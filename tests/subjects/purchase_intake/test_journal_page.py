@@ -1,7 +1,6 @@
 """The journal: list, filters, one entry, processing again."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,14 +13,8 @@ from latchkey.subjects.purchase_intake.rules import opened
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import tab
-from tests.http.apple import AppStore, app_store, connected_app, process
+from tests.http.apple import AppStore, connected_app, process
 from tests.http.management import get
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[AppStore]:
-    async with app_store() as store:
-        yield store
 
 
 @pytest.fixture

@@ -1,20 +1,13 @@
 """The journal of what stores sent: listed, filtered, read, processed again."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from latchkey.subjects.api_keys import usecases as keys
-from tests.http.apple import AppStore, app_store, connected_app, process
+from tests.http.apple import AppStore, connected_app, process
 from tests.http.client import NOW, Shop
 from tests.http.management import get, post, refused, walk
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[AppStore]:
-    async with app_store() as store:
-        yield store
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """An app's connection to its store in a browser: set-up, credentials, the notification URL, the light, warnings."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,16 +14,10 @@ from latchkey.subjects.purchase_intake.usecases.store_connections import STRIPE_
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import tab
-from tests.http.apple import AppStore, app_store, connected_app, new_app, put
+from tests.http.apple import AppStore, connected_app, new_app, put
 from tests.http.management import get
 
 PHONE = {"width": 390, "height": 800}
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[AppStore]:
-    async with app_store() as store:
-        yield store
 
 
 async def fill(page: Page, credentials: dict[str, Any], **other: str) -> None:
