@@ -9,25 +9,33 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import asyncpg
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer
 from latchkey.engine.changes import Changes
 from latchkey.now import real_now
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.customers.usecases import edits as grants
 from latchkey.subjects.demo.usecases.project import APP_ID, PROJECT_ID, ensure_demo
+from latchkey.subjects.webhooks.rules import Setup
+from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.cli.running import Running, ask, serving
 from tests.crash.books import audit
 from tests.patience import PATIENCE, until, wait_until
+from tests.subjects.webhooks.delivery import certificates
+from tests.subjects.webhooks.delivery.processes import Receiver, in_order
 
 PURCHASES = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 KILLS = 5
 BUYERS = 6
 USERS = 9
 GRANTS = 1_800
+# As `serving` has it.
+SECRET_KEY = b"k" * 32
 
 
 def processes(running: Running) -> list[int]:
@@ -67,6 +75,16 @@ class Buyer(threading.Thread):
         return ask(self.address, "POST", "/v1/receipts", receipt, key=self.key).status
 
 
+async def waiting(database_url: str) -> int:
+    """How many customers have something to deliver."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        found: int = await connection.fetchval("select count(*) from lanes")
+        return found
+    finally:
+        await connection.close()
+
+
 def killing(running: Running, times: int, answered: Callable[[], int]) -> None:
     """Kill one of the service's processes several times, each time while purchases are made."""
     for _ in range(times):
@@ -77,13 +95,24 @@ def killing(running: Running, times: int, answered: Callable[[], int]) -> None:
             os.kill(random.choice(victims), signal.SIGKILL)
 
 
-async def test_processes_killed_amid_purchases_leave_nothing_half_done(database: Database) -> None:
+async def test_processes_killed_amid_purchases_leave_nothing_half_done_and_deliver_everything_in_order(
+    database: Database, tmp_path: Path
+) -> None:
+    """The processes send what they commit themselves: each kill leaves deliveries that are leased to nobody alive."""
     now = real_now()
     await ensure_demo(database, now, secret_key=None, public_key=None)
     issued = await keys.create_public_key(database, PROJECT_ID, APP_ID, "crowd", now, rate_limit=1_000_000)
+    certs = certificates.make(tmp_path / "certificates")
+    settings = {
+        "LATCHKEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8,::1/128",
+        "LATCHKEY_WEBHOOK_EXTRA_CA": str(certs.authority),
+        # A lease is two seconds longer.
+        "LATCHKEY_WEBHOOK_TIMEOUT_MS": "3000",
+    }
 
     def storm() -> list[Buyer]:
-        with serving(database.url, "--roles", "api", "--workers", "2") as (running, address):
+        words = "--roles", "api,delivery", "--workers", "2"
+        with serving(database.url, *words, **settings) as (running, address):
             buyers = [Buyer(number, address, issued.plaintext) for number in range(BUYERS)]
             for buyer in buyers:
                 buyer.start()
@@ -92,9 +121,14 @@ async def test_processes_killed_amid_purchases_leave_nothing_half_done(database:
                 buyer.enough.set()
             for buyer in buyers:
                 buyer.join(PATIENCE)
+            wait_until(lambda: asyncio.run(waiting(database.url)) == 0, lambda: running.output)
             return buyers
 
-    buyers = await asyncio.to_thread(storm)
+    with Receiver(tmp_path, certs.good) as receiver:
+        setup = Setup(name="receiver", url=receiver.url())
+        await Registry(database, Sealer(SECRET_KEY)).add(PROJECT_ID, setup, now)
+        buyers = await asyncio.to_thread(storm)
+        arrivals = receiver.arrivals()
     customers, events = await audit(database)
     answered = [one for buyer in buyers for one in buyer.answered]
     assert len(answered) == sum(len(buyer.asked) for buyer in buyers)
@@ -108,6 +142,8 @@ async def test_processes_killed_amid_purchases_leave_nothing_half_done(database:
     bought = [event for one in events.values() for event in one if event["type"] in PURCHASES]
     told = [event["original_transaction_id"] for event in bought]
     assert told, "there is no purchase event"
+    assert {arrival.event_id for arrival in arrivals} == {event["id"] for one in events.values() for event in one}
+    assert in_order(arrivals)
     assert len(told) == len(set(told)), "a receipt that was sent again made a second event"
     assert set(told) <= {token for buyer in buyers for _, token, _ in buyer.asked}
 
