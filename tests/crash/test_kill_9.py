@@ -32,7 +32,7 @@ from tests.subjects.webhooks.delivery.processes import Receiver, in_order
 PURCHASES = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 KILLS = 5
 BUYERS = 6
-USERS = 9
+USERS = 20
 GRANTS = 1_800
 # As `serving` has it.
 SECRET_KEY = b"k" * 32
