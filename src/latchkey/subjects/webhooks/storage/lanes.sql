@@ -154,7 +154,9 @@ stepped_aside as (
 select h.place, h.waiting > 1 and h.leaves and h.others_at is null as more,
     w.failures > 0 or w.failing_since is not null or w.announced_at is not null as troubled
 from held h
-join webhooks w on w.key = h.webhook_key;
+join webhooks w on w.key = h.webhook_key
+-- Nobody waits for the disk: what a crash of PostgreSQL undoes here is sent again, as if the answer had not come.
+where set_config('synchronous_commit', 'off', true) is not null;
 
 -- name: due_webhooks
 -- when each webhook next has something to send: now, at a retry, when a lease runs out or when its circuit allows a probe
