@@ -45,14 +45,14 @@ async def clock_running(database: Database, now: Callable[[], Ms], every: float 
 @pytest.mark.one_server("it counts statements, which have other texts there")
 async def test_what_another_process_writes_is_applied_when_it_falls_due(core: Core) -> None:
     async with counted(core.database.url) as (database, said), clock_running(database, lambda: core.time):
-        await until(lambda: _said(said, "look_out", 3))
+        await until(lambda: _said(said, "look_out_in_projects", 3))
         await core.act("purchase", product="pro_monthly")
         due = core.time + 2 * SECOND
         await core.database.pool.execute("update customers set next_due_at = $1", due)
         core.time = due - 1
         said.clear()
-        await until(lambda: _said(said, "look_out", 10))
-        assert set(said) == {"look_out"}, "nobody is due yet"
+        await until(lambda: _said(said, "look_out_in_projects", 10))
+        assert set(said) == {"look_out_at_home", "look_out_in_projects"}, "nobody is due yet"
         core.time = due
 
         async def applied() -> bool:
@@ -73,7 +73,7 @@ async def test_what_falls_due_before_the_next_look_is_applied_then(core: Core) -
         await until(lambda: _said(said, "commit", 1))
     assert real_now() >= due
     # The second look follows what was applied: more may have fallen due meanwhile.
-    assert said[:2] == ["look_out", "begin"]
+    assert said[:3] == ["look_out_at_home", "look_out_in_projects", "begin"]
 
 
 async def idle(roller: Roller, now: Ms, length: Ms) -> Ms:

@@ -94,8 +94,8 @@ async def reset_queues(connection: Connection, now: Ms, reason: str | None) -> d
     """Of everything but lanes. With a reason, what waits is stopped or held; returns how much of what."""
     stopped = {}
     if reason is not None:
-        stopped["replays stopped"] = affected(await connection.execute(query("stop_replays"), now))
-        stopped["operational events held"] = affected(await connection.execute(query("hold_announcements"), reason))
+        ((replays, events),) = await connection.fetch(query("stop_replays_and_announcements"), now, reason)
+        stopped = {"replays stopped": replays, "operational events held": events}
     await connection.execute(query("reset_webhook_health"))
     await connection.execute(query("free_exports"))
     return stopped

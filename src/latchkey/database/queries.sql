@@ -7,9 +7,8 @@ order by key desc
 limit 1
 
 -- name: write_probe
--- write a megabyte to a temporary file and one record to the write-ahead log: fails if the disk is full. The first checks
--- that tables can grow, the second that commits work; neither leaves anything behind. Returns whether the database is
--- read-only
+-- write a megabyte to a temporary file (tables can grow) and one record to the write-ahead log (commits work): fails if
+-- the disk is full, and leaves nothing behind. Returns whether the database is read-only
 with room as materialized (select repeat('x', 4000) as page from generate_series(1, 256))
 select
     current_setting('transaction_read_only')::boolean, count(page), pg_logical_emit_message(true, 'latchkey', 'write probe')
@@ -56,8 +55,7 @@ from (
 join projects p on p.id = asked.project_id;
 
 -- name: read_admitted
--- for reads with keys in a distributed database: the second half of admit_reads, on the node of the project ($1). The
--- first of the ids ($2) is at position $3 of the whole; the column of the key is filled in later
+-- the second half of admit_reads in a distributed database, on the project's node; $3 is the place of the first id
 select
     $3::integer + q.place as place, {read_row},
     null::json as of_key
@@ -100,8 +98,7 @@ insert into customer_keys (project_id, last) values ($1, 0) on conflict do nothi
 
 -- name: server_found
 -- the server that this database is on, and the one that was noted; on a standby the timeline is null
--- The database's oid has that of a table of ours in its upper half: a dump that is loaded into the same database again
--- creates the table anew.
+-- The upper half of the oid is that of a table of ours, which a dump that is loaded into the same database creates anew.
 select
     (select system_identifier from pg_control_system())::text as system_identifier,
     (
@@ -220,13 +217,11 @@ with freed as (
 )
 select count(*) from freed;
 
--- name: stop_replays
--- replays that were under way queue nothing more
-update replays set finished_at = $1 where finished_at is null;
-
--- name: hold_announcements
--- operational events that were due for the operations URL are not sent
-update operational_events set next_at = null, error = $1 where next_at is not null;
+-- name: stop_replays_and_announcements
+-- replays that were under way queue nothing more, and operational events that were due are not sent
+with replayed as (update replays set finished_at = $1 where finished_at is null returning 1),
+announced as (update operational_events set next_at = null, error = $2 where next_at is not null returning 1)
+select (select count(*) from replayed) as replays, (select count(*) from announced) as events;
 
 -- name: reset_webhook_health
 -- failures of before the restore say nothing about the receivers of today
@@ -257,3 +252,19 @@ due as (
     where h.project_id = n.project_id and h.store = n.store and h.handle_hash = n.handle_hash
 )
 select n.store, n.handle_hash, n.place as purchases from next n order by n.place desc limit 1;
+
+-- part: page_by_age
+($2::text is null or (created_at, id) > (select n.created_at, n.id from <table> n where n.project_id = $1 and n.id = $2))
+    and ($4::text is null or id = $4)
+order by created_at, id
+limit $3
+
+-- part: page
+($2::text is null or <column> > $2) and ($4::text is null or <column> = $4)
+order by <column>
+limit $3
+
+-- part: due_rows
+where ctid = any(array(
+    select d.ctid from <table> d where d.<column> <= $1 order by d.<column> limit $3 for update skip locked
+))

@@ -5,7 +5,7 @@
     select ...
 
 What several queries share is a part, which stands once: `-- part: product_columns`, and `{product_columns}` where it is
-used, in any file.
+used, in any file. `{due_rows of checkouts by check_at}` puts these names in the places of `<table>` and `<column>`.
 
 Code names a query where it runs it, `connection.fetch(query(name), …)`; a test checks that every name is
 defined. A file without names, such as a migration, is none of this module's.
@@ -24,7 +24,7 @@ import latchkey
 from latchkey.database.errors import QueryNotNamedError
 
 _NAME = re.compile(r"^--\s*(?P<kind>name|part):\s*(?P<name>[a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
-_USED = re.compile(r"\{([a-z_]+)\}")
+_USED = re.compile(r"\{([a-z_]+)(?: of ([a-z_]+))?(?: by ([a-z_]+))?\}")
 # The folders of the package that have queries, at any depth.
 _FOLDERS = ("database", "engine", "observability", "subjects")
 
@@ -65,8 +65,13 @@ def all_queries() -> dict[str, NamedQuery]:
     for named in read:
         if named.name in found:
             raise QueryNotNamedError(f"{named.source} and {found[named.name].source} both define `{named.name}`.")
-        found[named.name] = named._replace(text=_USED.sub(lambda used: parts[used[1]], named.text))
+        found[named.name] = named._replace(text=_USED.sub(lambda used: _part(parts, used), named.text))
     return found
+
+
+def _part(parts: dict[str, str], used: re.Match[str]) -> str:
+    part, table, column = used.groups("")
+    return parts[part].replace("<table>", table).replace("<column>", column)
 
 
 def parse(text: str, source: str, parts: dict[str, str] | None = None) -> list[NamedQuery]:

@@ -21,8 +21,7 @@ limit $1;
 
 -- name: watch_queue
 -- for each webhook: what waits (lanes are counted up to a limit, $2), since when, and since when it could have been sent
--- The laterals with a limit read the first entries of an index, whatever the planner assumes: a million waiting deliveries
--- cost no more than the limit.
+-- The laterals with a limit read the first entries of an index: a million waiting deliveries cost no more than the limit.
 select w.id as webhook_id, counted.lanes, counted.waiting, counted.oldest_at,
     case when w.enabled and w.paused_at is null and (w.open_until is null or w.open_until <= $1) then counted.due end
         as due_at

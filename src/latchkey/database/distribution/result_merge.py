@@ -187,20 +187,6 @@ async def insert_feed(connection: Any, args: Sequence[Any]) -> list[Any]:
     return rows
 
 
-async def look_out(connection: Any, _: Sequence[Any]) -> list[MergedRow]:
-    at_home = await connection.fetchrow(query("look_out_at_home"))
-    in_projects = await connection.fetchrow(query("look_out_in_projects"))
-    return [
-        MergedRow({**_NO_PROJECTS, **dict(at_home), **dict(in_projects.items() if in_projects is not None else ())})
-    ]
-
-
-# If no node answers.
-_NO_PROJECTS = {
-    "customer_at": None, "acknowledgement_at": None, "check_at": None, "behind": False, "unstarted": False, "newest": 0,
-}  # fmt: skip
-
-
 async def lock_parts(connection: Any, _: Sequence[Any]) -> list[Any]:
     """On the coordinator alone, through which every process opens and drops parts. If a node waits for a lock in vain,
     Citus reports an internal error, and does not say which."""
@@ -230,7 +216,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "admit_reads": admit_reads,
     "admit_reads_with_leases": admit_reads_with_leases,
     "insert_feed": insert_feed,
-    "look_out": look_out,
     "lock_partitions": lock_parts,
     "size_of_partition": size_of_partition,
     "write_changes": write_changes,

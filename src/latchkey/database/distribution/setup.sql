@@ -36,8 +36,7 @@ begin
     raise exception 'the project was moved to another node' using errcode = '40001';
 end $$;
 
--- The shard of a project, kept on this node until the transaction ends: Citus moves a shard only when it has this lock
--- itself, on every node.
+-- The shard of a project, kept on this node until the transaction ends: Citus needs this lock on every node to move it.
 create or replace function at_project.hold(of_project text) returns bigint language plpgsql as $$
 declare
     shard bigint := get_shard_id_for_distribution_column('public.feeds', of_project);
@@ -136,8 +135,7 @@ exception when duplicate_function or unique_violation then
     return;
 end $$;
 
--- Makes all functions of the shards that this node has. `distribute.py` runs it on each node, so that only a shard that
--- comes later is left for its first use.
+-- Makes all functions of the shards that this node has; those of a shard that comes later are made at their first use.
 create or replace function at_project.make_all() returns bigint language plpgsql as $$
 declare
     one record;

@@ -145,7 +145,6 @@ _SPECIAL: Final[dict[str, Route]] = {
     "admit_reads": Apart("counting requests is for the coordinator, reading for the project's node"),
     "admit_reads_with_leases": Apart("as admit_reads"),
     "size_of_partition": Apart("the size of a table on all nodes is another question there"),
-    "look_out": Apart("local tables and tables by project"),
 }
 # One row for each entry of a list of projects, in the order of the entries.
 _IN_ORDER: Final = frozenset({"read_customers"})

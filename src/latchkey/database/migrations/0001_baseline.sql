@@ -20,8 +20,7 @@ create table projects (
     floor_position bigint not null default 0,
     -- Customer attributes that charts can be filtered and broken down by. Part of the catalog, as above.
     chart_attributes text[] not null default '{}',
-    -- The first steps that were done once, and when the list on the overview was dismissed, for everybody. Only
-    -- remembered: the data says what is done.
+    -- The first steps that were done once, and when the list on the overview was dismissed, for everybody.
     onboarding_done text[] not null default '{}',
     onboarding_dismissed_at bigint
 );
@@ -102,8 +101,7 @@ create table products (
     -- A deleted product stays, so that its owners keep what it grants; it is not listed or sold any more.
     deleted_at bigint,
     type text not null check (type in ('subscription', 'one_time', 'consumable', 'non_consumable', 'non_renewing_subscription')),
-    -- The apps in which it is sold; empty means in every app. A deleted app stays in it: with the last one gone, its
-    -- product would be sold in all others.
+    -- The apps in which it is sold; empty means in every app. So a deleted app stays in it.
     app_ids text[] not null default '{}',
     primary key (project_id, id)
 );
@@ -321,8 +319,7 @@ create table offering_overrides (
 );
 create index offering_overrides_of_offering on offering_overrides (offering_id, project_id);
 
--- Which subscription a period belongs to, where its id does not say so itself. A period of a purchase with several items
--- belongs to a subscription for each of them.
+-- Which subscription a period belongs to, where its id does not say so. With several items it belongs to one for each.
 create table purchase_transactions (
     project_id text not null,
     store text not null,
@@ -364,8 +361,7 @@ create table events (
 -- For erasure: the ids of an erased customer are also in the TRANSFER events of those who received its purchases.
 create index events_of_transfers on events (project_id, customer_id) where type = 'TRANSFER';
 
--- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: if the database crashes, each key
--- starts a new minute.
+-- Requests of the last minute for each key, as runs of (bucket, count). Unlogged: after a crash a new minute starts.
 create unlogged table rate_windows (
     key_id text primary key,
     buckets bigint[] not null,
@@ -596,7 +592,6 @@ create table attempts (
     number integer not null,
     at bigint not null,
     took_ms integer not null,
-    -- As text; null when it was delivered.
     error text,
     status integer,
     request_headers json not null,
@@ -644,9 +639,8 @@ create table replays (
 );
 create index replays_unfinished on replays (created_at) where finished_at is null;
 
--- What charts count: one row for each period of a subscription and for each one-time purchase. A row says what is known of
--- its period alone (domain/charts/period_rows.py); what follows from several rows is computed by DuckDB
--- (subjects/charts/storage/facts/), in a file that is a cache of this table.
+-- What charts count: one row for each period of a subscription and for each one-time purchase, with what is known of it
+-- alone (domain/charts/period_rows.py). DuckDB computes what follows from several (subjects/charts/storage/facts/).
 create table chart_periods (
     project_id text not null,
     -- Pseudonyms: a customer who is erased leaves the sales behind, but no store's ids.
@@ -785,8 +779,7 @@ create unlogged table failed_sign_ins (
 );
 create index failed_sign_ins_of_subject on failed_sign_ins (subject, at);
 
--- Every change made in the dashboard. Written before the change, and completed with its outcome: after a crash in
--- between, the entry says 'begun'.
+-- Every change made in the dashboard, written before it is made: after a crash the entry still says 'begun'.
 create table audit_entries (
     position bigint generated always as identity primary key,
     project_id text,
@@ -944,8 +937,7 @@ create table former_notification_tokens (
 );
 create index former_notification_tokens_of_app on former_notification_tokens (project_id, app_id);
 
--- The public keys of deleted apps, by SHA-256. Installed copies of the app still send receipts with them, and a phone drops
--- a purchase for good when its key is called unknown.
+-- The public keys of deleted apps, by SHA-256. A phone that still has one drops a purchase if its key is called unknown.
 create table former_public_keys (
     hash bytea primary key,
     store text not null
@@ -1025,8 +1017,7 @@ create table import_skips (
     foreign key (project_id, import_id) references imports (project_id, id) on delete cascade
 );
 
--- Customers that were erased or merged into another.
--- `xid` is the transaction's id: an export that did not see the transaction reports the customer again.
+-- Customers that were erased, or merged into another, by the transaction `xid`. An export that did not see it reports them.
 create table gone_customers (
     project_id text not null,
     customer_id bigint not null,
@@ -1099,8 +1090,7 @@ create table missing_rates (
     primary key (project_id, currency, day)
 );
 
--- Requests with API keys, for the dashboard: a sample of those that succeeded, and those that did not. Nothing in it names a
--- customer. Unlogged: a crash of the database may empty it.
+-- Requests with API keys, for the dashboard: a sample of those that succeeded, and all others. No customer is named here.
 create unlogged table request_log (
     project_id text not null,
     id bigint generated always as identity,
@@ -1122,9 +1112,8 @@ create unlogged table request_log (
 create index request_log_of_key on request_log (key_id, id);
 create index request_log_old on request_log (at);
 
--- Requests with an Idempotency-Key and their replies. `id_hash` is SHA-256 of the API key and the Idempotency-Key,
--- `fingerprint` of the path and the body. Without a status the request is under way, or its process has died. A status without
--- a reply: it failed, and may be carried out again.
+-- Requests with an Idempotency-Key. `id_hash` is SHA-256 of both keys, `fingerprint` of the path and the body.
+-- Without a status it is under way, or its process has died. Without a reply it failed, and may be carried out again.
 create table idempotent_requests (
     id_hash bytea primary key,
     project_id text not null references projects (id) on delete cascade,
@@ -1142,15 +1131,13 @@ create table key_uses (
     used_at bigint not null
 );
 
--- The last key of a customer in each project of a distributed database. There, identity values are made on several nodes
--- and are in no order of time. On plain PostgreSQL this table stays empty.
+-- The last key of a customer in each project of a distributed database (see next_customer_keys); elsewhere it is empty.
 create table customer_keys (
     project_id text primary key,
     last bigint not null
 ) with (fillfactor = 50);
 
--- Which trace an event belongs to, while traces are on: the process that delivers it continues that trace. Kept for a day.
--- Unlogged: a crash of the database may empty it, and then deliveries only have no trace.
+-- Which trace an event belongs to, while traces are on: its delivery continues that trace. Kept for a day.
 create unlogged table event_traces (
     project_id text not null,
     event_id text not null,
@@ -1192,8 +1179,7 @@ create table facet_rolls (
     marked_at bigint
 ) with (fillfactor = 50);
 
--- Customers who changed without an event: those who were seen after an hour or more, or in another country, whose
--- purchases changed silently, and those who are gone.
+-- Customers who changed without an event: seen after an hour, or in another country, silently changed, or gone.
 create table facet_marks (
     project_id text not null,
     id bigint generated by default as identity,
@@ -1281,7 +1267,6 @@ create table bulk_grants (
     total integer not null,
     holders integer not null,
     unknown_ids text[] not null,
-    -- Fencing, as in exports.
     lease_until bigint not null default 0,
     token bigint not null default 0,
     primary key (project_id, id)

@@ -13,7 +13,7 @@ select now_ms from test_clocks where project_id = $1 and id = $2 for share;
 
 -- name: lock_customers
 -- lock the given customers, in the same order everywhere, so that there is no deadlock
-select a.project_id, a.app_user_id, c.id, c.state, {last_visit}
+select a.project_id, a.app_user_id, c.id, c.state, {last_seen}
 from unnest($1::text[], $2::text[]) as asked (project_id, app_user_id)
 join aliases a using (project_id, app_user_id)
 join customers c on c.project_id = a.project_id and c.id = a.customer_id
@@ -78,8 +78,8 @@ from unnest($1::text[], $2::bigint[], $3::text[]) as n (project_id, customer_id,
 where email is not null
 on conflict do nothing;
 
--- name: move_aliases
--- move the ids of a merged customer to the one it was merged into, with its notes, and its offering unless that one has its own
+-- name: absorb_customer
+-- move what a merged customer ($2) has to the one it was merged into ($3); its offering unless that one has its own
 with override as (
     update offering_overrides set customer_id = $3
     where project_id = $1 and customer_id = $2
@@ -87,6 +87,22 @@ with override as (
 ),
 notes as (
     update customer_notes set customer_id = $3 where project_id = $1 and customer_id = $2
+),
+movements as (
+    update currency_transactions m
+    set customer_id = $3
+    where m.project_id = $1 and m.customer_id = $2
+        and not exists (
+            select from currency_transactions k
+            where k.project_id = $1 and k.customer_id = $3
+                and k.idempotency_key = m.idempotency_key and k.code = m.code
+        )
+),
+absorbed as (
+    insert into absorbed_customers (project_id, customer_id, absorbed_id)
+    select $1::text, $3::bigint, $2::bigint
+    union all
+    select project_id, $3::bigint, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2
 )
 update aliases set customer_id = $3 where project_id = $1 and customer_id = $2;
 
@@ -96,17 +112,6 @@ update purchase_owners o
 set customer_id = n.customer_id
 from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as n (project_id, store, store_id, customer_id)
 where o.project_id = n.project_id and o.store = n.store and o.store_id = n.store_id;
-
--- name: move_currency_transactions
--- move the currency transactions of a merged customer
-update currency_transactions m
-set customer_id = $3
-where m.project_id = $1 and m.customer_id = $2
-    and not exists (
-        select from currency_transactions k
-        where k.project_id = $1 and k.customer_id = $3
-            and k.idempotency_key = m.idempotency_key and k.code = m.code
-    );
 
 -- name: refer_currency_transactions
 -- add a reference to the currency transactions of a request
@@ -125,13 +130,6 @@ join currency_transactions m using (project_id, idempotency_key)
 join customers c on c.project_id = m.project_id and c.id = m.customer_id
 order by c.project_id, c.id
 for update of c;
-
--- name: absorb_customer
--- record that a customer was merged into another, with all that it had absorbed itself
-insert into absorbed_customers (project_id, customer_id, absorbed_id)
-select $1::text, $3::bigint, $2::bigint
-union all
-select project_id, $3::bigint, absorbed_id from absorbed_customers where project_id = $1 and customer_id = $2;
 
 -- name: delete_customer
 -- erase a customer with everything that refers to it; its purchases stay, without an owner
@@ -207,11 +205,6 @@ where a.project_id = $1 and a.app_user_id = $2;
 -- part: last_seen
 c.last_seen_at, c.last_seen_platform, c.last_seen_platform_version, c.last_seen_app_version, c.last_seen_country
 
--- part: last_visit
-c.last_seen_at as at, c.last_seen_platform as platform,
-    c.last_seen_platform_version as platform_version, c.last_seen_app_version as app_version,
-    c.last_seen_country as country
-
 -- part: counted_with_leases
 cross join lateral (
     select t.*
@@ -259,9 +252,8 @@ left join (select id as project_id, catalog_version from projects) as k on k.pro
 order by q.place;
 
 -- name: admit_reads
--- the same for reads with keys. Each key ($1) applies to a range of the ids ($4): from position $2, $3 ids long. Returns
--- how many requests the rate limit admits, and every customer. The data of a key is in the row of its first id; an
--- unknown key has none. Unordered: sorting customers cost as much as finding them.
+-- the same for reads with keys. Each key ($1) is for $3 of the ids ($4), from position $2. What the rate limit admits is in
+-- the row of a key's first id; an unknown key has no rows. Unordered: sorting customers cost as much as finding them.
 with admitted as materialized (
     select
         asked.project_id, asked.first, asked.amount,
@@ -322,9 +314,8 @@ cross join lateral unnest(($9::text[])[k.first + 1 : k.first + k.amount]) with o
 {customer_of_read};
 
 -- name: read_leased
--- the same for reads with one key ($1) that a lease covers, so nothing is counted or written. No rows at all if the key or
--- the catalog is no longer what the process knows: the key's revision ($2), its project ($3) and the version of
--- the project's catalog ($4).
+-- the same for reads with one key ($1) that a lease covers: nothing is counted or written. No rows if the key's revision
+-- ($2) or the version ($4) of its project's ($3) catalog is no longer what the process knows.
 select
     q.place, {read_row}
 from unnest($5::text[]) with ordinality as q (app_user_id, place)
@@ -382,7 +373,7 @@ where c.project_id = seen.project_id and c.id = seen.id;
 -- what changes to customers of one project need to know, without locks; a row for each asked id and claimed purchase
 select asked.app_user_id, asked.store, asked.store_id,
     p.catalog_version, (select version from exchange_rate_readings where id = 1) as rates_version,
-    c.id as key, c.revision, c.state, {last_visit},
+    c.id as key, c.revision, c.state, {last_seen},
     o.store_id is not null as is_owned, o.customer_id as owner
 from unnest($2::text[], $3::text[], $4::text[]) as asked (app_user_id, store, store_id)
 join projects p on p.id = $1

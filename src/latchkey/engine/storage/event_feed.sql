@@ -32,8 +32,7 @@ left join lateral (
 order by e.position;
 
 -- name: event_by_id
--- the places of an event in the feed and in its customer's sequence. The limit ends the search with the partition that has
--- it.
+-- the places of an event in the feed and in its customer's sequence; the limit ends the search at the right partition
 select position, customer_id, sequence from events where project_id = $1 and id = $2 limit 1;
 
 -- name: transfers_from

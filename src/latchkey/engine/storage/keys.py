@@ -75,13 +75,13 @@ async def page(
     connection: Connection, project_id: str, after: str | None, limit: int | None, kind: Kind | None, app_id: str | None
 ) -> list[ApiKey]:
     """Oldest first, including revoked ones; optionally of one kind or app."""
-    found = await fetch_all(connection, ApiKey, _PAGE, project_id, after, limit, kind, app_id, None)
+    found = await fetch_all(connection, ApiKey, _PAGE, project_id, after, limit, None, kind, app_id)
     uses = await uses_of(connection, [key.id for key in found])
     return [replace(key, last_used_at=uses.get(key.id)) for key in found]
 
 
 async def load(connection: Executor, project_id: str, key_id: str) -> ApiKey | None:
-    return await fetch_one(connection, ApiKey, _PAGE, project_id, None, 1, None, None, key_id)
+    return await fetch_one(connection, ApiKey, _PAGE, project_id, None, 1, key_id, None, None)
 
 
 async def find(connection: Executor, hash: bytes) -> ApiKey | None:

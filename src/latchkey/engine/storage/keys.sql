@@ -37,18 +37,12 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 -- name: list_keys
 -- a project's keys, including revoked ones, oldest first, after a given one; optionally of a kind, an app or an id
 select {key_columns} from api_keys
-where project_id = $1
-  and ($4::text is null or kind = $4)
-  and ($5::text is null or app_id = $5)
-  and ($6::text is null or id = $6)
-  and ($2::text is null or (created_at, id) > (select k.created_at, k.id from api_keys k where k.project_id = $1 and k.id = $2))
-order by created_at, id
-limit $3;
+where project_id = $1 and ($5::text is null or kind = $5) and ($6::text is null or app_id = $6)
+    and {page_by_age of api_keys};
 
 -- name: find_key
 -- the key with this hash, unless it was revoked
-select {key_columns} from api_keys
-where hash = $1 and revoked_at is null;
+select {key_columns} from api_keys where hash = $1 and revoked_at is null;
 
 -- name: revoke_key
 -- revoke a key; idempotent
@@ -58,9 +52,7 @@ returning {key_columns};
 
 -- name: lock_key
 -- one key of a project, locked until the transaction ends, so that two changes of its rules follow each other
-select {key_columns} from api_keys
-where project_id = $1 and id = $2
-for update;
+select {key_columns} from api_keys where project_id = $1 and id = $2 for update;
 
 -- name: set_key_rules
 -- when and from where a key works, its name and its rate limit
@@ -75,14 +67,19 @@ where revoked_at is null and expires_at > $1 and expires_at <= $2
 order by expires_at, id
 limit $3;
 
--- part: due_at_home
+-- name: look_out_at_home
+-- when background work of each kind is next due, by tables that the coordinator of a distributed database has
+-- With look_out_in_projects all that the clock role asks while nothing happens. Each instant is the first entry of an index.
+select
     (select min(n.next_at) from store_notifications n where n.status = 'waiting') as notification_at,
     (select min(c.check_at) from checkouts c where c.check_at is not null) as checkout_at,
     (select min(greatest(e.next_at, e.lease_until)) from exports e where e.next_at is not null) as export_at,
     (select min(b.lease_until) from bulk_grants b where b.state = 'running') as bulk_grant_at,
-    (select min(m.due_at) from outgoing_mails m) as mail_at
+    (select min(m.due_at) from outgoing_mails m) as mail_at;
 
--- part: due_in_projects
+-- name: look_out_in_projects
+-- the same by the tables of projects, and whether customer lists are behind their feeds: they are never ahead of them
+select
     (
         select c.next_due_at from customers c
         where c.test_clock_id is null and c.next_due_at is not null
@@ -97,22 +94,4 @@ limit $3;
     coalesce(pg_sequence_last_value('customers_id_seq'), 0)
         + (select coalesce(sum(k.last), 0) from customer_keys k)::bigint as newest
 from (select coalesce(sum(position), 0) as position, count(*) as projects from feeds) as heads,
-    (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as lists
-
--- name: look_out
--- when background work of each kind is next due, and whether customer lists are behind their feeds
--- The only statement of the clock role while nothing happens. Each instant is the first entry of an index. Sums, because
--- lists are never ahead of their feed.
-select
-    {due_at_home},
-    {due_in_projects};
-
--- name: look_out_at_home
--- for a distributed database: the part of look_out that is about tables of the coordinator
-select
-    {due_at_home};
-
--- name: look_out_in_projects
--- for a distributed database: the part of look_out that is about the tables of projects
-select
-    {due_in_projects};
+    (select coalesce(sum(position), 0) as position, count(*) as projects from facet_rolls) as lists;

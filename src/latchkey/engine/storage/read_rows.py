@@ -18,7 +18,7 @@ from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.leases import LeaseCount
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.engine.storage.records import PurchaseKey, Stored
+from latchkey.engine.storage.records import PurchaseKey, Stored, last_seen_of
 from latchkey.engine.storage.state import decode
 
 
@@ -56,8 +56,7 @@ async def look(
         if key is not None:
             one = by_key.get(key)
             if one is None:
-                seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-                one = by_key[key] = Stored(key, decode(row["state"]), seen, row["revision"])
+                one = by_key[key] = Stored(key, decode(row["state"]), last_seen_of(row), row["revision"])
             found[row["app_user_id"]] = one
         if row["is_owned"]:
             owners[row["store"], row["store_id"]] = row["owner"]

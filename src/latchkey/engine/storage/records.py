@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -33,6 +33,17 @@ class Stored(Struct, frozen=True):
     revision: int | None = None
 
 
+def last_seen_of(row: Record) -> LastSeen:
+    """Of a row with the columns `{last_seen}`."""
+    return LastSeen(
+        row["last_seen_at"],
+        row["last_seen_platform"],
+        row["last_seen_platform_version"],
+        row["last_seen_app_version"],
+        row["last_seen_country"],
+    )
+
+
 async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ms]:
     rows = await connection.fetch(query("share_clocks"), *_columns(asked, 2))
     return {(row["project_id"], row["id"]): row["now_ms"] for row in rows}
@@ -46,8 +57,7 @@ async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[
     for row in rows:
         key = row["project_id"], row["id"]
         if key not in by_key:
-            seen = LastSeen(row["at"], row["platform"], row["platform_version"], row["app_version"], row["country"])
-            by_key[key] = Stored(row["id"], decode(row["state"]), seen)
+            by_key[key] = Stored(row["id"], decode(row["state"]), last_seen_of(row))
         found[row["project_id"], row["app_user_id"]] = by_key[key]
     return found
 
@@ -124,8 +134,6 @@ async def move_purchases(connection: Any, claims: Sequence[tuple[str, str, str, 
 
 async def absorb(connection: Any, project_id: str, source: int, target: int) -> None:
     """Repoints everything of the merged customer to the one it was merged into."""
-    await connection.execute(query("move_aliases"), project_id, source, target)
-    await connection.execute(query("move_currency_transactions"), project_id, source, target)
     await connection.execute(query("absorb_customer"), project_id, source, target)
     await connection.execute(_DELETE, project_id, source)
 

@@ -10,6 +10,7 @@ from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
+from latchkey.engine.storage.records import last_seen_of
 from latchkey.engine.storage.state import decode
 
 
@@ -49,15 +50,16 @@ def mention(field: str, value: str) -> str:
     return f'"{field}":"{value}"'
 
 
-class Outlook(Struct, frozen=True):
-    """Instants are those of the first of each kind; None: there is none."""
+class Outlook(Struct, frozen=True, kw_only=True):
+    """Instants are those of the first of each kind; None: there is none. What has a default is not known while no node
+    of a distributed database answers."""
 
     # A customer falls due.
-    customer_at: Ms | None
+    customer_at: Ms | None = None
     # A store's notification is processed, a purchase acknowledged, a purchase read again.
     notification_at: Ms | None
-    acknowledgement_at: Ms | None
-    check_at: Ms | None
+    acknowledgement_at: Ms | None = None
+    check_at: Ms | None = None
     # A provider is asked about a checkout.
     checkout_at: Ms | None
     # Begins, or is begun again because its lease has run out.
@@ -65,17 +67,18 @@ class Outlook(Struct, frozen=True):
     bulk_grant_at: Ms | None
     mail_at: Ms | None
     # Some project has events or marks that are not in its lists.
-    behind: bool
+    behind: bool = False
     # The lists of some project have not been started.
-    unstarted: bool
+    unstarted: bool = False
     # The last key that any customer got.
-    newest: int
+    newest: int = 0
 
 
 async def look_out(connection: Executor) -> Outlook:
-    row = await connection.fetchrow(query("look_out"))
-    assert row is not None, "sums always have a row"
-    return Outlook(**dict(row.items()))
+    at_home = await connection.fetchrow(query("look_out_at_home"))
+    assert at_home is not None, "sums always have a row"
+    in_projects = await connection.fetchrow(query("look_out_in_projects"))
+    return Outlook(**dict(at_home.items()), **dict(in_projects.items() if in_projects is not None else ()))
 
 
 async def still_to_ask(
@@ -121,11 +124,5 @@ def _found(row: Record) -> FoundCustomer:
         key=row["id"],
         customer=decode(row["state"]),
         clock_now=row["now_ms"],
-        last_seen=LastSeen(
-            at=row["last_seen_at"],
-            platform=row["last_seen_platform"],
-            platform_version=row["last_seen_platform_version"],
-            app_version=row["last_seen_app_version"],
-            country=row["last_seen_country"],
-        ),
+        last_seen=last_seen_of(row),
     )

@@ -164,8 +164,7 @@ set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $
 where position = $1;
 
 -- name: forget_in_audit_entries
--- replace the ids of an erased customer by $3; the rest of the entry stays. Ids are searched in the
--- subject, whole or before a comma, and in the details as JSON texts.
+-- replace the ids of an erased customer: in the subject, whole or before a comma, and in the details as JSON texts
 update audit_entries e set subject = $3, detail = '{}'
 from unnest($2::text[]) as erased (id)
 where e.project_id = $1

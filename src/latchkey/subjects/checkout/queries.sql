@@ -21,9 +21,7 @@ returning handle;
 -- the checkouts whose provider has to be asked, leased to this process until a moment
 update checkouts
 set check_at = $2
-where ctid = any(array(
-    select c.ctid from checkouts c where c.check_at <= $1 order by c.check_at limit $3 for update skip locked
-))
+{due_rows of checkouts by check_at}
 returning *;
 
 -- name: set_checkout_check

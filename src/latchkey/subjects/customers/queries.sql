@@ -17,8 +17,7 @@ order by c.app_user_id
 limit $3;
 
 -- name: newest_events_of_customer
--- a page of a customer's events, newest first, including those of merged customers. $3 to $5 are the position of the
--- last one seen: the index scan starts right there.
+-- a customer's events, newest first, also of merged customers; $3 to $5 are the place of the last one seen
 select e.id, e.customer_id as customer_key, e.sequence, e.type, e.environment, e.occurred_at, e.body
 from unnest({customer_and_absorbed}) as mine (id)
 cross join lateral (

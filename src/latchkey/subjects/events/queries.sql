@@ -15,8 +15,7 @@ left join lateral (
 ) as owner on true
 
 -- name: listed_events
--- a project's events before a position, newest first. The lower bound also limits how many events are examined for a rare
--- type.
+-- a project's events before a position, newest first; the lower bound limits how many are examined for a rare type
 select e.*, owner.id as owner, owner.test_clock_id
 from (
     select {event_row}

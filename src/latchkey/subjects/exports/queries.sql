@@ -9,8 +9,7 @@ select
     (select catalog_version from projects where id = $1) as catalog_version;
 
 -- name: export_customers
--- the next customers of a project, by key, up to one; since a transaction id, only those whose row was written by a
--- transaction since then: the row keeps the last 32 bits of the id of the transaction that wrote it
+-- the next customers by key, up to one; since a transaction id, only rows written since then: xmin is its last 32 bits
 select id, state, {last_seen}
 from customers c
 where project_id = $1 and id > $2 and id <= $3
@@ -41,8 +40,7 @@ where project_id = $1 and store_id = any($2::text[])
 order by store, store_id, first_seen_at desc, last_told_at desc;
 
 -- name: save_export
--- an export that runs by itself: a new one, or changed. A run under way then loses its lease, so that it records nothing
--- about what was changed
+-- an export that runs by itself, new or changed; a run under way loses its lease, so that it records nothing any more
 insert into exports as e (
     project_id, id, name, what, format, incremental, with_tokens, destination, endpoint, region, credentials, access_key,
     every, enabled, created_at, updated_at, next_at, cursor
@@ -56,11 +54,7 @@ returning *;
 -- name: list_exports
 -- the exports of a project that run by themselves, oldest first; or the one with an id
 select * from exports
-where project_id = $1
-    and ($2::text is null or (created_at, id) > (select created_at, id from exports where project_id = $1 and id = $2))
-    and ($4::text is null or id = $4)
-order by created_at, id
-limit $3;
+where project_id = $1 and {page_by_age of exports};
 
 -- name: delete_export
 -- delete an export with its runs; what it wrote stays where it is

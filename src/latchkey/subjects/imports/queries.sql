@@ -12,8 +12,7 @@ limit 1;
 
 -- name: begin_import
 -- a new import
-insert into imports (project_id, id, fingerprint, status, counts, started_at)
-values ($1, $2, $3, 'staging', '{}', $4);
+insert into imports (project_id, id, fingerprint, status, counts, started_at) values ($1, $2, $3, 'staging', '{}', $4);
 
 -- name: restart_import
 -- read the files of an import again: what was staged is gone, or was left by another attempt
@@ -29,9 +28,10 @@ delete from import_rows where project_id = $1;
 -- how many rows wait, the applied ones included
 select count(*) from import_rows where project_id = $1 and import_id = $2;
 
--- name: staged_import
--- the files are read: from now on customers are written
-update imports set status = 'applying', staged = $3, counts = $4 where project_id = $1 and id = $2;
+-- name: set_import_status
+-- 'applying': the files are read, and from now on customers are written; 'done': everything is written
+update imports set status = $3, counts = $4, staged = coalesce($5, staged), finished_at = $6
+where project_id = $1 and id = $2;
 
 -- name: group_staged_by_alias
 -- rows under another id of a customer go to that customer; of several that claim an id, the newest word counts
@@ -78,10 +78,6 @@ select customer, n, body from import_rows where project_id = $1 and import_id = 
 update imports set cursor = $4, counts = $5
 where project_id = $1 and id = $2 and cursor = $3
 returning id;
-
--- name: finish_import
--- everything is written
-update imports set status = 'done', counts = $3, finished_at = $4 where project_id = $1 and id = $2;
 
 -- name: list_import_skips
 -- what was not imported and why, in the order of the files

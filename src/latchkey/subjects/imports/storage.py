@@ -13,6 +13,7 @@ from latchkey.subjects.imports.rules.row import Skip
 
 Status = Literal["staging", "applying", "done"]
 _SKIPS_AT_ONCE = 5_000
+_SET_STATUS = query("set_import_status")
 
 
 class ImportRun(Struct, frozen=True):
@@ -68,7 +69,7 @@ async def advance(
 
 
 async def finish(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int], now: Ms) -> None:
-    await connection.execute(query("finish_import"), project_id, run_id, json.encode(counts), now)
+    await connection.execute(_SET_STATUS, project_id, run_id, "done", json.encode(counts), None, now)
 
 
 async def add_skips(connection: Connection, project_id: str, run_id: str, skips: Sequence[Skip]) -> None:
@@ -138,7 +139,7 @@ async def complete(connection: Connection, project_id: str, run_id: str, counts:
     """All rows are there: put them together by customer. Returns how many there are. In a transaction."""
     await group(connection, project_id, run_id)
     staged = await count(connection, project_id, run_id)
-    await connection.execute(query("staged_import"), project_id, run_id, staged, json.encode(counts))
+    await connection.execute(_SET_STATUS, project_id, run_id, "applying", json.encode(counts), staged, None)
     return staged
 
 

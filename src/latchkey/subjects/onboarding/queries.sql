@@ -3,8 +3,7 @@
 select onboarding_done, onboarding_dismissed_at from projects where id = $1;
 
 -- name: found_of_onboarding
--- the first steps that the data shows: a store that accepts the credentials, a product, and a test event to a webhook
--- among the newest entries of the audit log
+-- the first steps that the data shows; a test event is looked for among the newest entries of the audit log
 select
     exists (
         select from store_connections

@@ -125,8 +125,7 @@ from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::
 where n.id = d.id;
 
 -- name: hurry_receipts
--- the receipts of an app that came since $5 and could not be checked when they were shown are due now, unless a worker
--- has them; how many there are
+-- an app's receipts since $5 that could not be checked yet are due now, unless a worker has them; how many there are
 with kept as (
     select id, next_at from store_notifications
     where project_id = $1 and app_id = $2 and status = 'waiting' and source = 'receipt' and message <> ''
@@ -137,12 +136,8 @@ hurried as (
 )
 select count(*), case when count(*) > 0 then pg_notify('latchkey_stores', '') end from kept;
 
--- name: load_notification
--- one entry of the journal
-select * from store_notifications where project_id = $1 and id = $2;
-
 -- name: list_notifications
--- a page of the journal, newest first
+-- a page of the journal, newest first; or the entry with an id
 select * from store_notifications
 where project_id = $1
     and ($2::bigint is null or id < $2)
@@ -152,6 +147,7 @@ where project_id = $1
     and ($6::text is null or subject = $6)
     and ($7::bigint is null or received_at >= $7)
     and ($8::bigint is null or received_at < $8)
+    and ($10::bigint is null or id = $10)
 order by id desc
 limit $9;
 
@@ -241,9 +237,7 @@ having max(h.last_told_at) < e.ended_at and bool_or(h.check_at is not null)
 -- purchases whose store should have spoken by now, leased until a moment
 update store_handles
 set check_at = $2, checks = checks + 1
-where ctid = any(array(
-    select h.ctid from store_handles h where h.check_at <= $1 order by h.check_at limit $3 for update skip locked
-))
+{due_rows of store_handles by check_at}
 returning *;
 
 -- name: set_check_at
@@ -254,13 +248,7 @@ update store_handles set check_at = $4 where project_id = $1 and store = $2 and 
 -- purchases that their store still has to be told of, leased until a moment
 update store_handles
 set acknowledge_at = $2, acknowledge_attempts = acknowledge_attempts + 1
-where ctid = any(array(
-    select h.ctid from store_handles h
-    where h.acknowledge_at <= $1
-    order by h.acknowledge_at
-    limit $3
-    for update skip locked
-))
+{due_rows of store_handles by acknowledge_at}
 returning *;
 
 -- name: set_acknowledge_at

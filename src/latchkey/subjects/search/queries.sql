@@ -19,8 +19,7 @@ left join test_clocks t on t.project_id = c.project_id and t.id = c.test_clock_i
 select customer_id, app_user_id as matched from aliases where project_id = $1 and app_user_id = any($2::text[]);
 
 -- name: customers_by_transaction
--- the owners of purchases with one of these ids, or with a period of one of these ids, in any store ($3); null if the
--- owner was erased
+-- the owners of purchases, or of periods, with one of these ids in any store ($3); null if the owner was erased
 select o.customer_id, asked.id as matched
 from unnest($3::text[]) as known (store)
 cross join unnest($2::text[]) as asked (id)
@@ -40,8 +39,7 @@ cross join lateral (
 ) as o;
 
 -- name: customers_by_start_of_id
--- the customers with an id that begins like this; $2 and $3 are the bounds of the range in the index: project and
--- prefix, and its end
+-- the customers with an id that begins like this; $2 and $3 are the bounds of the range in the index
 select customer_id, app_user_id as matched
 from aliases
 where project_id = $1

@@ -14,8 +14,7 @@ from facet_rolls where project_id = $1
 for update;
 
 -- name: take_facets_behind
--- lock the progress of the next projects whose lists are behind, by id, unless another process holds it
--- With $3 also projects with customers to count.
+-- lock the progress of the next projects whose lists are behind, or ($3) with customers to count, unless it is locked
 select l.project_id, l.position, l.counted, l.mark_id, l.mark_xid, l.marked_at
 from facet_rolls l
 cross join lateral (select f.position from feeds f where f.project_id = l.project_id limit 1) as head
@@ -32,8 +31,7 @@ for update of l skip locked;
 
 -- name: facets_batch
 -- the next events and marks (which are deleted) of these projects, and the customers they name
--- A statement of its own after the lock: its snapshot must be newer than what another process has written. Customers are
--- all from this snapshot; merged and erased ones are missing.
+-- A statement of its own after the lock: its snapshot must be newer than what another process has written.
 with held as materialized (
     select * from unnest($1::text[], $2::bigint[]) as h (project_id, position)
 ),
@@ -81,8 +79,7 @@ order by h.project_id;
 
 -- name: facets_stretch
 -- the next customers of these projects by their keys, after one key and up to another
--- Those who have facets are returned without their state: an event has brought them here before, and whatever changes them
--- later is an event or a mark.
+-- Those who have facets come without their state: whatever changes them later is an event or a mark.
 select a.project_id, c.id, c.last_seen_at, c.last_seen_country,
     case when known.customer_id is null then c.state end as state
 from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
@@ -99,8 +96,7 @@ left join lateral (
 ) as known on true;
 
 -- name: write_facets
--- write a batch of a project: delete the facets of customers that are gone ($2), add or replace others ($3: rows of the
--- table), store the progress
+-- write a batch of a project: delete the facets of customers that are gone ($2), add or replace others ($3)
 with gone as (
     delete from customer_facets where project_id = $1 and customer_id = any($2::bigint[])
 ),
@@ -218,9 +214,7 @@ where f.project_id = $1 and f.last_seen_at >= $2
 -- a project's saved filters by id, after one; or the one with an id
 select id, name, filter, columns, sort, created_at, updated_at
 from customer_segments
-where project_id = $1 and ($2::text is null or id > $2) and ($4::text is null or id = $4)
-order by id
-limit $3;
+where project_id = $1 and {page by id};
 
 -- name: save_segment
 -- save a filter; one with the same name, in any case of letters, is replaced

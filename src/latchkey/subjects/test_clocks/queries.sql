@@ -5,14 +5,10 @@ insert into test_clocks (project_id, id, name, now_ms, created_at) values ($1, $
 -- name: clocks_of_project
 -- a page of a project's test clocks, oldest first; or the one with an id
 select id, name, now_ms as now, created_at from test_clocks
-where project_id = $1 and ($2::text is null or (created_at, id) > (select created_at, id from test_clocks where project_id = $1 and id = $2))
-    and ($4::text is null or id = $4)
-order by created_at, id
-limit $3;
+where project_id = $1 and {page_by_age of test_clocks};
 
 -- name: set_clock
--- set a test clock's time, or (with null) only lock it before it moves, so that nothing happens to its customers meanwhile:
--- writing what is there locks each copy of it, in a distributed database
+-- set a test clock's time, or (with null) only lock it: writing what is there locks each copy in a distributed database
 update test_clocks set now_ms = coalesce($3, now_ms) where project_id = $1 and id = $2 returning now_ms;
 
 -- name: next_due_on_clock

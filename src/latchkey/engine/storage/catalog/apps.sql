@@ -39,11 +39,7 @@ update apps set name = $3, details = $4 where project_id = $1 and id = $2;
 -- a project's apps, oldest first, after a given one; or the one with an id
 select project_id, id, name, store, created_at, details
 from apps
-where project_id = $1
-  and ($2::text is null or (created_at, id) > (select a.created_at, a.id from apps a where a.project_id = $1 and a.id = $2))
-  and ($4::text is null or id = $4)
-order by created_at, id
-limit $3;
+where project_id = $1 and {page_by_age of apps};
 
 -- name: delete_app
 -- delete an app of a project, with its keys; the hashes of its public keys are kept, because phones still have them

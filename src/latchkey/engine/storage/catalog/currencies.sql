@@ -7,10 +7,7 @@ on conflict (project_id, code) do nothing;
 -- a page of a project's virtual currencies, by code; or the one with a code
 select code, name, description, created_at
 from virtual_currencies
-where project_id = $1 and ($2::text is null or code > $2)
-    and ($4::text is null or code = $4)
-order by code
-limit $3;
+where project_id = $1 and {page by code};
 
 -- name: update_currency
 -- change a virtual currency's name and description, each if given
@@ -22,13 +19,12 @@ returning code, name, description, created_at;
 -- whether any customer ever had any of a virtual currency
 select exists (select from currency_transactions where project_id = $1 and code = $2);
 
--- name: forget_credits
--- remove a virtual currency that is about to be deleted from deleted products
-update products set credits_code = null, credits_amount = null
-where project_id = $1 and credits_code = $2 and deleted_at is not null;
-
 -- name: delete_currency
--- delete a virtual currency
+-- delete a virtual currency; deleted products no longer credit it
+with former as (
+    update products set credits_code = null, credits_amount = null
+    where project_id = $1 and credits_code = $2 and deleted_at is not null
+)
 delete from virtual_currencies where project_id = $1 and code = $2;
 
 -- name: credited_products

@@ -61,5 +61,4 @@ async def was_moved(connection: Connection, project_id: str, code: str) -> bool:
 
 async def delete(connection: Connection, project_id: str, code: str) -> None:
     """Also removes the currency from deleted products."""
-    await connection.execute(query("forget_credits"), project_id, code)
     await connection.execute(query("delete_currency"), project_id, code)

@@ -10,8 +10,4 @@ update experiments set variants = $3 where project_id = $1 and id = $2;
 -- a page of a project's experiments, oldest first; or the one with an id
 select id, name, variants, created_at
 from experiments
-where project_id = $1
-  and ($2::text is null or (created_at, id) > (select e.created_at, e.id from experiments e where e.project_id = $1 and e.id = $2))
-  and ($4::text is null or id = $4)
-order by created_at, id
-limit $3;
+where project_id = $1 and {page_by_age of experiments};

@@ -8,11 +8,7 @@ on conflict (lookup_key, project_id) do nothing;
 -- a page of a project's offerings, oldest first; or the one with an id
 select id, lookup_key, display_name, metadata, is_current, created_at
 from offerings
-where project_id = $1
-  and ($2::text is null or (created_at, id) > (select o.created_at, o.id from offerings o where o.project_id = $1 and o.id = $2))
-  and ($4::text is null or id = $4)
-order by created_at, id
-limit $3;
+where project_id = $1 and {page_by_age of offerings};
 
 -- name: update_offering
 -- an offering's new name and metadata, and whether it is the current one
@@ -111,10 +107,7 @@ on conflict (project_id, id) do nothing;
 -- a page of a project's placements, by id; or the one with an id
 select id, display_name, offering_id, is_fallback, created_at
 from placements
-where project_id = $1 and ($2::text is null or id > $2)
-    and ($4::text is null or id = $4)
-order by id
-limit $3;
+where project_id = $1 and {page by id};
 
 -- name: update_placement
 -- a placement's new name and offering, and whether it is the fallback

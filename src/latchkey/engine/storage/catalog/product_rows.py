@@ -157,19 +157,14 @@ async def delete_entitlement(connection: Connection, project_id: str, entitlemen
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
     """As if they had never been detached."""
-    async with connection.transaction():
-        for statement in (query("forget_former_grants"), query("insert_grants")):
-            await connection.execute(statement, project_id, entitlement_id, list(product_ids))
+    await connection.execute(query("attach_products"), project_id, entitlement_id, list(product_ids))
 
 
 async def detach(
     connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
 ) -> None:
     """Records when customers who own one of these products lost the entitlement."""
-    async with connection.transaction():
-        rows = await connection.fetch(query("remove_grants"), project_id, entitlement_id, list(product_ids))
-        gone = [row["product_id"] for row in rows]
-        await connection.execute(query("insert_former_grants"), project_id, entitlement_id, gone, now)
+    await connection.execute(query("detach_products"), project_id, entitlement_id, list(product_ids), now)
 
 
 @dataclass(frozen=True, slots=True)

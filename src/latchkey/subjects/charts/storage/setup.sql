@@ -6,7 +6,7 @@ set threads = 2;
 -- The database in memory is written nowhere, so checkpoints of it are of no use. They took a tenth of the time of a build.
 set checkpoint_threshold = '1TB';
 ----
--- The facts of customers that have changed since the file was built, as `facts/` derives them, with what questions need besides.
+-- The facts of customers that have changed since the file was built, as `facts/` derives them.
 create table tail (
     weight integer, kind varchar, environment varchar, customer bigint, moment bigint, day integer, month integer, n integer,
     currency varchar, shown varchar, quantity bigint, micros bigint, tax bigint, commission bigint, usd bigint,
@@ -18,14 +18,7 @@ create table tail (
 create macro month_of(day) as
     date_diff('day', date '1970-01-01', date_trunc('month', date '1970-01-01' + day))::integer;
 ----
--- The macros of `facts/`.
-
 create macro is_paid(type) as type in ('normal', 'intro', 'prepaid');
-----
-create macro no_money() as {
-    'micros': 0::bigint, 'tax': 0::bigint, 'commission': 0::bigint, 'usd': 0::bigint, 'tax_usd': 0::bigint,
-    'commission_usd': 0::bigint, 'unconverted': 0
-};
 ----
 create macro money(micros, usd, tax, commission) as {
     'micros': micros,
@@ -36,6 +29,8 @@ create macro money(micros, usd, tax, commission) as {
     'commission_usd': coalesce(round_even(usd * commission, 0)::bigint, 0),
     'unconverted': if(micros <> 0 and usd is null, 1, 0)
 };
+----
+create macro no_money() as money(0::bigint, 0::bigint, 0, 0);
 ----
 create macro minus(a, b) as {
     'micros': a.micros - b.micros, 'tax': a.tax - b.tax, 'commission': a.commission - b.commission, 'usd': a.usd - b.usd,
@@ -49,9 +44,8 @@ create macro given(back) as {
     'commission_usd': back[8], 'unconverted': back[9]::integer
 };
 ----
--- The part of a difference that is growth, in each amount that a chart can show: in the currency paid and in USD, gross,
--- net of tax, and after commission. Where that amount became less it is 0. A price can fall while the exchange rate rises,
--- so one change can be growth in USD and none in its own currency.
+-- The part of a difference that is growth, in each amount that a chart can show; 0 where that amount became less. A price
+-- can fall while the exchange rate rises: that is growth in USD and none in its own currency.
 create macro growth(d) as {
     'micros': greatest(d.micros, 0),
     'tax': greatest(d.micros, 0) - greatest(d.micros - d.tax, 0),

@@ -88,7 +88,7 @@ async def shown_by_another(connection: Connection, project_id: str, subject: str
 
 
 async def load(connection: Executor, project_id: str, id: int) -> JournalEntry | None:
-    row = await connection.fetchrow(query("load_notification"), project_id, id)
+    row = await connection.fetchrow(query("list_notifications"), project_id, *[None] * 7, 1, id)
     return None if row is None else _entry(row)
 
 
@@ -97,7 +97,7 @@ async def page(
 ) -> list[JournalEntry]:
     """Newest first."""
     filters = (wanted.app_id, wanted.status, wanted.kind, wanted.subject, wanted.since, wanted.until)
-    rows = await connection.fetch(query("list_notifications"), project_id, before, *filters, limit)
+    rows = await connection.fetch(query("list_notifications"), project_id, before, *filters, limit, None)
     return [_entry(row) for row in rows]
 
 

@@ -278,5 +278,4 @@ select exists (select from replays r where r.webhook_key = $1 and r.finished_at 
 
 -- name: forget_empty_webhook
 -- delete a deleted webhook of which nothing is left elsewhere
-delete from webhooks w
-where w.key = $1 and w.deleted_at is not null;
+delete from webhooks w where w.key = $1 and w.deleted_at is not null;

@@ -8,8 +8,7 @@ for update;
 
 -- name: hurry_lanes
 -- send what waits for a retry at a webhook now, unless it is under way; as many lanes as asked for
--- Lanes that another transaction has locked are left out: this never waits while it holds locks, so their order does not
--- matter.
+-- Locked lanes are left out: this never waits while it holds locks, so their order does not matter.
 update lanes
 set next_at = $3
 where ctid = any(array(

@@ -18,8 +18,6 @@ log = structlog.get_logger()
 _LIST = query("list_webhooks")
 
 # The place of an operational event in the list, by its time and id, higher for a newer one; and one after all events.
-Place = tuple[Ms, str]
-END: Place = (2**63 - 1, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +163,5 @@ async def announce(connection: Connection, event: OperationalEvent) -> None:
 claim_announcements = translates_errors(fetches_all(OperationalEvent, query("claim_announcements")))
 # When it is sent next, when it was delivered, and the error.
 record_announcement = translates_errors(executes(query("record_announcement")))
-# Newest first, before a place, of one webhook or of all.
+# Newest first: after an id, so many, or the one with an id; of one webhook or of all.
 operational_events = fetches_all(OperationalEvent, query("page_of_operational_events"))
-
-
-async def place_of_operational_event(connection: Connection, project_id: str, id: str) -> Place | None:
-    row = await connection.fetchrow(query("operational_event_place"), project_id, id)
-    return None if row is None else (row["at"], row["id"])

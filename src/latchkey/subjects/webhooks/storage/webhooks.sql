@@ -68,8 +68,7 @@ where w.key = n.key;
 select pg_notify('latchkey_delivery', $1);
 
 -- name: list_replays
--- the replays of a webhook with their progress, newest first; one of them, if its id is given. They are few, because each
--- is started by hand
+-- the replays of a webhook with their progress, newest first; one of them, if its id is given
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
     r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.hurried,
     r.finished_at, r.stopped_at
@@ -99,9 +98,8 @@ set attempts = attempts + 1, next_at = $3, delivered_at = $4, error = $5
 where project_id = $1 and id = $2;
 
 -- name: count_deliveries_of_webhooks
--- counts of the deliveries of webhooks. Examines a bounded number of the newest ones: the status is in no index. While a
--- webhook fails, the last success was created before the failures began or soon after; only then a second lookup is
--- needed.
+-- counts among a bounded number of the newest deliveries of webhooks: the status is in no index. Only while a webhook
+-- fails a second lookup is needed: its last success was created before the failures began, or soon after.
 select
     w.key,
     (select coalesce(sum(l.waiting), 0)::bigint from lanes l where l.webhook_key = w.key) as waiting,
@@ -242,15 +240,12 @@ order by a.at desc
 limit 1;
 
 -- name: page_of_operational_events
--- operational events about webhooks, newest first
+-- operational events about webhooks, newest first, after a given one; or the one with an id
 select * from operational_events
-where project_id = $1 and (at, id) < ($2::bigint, $3::text) and ($4::text is null or webhook_id = $4)
+where project_id = $1 and ($4::text is null or id = $4) and ($5::text is null or webhook_id = $5)
+    and ($2::text is null or (at, id) < (select e.at, e.id from operational_events e where e.project_id = $1 and e.id = $2))
 order by at desc, id desc
-limit $5;
-
--- name: operational_event_place
--- the position of an operational event in the log
-select at, id from operational_events where project_id = $1 and id = $2;
+limit $3;
 
 -- name: webhook_was_made
 -- whether a webhook with this id exists, or existed lately

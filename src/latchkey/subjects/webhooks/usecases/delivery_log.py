@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import found
+from latchkey.domain.refusal import NotFound, found
 from latchkey.engine.storage import state
 from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
@@ -79,11 +79,11 @@ async def page_of_operational_events(
 ) -> list[rules.OperationalEvent]:
     """Newest first."""
     async with database.acquire() as connection:
-        before = webhook_rows.END
-        if after is not None:
-            place = await webhook_rows.place_of_operational_event(connection, project_id, after)
-            before = found(place, f"There is no operational event {after!r} to start after.", "starting_after")
-        return await webhook_rows.operational_events(connection, project_id, *before, webhook_id, limit)
+        if after is not None and not await webhook_rows.operational_events(
+            connection, project_id, None, 1, after, None
+        ):
+            raise NotFound(f"There is no operational event {after!r} to start after.", param="starting_after")
+        return await webhook_rows.operational_events(connection, project_id, after, limit, None, webhook_id)
 
 
 # The most that a page shows; the list of webhooks shows all.

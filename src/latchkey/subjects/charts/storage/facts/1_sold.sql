@@ -1,7 +1,6 @@
 -- The files of this folder, in order, make the facts of `periods` and `customers`, in DuckDB: the view `facts`. Lines of
--- dashes separate statements. One that begins with `Only if` runs where that query finds a row. Here: what was sold, and
--- payments.
--- What each kind of fact means is in subjects/charts/rules/facts.py. Instants are in milliseconds.
+-- dashes separate statements. One that begins with `Only if` runs where that query finds a row. What each kind of fact
+-- means is in subjects/charts/rules/facts.py. Instants are in milliseconds.
 -- Rows are narrow, because sorting is most of the work. They refer to what was bought (`things`), to where and when it came
 -- from (`origins`), and to money (`amounts`) by number. The numbers of the first two are hashes of all that they stand for:
 -- that two of a project are equal by chance will not happen.

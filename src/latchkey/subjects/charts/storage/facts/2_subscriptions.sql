@@ -29,9 +29,8 @@ from (
     window line as (partition by s.purchase order by s.place)
 ) as n;
 ----
--- When which period counts. Where two overlap, the later one does; then one period may have several segments. A payment that
--- was made good within the grace period belongs to the period before it until it was made, as it was seen when it
--- happened: so days that have passed do not change.
+-- When which period counts. Where two overlap, the later one does; then one period may have several segments. Until a late
+-- payment within the grace period, the period before it goes on: so days that have passed do not change.
 create or replace temp table uneven as
 select distinct r.purchase
 from (
@@ -291,9 +290,8 @@ select 'trial_started', customer, began_at, fate, 1, 0, 0, thing, origin from tr
 union all
 select 'trial_ended', customer, over_at, if(fate in (1, 3), 1, 2), 1, 0, 0, thing, origin from trials;
 ----
--- Renewals are numbered, and cohorts begin anew, where a chain of them begins. Due is a renewal where paid time ends by
--- itself: not after a refund, and not where another product took its place at once. A cohort keeps its size, whatever is
--- refunded.
+-- Renewals are numbered, and cohorts begin anew, where a chain of them begins. A renewal is due where paid time ends by
+-- itself, not by a refund or another product. A cohort keeps its size, whatever is refunded.
 insert into fact_rows
 with chained as (
     select l.id, l.customer, l.purchase, l.place, l.type, l.purchased_at, l.ends_at, l.refunded_at, l.standing, l.next_type,

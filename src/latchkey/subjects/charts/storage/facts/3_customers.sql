@@ -38,8 +38,7 @@ select distinct origin, environment, country, platform, app_version, variants, a
 from scopes anti join origins using (origin);
 ----
 -- What counts for a customer: what was bought in the customer's environment, but not by another customer who was erased; and
--- for each enrollment in an experiment, what was bought since. Nothing of that has a product: the question is what a variant
--- is worth, whatever was bought.
+-- for each enrollment in an experiment, what was bought since, whatever the product.
 create or replace temp table bought as
 select c.customer, c.since, c.is_enrollment, c.origin, if(c.is_enrollment, 0, s.thing) as thing, s.id, s.purchased_at,
     s.micros <> 0 as is_paid, s.type <> 'promotional' as is_conversion
@@ -47,8 +46,7 @@ from scopes c
 join sold s on s.customer = c.customer and s.sandbox = c.is_sandbox and s.side <> 1 and s.type <> 'shared'
     and (not c.is_enrollment or s.purchased_at >= c.since);
 ----
--- What a customer paid and got back in each window is one fact for each product and currency: there are half as many as
--- payments.
+-- What a customer paid and got back in each window, by product and currency: half as many facts as payments.
 create or replace temp table moves as
 select 1000000000000 + row_number() over () as amount, *
 from (
@@ -96,8 +94,7 @@ from earned;
 ----
 create or replace temp table refunded as select distinct customer from sold semi join returned using (id);
 ----
--- Whether a customer has anything that is not refunded, from when on. Most customers never got anything back: then it is
--- the first that counts.
+-- From when on a customer has something that is not refunded. Where nothing was given back, the first purchase counts.
 insert into fact_rows
 with firsts as (
     select customer, since, origin, is_enrollment, unnest([
@@ -116,11 +113,10 @@ join sold s on s.id = f.first.id;
 -- Within one millisecond, what was bought comes before what was given back.
 insert into fact_rows
 with held as (
-    select if(is_enrollment, 'enrolled_converted', 'seen_converted') as kind, b.* from bought b semi join refunded
-    using (customer) where is_conversion
-    union all
-    select if(is_enrollment, 'enrolled_payer', 'seen_payer'), b.* from bought b semi join refunded
-    using (customer) where is_paid
+    select if(is_enrollment, 'enrolled_', 'seen_') || k.kind as kind, b.*
+    from bought b
+    semi join refunded using (customer)
+    join (values ('converted'), ('payer')) as k (kind) on if(k.kind = 'payer', b.is_paid, b.is_conversion)
 ),
 steps as (
     select kind, customer, since, origin, thing, id, purchased_at as moment, 1 as change from held
