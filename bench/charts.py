@@ -86,8 +86,7 @@ def requests(today: Day) -> dict[str, ChartRequest]:
     }  # fmt: skip
     found: dict[str, ChartRequest] = {}
     for definition in CHARTS:
-        selectors = {"experiment": "paywall"} if definition.selector("experiment") else {}
-        if selectors:
+        if any(selector.name == "experiment" for selector in definition.selectors):
             continue
         for name, (resolution, days, segment, filters) in options.items():
             if segment is not None and not definition.allows_segment(segment):

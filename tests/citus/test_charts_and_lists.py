@@ -28,20 +28,19 @@ async def test_charts_and_lists_are_those_of_one_server(spread_url: str) -> None
         for node in (there, here):
             await move(spread_url, core, node["host"], node["port"])
             assert await facts(database, core.project_id) == charts
-            mark = await marked(core)
+            mark = (await seen(core)).oldest_xid
             await core.act("renew", "buyer1")
             await agree(database, core.project_id)
             charts = await facts(database, core.project_id)
             async with database.acquire() as connection:
-                _, changed = await rows.changed_since(connection, core.project_id, mark)
-            assert changed is not None
+                changed = await rows.changed_since(connection, core.project_id, mark, await seen(core))
             assert len(changed) == 1
         await lists_are_right(core)
 
 
-async def marked(core: Core) -> rows.Mark:
+async def seen(core: Core) -> rows.Snapshot:
     async with core.database.acquire() as connection:
-        return await rows.mark(connection, core.project_id)
+        return await rows.snapshot(connection, core.project_id)
 
 
 async def lists_are_right(core: Core) -> None:

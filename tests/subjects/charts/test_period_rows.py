@@ -19,7 +19,6 @@ from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.state import load
 from latchkey.subjects.charts.rules.facts import Kind
 from latchkey.subjects.charts.storage import chart_tables as rows
-from latchkey.subjects.charts.storage.chart_tables import Mark
 from latchkey.subjects.customers.usecases.edits import erase, put_attributes
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer
@@ -144,20 +143,20 @@ async def test_attributes_that_were_chosen_follow_every_change(core: Core) -> No
     assert await totals(core, Kind.PAYMENT, segment="attributes") == [{"plan=silver": 1}]
 
 
-async def changed(core: Core, known: Mark) -> tuple[Mark, set[str]]:
+async def changed(core: Core, known_xid: int) -> tuple[int, set[str]]:
     """The names of customers that changed since, and of those who are gone."""
     async with core.database.transaction(isolation="repeatable_read", readonly=True) as connection:
-        reached, keys = await rows.changed_since(connection, core.project_id, known)
-        assert keys is not None
+        seen = await rows.snapshot(connection, core.project_id)
+        keys = await rows.changed_since(connection, core.project_id, known_xid, seen)
         names = await connection.fetch("select app_user_id from customers where id = any($1)", keys)
-    return reached, {row["app_user_id"] for row in names} | ({"gone"} if len(names) < len(keys) else set())
+    return seen.oldest_xid, {row["app_user_id"] for row in names} | ({"gone"} if len(names) < len(keys) else set())
 
 
 @pytest.mark.one_server("it holds a transaction open on the server, and there they run on a node")
 async def test_a_transaction_that_commits_late_is_not_missed(core: Core) -> None:
     await buy(core, user="alice", product="pro_monthly")
     async with core.database.acquire() as connection:
-        mark = await rows.mark(connection, core.project_id)
+        mark = (await rows.snapshot(connection, core.project_id)).oldest_xid
     async with core.database.transaction() as slow:
         await slow.execute("update customers set changed_xid = default where app_user_id = 'alice'")
         await buy(core, user="bob", product="pro_monthly")
@@ -172,7 +171,7 @@ async def test_a_transaction_that_commits_late_is_not_missed(core: Core) -> None
 @pytest.mark.one_server("customers are counted by the transaction ids of one server")
 async def test_everything_that_charts_may_show_is_a_change(core: Core) -> None:
     async with core.database.acquire() as connection:
-        mark = await rows.mark(connection, core.project_id)
+        mark = (await rows.snapshot(connection, core.project_id)).oldest_xid
     await create_customer(core.changes, core.project_id, ANONYMOUS[0])
     mark, found = await changed(core, mark)
     assert found == {ANONYMOUS[0]}

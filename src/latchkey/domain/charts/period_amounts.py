@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from operator import neg, sub
+from operator import sub
 from typing import NamedTuple
 
 from latchkey.domain.instants import DAY, Duration, Ms
@@ -31,10 +31,6 @@ NO_MONEY = PeriodMoney()
 
 def minus(one: PeriodMoney, other: PeriodMoney) -> PeriodMoney:
     return PeriodMoney(*map(sub, one, other))
-
-
-def negative(one: PeriodMoney) -> PeriodMoney:
-    return PeriodMoney(*map(neg, one))
 
 
 def money_of(micros: int, price: Price, terms: Terms | None) -> PeriodMoney:
@@ -78,7 +74,7 @@ def given_back(bought: Period | Purchase, paid: PeriodMoney) -> Iterator[Back]:
             rest = _between(part, paid)
             yield Back(fact.at, 1, rest)
         elif fact.reversal and rest is not None:
-            yield Back(fact.at, -1, negative(rest))
+            yield Back(fact.at, -1, minus(NO_MONEY, rest))
             rest = None
     now = _part(bought, bought.given_back)
     if rest is None and now.micros != part.micros:
@@ -131,15 +127,12 @@ def monthly(micros: int, length: Duration) -> int:
 
 @lru_cache(maxsize=256)
 def _ratio(length: Duration) -> tuple[int, int]:
-    """Computing with fractions took longer than everything else about a price."""
-    found = months(length)
-    return found.numerator, found.denominator
-
-
-def months(length: Duration) -> Fraction:
+    """How many months it has. Computing with fractions took longer than everything else about a price."""
     if length.days % 7 == 0 and not length.ms:
-        return length.months + Fraction(length.days // 7, _WEEKS)
-    return length.months + Fraction(length.days * DAY + length.ms, _DAYS * DAY)
+        months = length.months + Fraction(length.days // 7, _WEEKS)
+    else:
+        months = length.months + Fraction(length.days * DAY + length.ms, _DAYS * DAY)
+    return months.as_integer_ratio()
 
 
 def sold_length(span: Ms) -> Duration:

@@ -252,15 +252,13 @@ def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.Cha
     )
 
 
-# With the vendor's ids and names.
+# With ids and names: the vendor's, and ours, which follow after active users.
 _METRICS = {
     "trials": ("active_trials", "Active Trials"),
     "actives": ("active_subscriptions", "Active Subscriptions"),
     "mrr": ("mrr", "MRR"),
     "revenue": ("revenue", "Revenue"),
     "customers_new": ("new_customers", "New Customers"),
-}
-_OUR_METRICS = {
     "arr": ("arr", "ARR"),
     "customers_paying": ("new_paying_customers", "New Paying Customers"),
 }
@@ -271,35 +269,31 @@ _ACTIVE_USERS = (
 
 
 def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire.OverviewMetrics:
-    metrics, ours = (
-        [metric(found[name], *named) for name, named in listed.items()] for listed in (_METRICS, _OUR_METRICS)
-    )
-    active = wire.OverviewMetric(
-        id="active_users",
-        name="Active Users",
-        description=_ACTIVE_USERS,
-        unit=UNITS[Unit.COUNT],
-        period="P28D",
-        value=active_users,
-        last_updated_at=now,
-        last_updated_at_iso8601=to_iso(now),
-    )
-    return wire.OverviewMetrics(metrics=[*metrics, active, *ours])
+    """Of each chart its first measure: as of now for a level, over the whole range for a flow."""
+    metrics: list[wire.OverviewMetric] = []
+    for name, (id, title) in _METRICS.items():
+        data, first = found[name], found[name].series[0]
+        value = shown(first.total, first.unit) or 0
+        metrics.append(
+            _metric(id, title, data.definition.words, first.unit, value, data.as_of, now=data.definition.is_level)
+        )
+        if name == "customers_new":
+            metrics.append(_metric("active_users", "Active Users", _ACTIVE_USERS, Unit.COUNT, active_users, now))
+    return wire.OverviewMetrics(metrics=metrics)
 
 
-def metric(data: ChartData, id: str, name: str) -> wire.OverviewMetric:
-    """The first measure of a chart: as of now for a level, over the whole range for a flow."""
-    definition: Definition = data.definition
-    first = data.series[0]
+def _metric(
+    id: str, name: str, description: str, unit: Unit, value: float, at: Ms, *, now: bool = False
+) -> wire.OverviewMetric:
     return wire.OverviewMetric(
         id=id,
         name=name,
-        description=definition.words,
-        unit=UNITS[first.unit],
-        period="P0D" if definition.is_level else "P28D",
-        value=shown(first.total, first.unit) or 0,
-        last_updated_at=data.as_of,
-        last_updated_at_iso8601=to_iso(data.as_of),
+        description=description,
+        unit=UNITS[unit],
+        period="P0D" if now else "P28D",
+        value=value,
+        last_updated_at=at,
+        last_updated_at_iso8601=to_iso(at),
     )
 
 

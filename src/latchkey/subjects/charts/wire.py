@@ -134,10 +134,7 @@ class ChartDimension(Struct, frozen=True, kw_only=True):
     group_display_name: str | UnsetType = UNSET
 
 
-class ChartFilter(Struct, frozen=True, kw_only=True):
-    id: str
-    display_name: str
-    group_display_name: str | UnsetType = UNSET
+class ChartFilter(ChartDimension, frozen=True, kw_only=True):
     # The most frequent values. Others can be asked for too.
     options: list[Named]
 

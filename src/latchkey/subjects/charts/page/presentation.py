@@ -14,6 +14,7 @@ from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.dashboard.drawing.scale import heat
 from latchkey.domain import formats as texts_formats
 from latchkey.subjects.charts.rules.chart import Cell, ChartData, ChartPeriod, Series, Value
+from latchkey.subjects.charts.rules.compute import NOT_KNOWN
 from latchkey.subjects.charts.rules.definition import CHOICES, Drawing, Unit
 from latchkey.subjects.charts.rules.facts import Resolution
 from latchkey.subjects.money.usecases import TITLES
@@ -111,7 +112,6 @@ def _sign(currency: str | None) -> str:
     return found.group() if found else ""
 
 
-NOT_KNOWN = "Not known"
 _DURATIONS = {one.id: one.title for one in CHOICES["durations"]}
 
 

@@ -86,16 +86,14 @@ def _check_filters(definition: Definition, request: ChartRequest) -> None:
 
 
 def _selectors(definition: Definition, request: ChartRequest) -> dict[str, str]:
-    chosen = {selector.name: selector.default for selector in definition.selectors}
+    known = {selector.name: selector for selector in definition.selectors}
     for name, value in request.selectors.items():
-        selector = definition.selector(name)
-        if selector is None:
+        if name not in known:
             raise Invalid(f"This chart has no selector {name[:40]!r}.", param="selectors")
-        ids = [one.id for one in selector.choices]
+        ids = [choice.id for choice in known[name].choices]
         if ids and value not in ids:
             raise Invalid(f"{name} is one of {', '.join(ids)}.", param="selectors")
-        chosen[name] = value
-    return chosen
+    return {**{name: selector.default for name, selector in known.items()}, **request.selectors}
 
 
 def before(request: ChartRequest) -> ChartRequest:

@@ -109,9 +109,6 @@ class Definition:
             return self.drawing
         return Drawing.LINE if self.is_ratio else Drawing.STACKED_BARS
 
-    def selector(self, name: str) -> Selector | None:
-        return next((selector for selector in self.selectors if selector.name == name), None)
-
     def with_experiments(self, experiments: tuple[Choice, ...]) -> "Definition":
         """With those of the project as the choices of the selector `experiment`. The first one is chosen."""
         default = experiments[0].id if experiments else ""

@@ -9,7 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from latchkey.database.pool import Connection, Executor
+from latchkey.database.pool import Connection
+from latchkey.database.rows import executes, fetch_one, finds_value
 from latchkey.database.sql import query
 
 
@@ -32,39 +33,29 @@ CUSTOMERS: Final = _columns(
 )
 
 
-class Mark(Struct, frozen=True):
-    """Everything that was committed before is known."""
+class Snapshot(Struct, frozen=True):
+    """What a transaction sees. Whoever reads the rows in it, or later, knows everything before `oldest_xid`."""
 
     # The server and its timeline. Transaction ids of another one mean nothing.
     epoch: str
     # Every transaction before this one has ended.
     oldest_xid: int
+    next_xid: int
 
 
-async def mark(connection: Connection, project_id: str) -> Mark:
-    """To be taken before the rows are read, or in the same snapshot."""
-    found, _ = await _snapshot(connection, project_id)
+async def snapshot(connection: Connection, project_id: str) -> Snapshot:
+    found = await fetch_one(connection, Snapshot, query("chart_mark"), project_id)
+    assert found is not None, "the query always has a row"
     return found
 
 
-async def _snapshot(connection: Connection, project_id: str) -> tuple[Mark, int]:
-    """And the next transaction's id."""
-    found = await connection.fetchrow(query("chart_mark"), project_id)
-    assert found is not None, "the query always has a row"
-    return Mark(found["epoch"], found["oldest_xid"]), found["next_xid"]
-
-
-async def changed_since(connection: Connection, project_id: str, known: Mark) -> tuple[Mark, list[int] | None]:
-    """The keys of customers whose rows may differ from what was read at `known`; some of them are gone. None: the
-    server is another one, and everything has to be read again. In a transaction with one snapshot."""
-    now, next_xid = await _snapshot(connection, project_id)
-    if now.epoch != known.epoch:
-        return now, None
+async def changed_since(connection: Connection, project_id: str, known_xid: int, now: Snapshot) -> list[int]:
+    """The keys of customers whose rows may differ from what was read when `known_xid` was the oldest transaction; some
+    of them are gone."""
     # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
     # asks for them.
-    until = next_xid if known.oldest_xid else 2**63 - 1
-    rows = await connection.fetch(query("chart_changes"), project_id, known.oldest_xid, until)
-    return now, [row["id"] for row in rows]
+    until = now.next_xid if known_xid else 2**63 - 1
+    return [row["id"] for row in await connection.fetch(query("chart_changes"), project_id, known_xid, until)]
 
 
 async def copy_rows(
@@ -75,17 +66,8 @@ async def copy_rows(
         await connection.copy_from_query(sql, project_id, keys, output=output, format="csv")
 
 
-async def chosen_attributes(connection: Executor, project_id: str) -> list[str] | None:
-    """The customer attributes that charts can be broken down by. None: there is no such project."""
-    found: list[str] | None = await connection.fetchval(query("chart_attributes_of"), project_id)
-    return found
-
-
-async def choose_attributes(connection: Connection, project_id: str, names: Sequence[str]) -> None:
-    await connection.execute(query("choose_chart_attributes"), project_id, names)
-
-
-async def keep_erased(
-    connection: Connection, project_id: str, key: int, enrollments: str | None, attributes: str | None
-) -> None:
-    await connection.execute(query("keep_erased_chart_customer"), project_id, key, enrollments, attributes)
+# The customer attributes that charts can be broken down by. None: there is no such project.
+chosen_attributes = finds_value(list[str], query("chart_attributes_of"))
+choose_attributes = executes(query("choose_chart_attributes"))
+# The project, the customer's key, the enrollments and the attributes.
+keep_erased = executes(query("keep_erased_chart_customer"))

@@ -25,7 +25,7 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.subjects.charts.storage import chart_tables
-from latchkey.subjects.charts.storage.chart_tables import Mark
+from latchkey.subjects.charts.storage.chart_tables import Snapshot
 from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build
 
 # A project with fewer customers has no file. With more changed customers than the second, the next file is built.
@@ -57,7 +57,8 @@ class _Opened:
     facts: ProjectFacts
     # What the file depends on besides the rows.
     key: str
-    mark: Mark
+    # Everything that was committed before this transaction is in it.
+    known_xid: int
 
 
 class FactCache:
@@ -106,12 +107,11 @@ class FactCache:
         with TemporaryDirectory(prefix="latchkey-charts-") as folder:
             periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
             async with self.database.transaction(isolation="repeatable_read", readonly=True) as connection:
-                mark, key = await self._identity(connection, project_id)
+                seen, key = await self._identity(connection, project_id)
                 opened = self._opened.get(project_id)
                 if opened is None or opened.key != key:
-                    opened = await asyncio.to_thread(self._open, project_id, key, mark)
-                reached, keys = await chart_tables.changed_since(connection, project_id, opened.mark)
-                assert keys is not None, "the key has the server's identity"
+                    opened = await asyncio.to_thread(self._open, project_id, key)
+                keys = await chart_tables.changed_since(connection, project_id, opened.known_xid, seen)
                 # With more changed customers at once, a new file is quicker.
                 if len(keys) > (10 * MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
                     return None
@@ -119,7 +119,7 @@ class FactCache:
                     await chart_tables.copy_rows(connection, project_id, periods, people, keys)
             if keys:
                 await asyncio.to_thread(opened.facts.replace, keys, periods, people)
-        opened.mark = reached
+        opened.known_xid = seen.oldest_xid
         self._opened[project_id] = opened
         self._opened.move_to_end(project_id)
         while len(self._opened) > _MOST_OPEN:
@@ -128,23 +128,23 @@ class FactCache:
             self.build(project_id, now)
         return opened.facts
 
-    async def _identity(self, connection: Connection, project_id: str) -> tuple[Mark, str]:
+    async def _identity(self, connection: Connection, project_id: str) -> tuple[Snapshot, str]:
         attributes = await chart_tables.chosen_attributes(connection, project_id)
         if attributes is None:
             raise NotFound(f"There is no project {project_id}.", param="project_id")
-        mark = await chart_tables.mark(connection, project_id)
-        return mark, _digest(mark.epoch, *attributes)
+        seen = await chart_tables.snapshot(connection, project_id)
+        return seen, _digest(seen.epoch, *attributes)
 
-    def _open(self, project_id: str, key: str, mark: Mark) -> _Opened:
+    def _open(self, project_id: str, key: str) -> _Opened:
         """The newest file, if there is one."""
         for file in sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"), reverse=True):
             try:
-                return _Opened(ProjectFacts(self._folder, file), key, Mark(mark.epoch, int(file.suffixes[-2][1:])))
+                return _Opened(ProjectFacts(self._folder, file), key, int(file.suffixes[-2][1:]))
             except Exception as error:
                 # It was deleted just now, or its disk has failed.
                 log.warning("a file of charts cannot be read", file=str(file), reason=str(error))
                 file.unlink(missing_ok=True)
-        return _Opened(ProjectFacts(self._folder), key, Mark(mark.epoch, 0))
+        return _Opened(ProjectFacts(self._folder), key, 0)
 
     def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
         """Builds the next file in the background."""
@@ -177,10 +177,10 @@ class FactCache:
             async with self.database.transaction(
                 isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
             ) as connection:
-                mark, key = await self._identity(connection, project_id)
+                seen, key = await self._identity(connection, project_id)
                 await chart_tables.copy_rows(connection, project_id, periods, people)
             await asyncio.to_thread(build, made, periods, people, now)
-            file = self._folder / f"{project_id}.{key}.{mark.oldest_xid:020}.duckdb"
+            file = self._folder / f"{project_id}.{key}.{seen.oldest_xid:020}.duckdb"
             made.replace(file)
         for other in self._folder.glob(f"{project_id}.*.duckdb"):
             if other != file:
