@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +89,14 @@ async def run(folder: Path, *, everything: bool) -> None:
             await asyncio.to_thread(server.stop)
 
 
-def main() -> None:
-    asking = argparse.ArgumentParser(description=__doc__)
+def command(run: Callable[..., Coroutine[Any, Any, None]], description: str | None, everything: str) -> None:
+    asking = argparse.ArgumentParser(description=description)
     asking.add_argument("--folder", type=Path, default=IMAGES)
-    asking.add_argument("--everything", action="store_true", help="every page, also in dark mode and on a phone")
+    asking.add_argument("--everything", action="store_true", help=everything)
     asked = asking.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(run(asked.folder, everything=asked.everything))
 
 
 if __name__ == "__main__":
-    main()
+    command(run, __doc__, "every page, also in dark mode and on a phone")

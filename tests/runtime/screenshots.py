@@ -1,6 +1,5 @@
 """`make screenshots`: the pictures of docs/story.md, taken on a real device over a real `latchkey up`."""
 
-import argparse
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
@@ -12,8 +11,8 @@ from playwright.async_api import Page
 
 from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.cli.running import Up
+from tests.dashboard.screenshots import command
 
-IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 # The most bytes that one picture of the docs may have.
 LARGEST = 150_000
 
@@ -82,14 +81,5 @@ async def run(folder: Path, *, everything: bool) -> None:
         await asyncio.to_thread(up.terminate)
 
 
-def main() -> None:
-    asking = argparse.ArgumentParser(description=__doc__)
-    asking.add_argument("--folder", type=Path, default=IMAGES)
-    asking.add_argument("--everything", action="store_true", help="also in dark mode, and on a wide screen")
-    asked = asking.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    asyncio.run(run(asked.folder, everything=asked.everything))
-
-
 if __name__ == "__main__":
-    main()
+    command(run, __doc__, "also in dark mode, and on a wide screen")
