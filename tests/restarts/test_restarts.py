@@ -14,8 +14,9 @@ pytestmark = pytest.mark.processes
 
 async def test_machines_restarted_in_turn_fail_no_request(database_url: str, tmp_path: Path) -> None:
     installed = [proxy for proxy in PROXIES if shutil.which(proxy)]
-    key = await issue_key(database_url)
-    for proxy, answers in (await asyncio.to_thread(run, database_url, key, installed, tmp_path, 2)).items():
-        assert answers.total() == answers["answered"] > 0, (proxy, answers)
+    if installed:
+        key = await issue_key(database_url)
+        for proxy, answers in (await asyncio.to_thread(run, database_url, key, installed, tmp_path, 2)).items():
+            assert answers.total() == answers["answered"] > 0, (proxy, answers)
     for proxy in set(PROXIES) - set(installed):
         machine.skip(proxy, f"Install it to see restarts behind {proxy}.")
