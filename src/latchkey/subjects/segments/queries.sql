@@ -207,8 +207,7 @@ from (
 -- how many customers of an environment, or of a test clock, were seen since an instant
 select count(*) as customers
 from customer_facets f
-where f.project_id = $1 and f.last_seen_at >= $2
-    and case when f.test_clock_id is null then f.environment = $3 else f.test_clock_id = $3 end;
+where f.project_id = $1 and f.last_seen_at >= $2 and coalesce(f.test_clock_id, f.environment) = $3;
 
 -- name: list_segments
 -- a project's saved filters by id, after one; or the one with an id
