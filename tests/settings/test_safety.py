@@ -161,7 +161,7 @@ async def test_more_connections_than_postgresql_accepts_are_said_in_numbers(safe
         # Of 100 connections, 3 are the superuser's.
         assert await room_for_connections(replace(safe, workers=8), connection) is None
         doubt = await room_for_connections(replace(safe, workers=9), connection)
-        assert "allows 10 processes 10 connections each, so 102 in all, but PostgreSQL accepts 97." in str(doubt)
+        assert "allows 10 processes 10 connections each, so 100 in all, but PostgreSQL accepts 97." in str(doubt)
         assert "Raise max_connections" in str(doubt)
         assert await room_for_connections(replace(safe, workers=9, roles=("api",)), connection) is None
         assert await room_for_connections(replace(safe, workers=9, database_connections=9), connection) is None

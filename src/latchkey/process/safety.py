@@ -109,10 +109,7 @@ async def require_sessions(url: str, connection: Any) -> None:
 async def room_for_connections(settings: Settings, connection: Any) -> Problem | None:
     """Whether PostgreSQL accepts as many connections as our processes may open. Not a reason to refuse to start: they
     open more than one only under load."""
-    # One more for each role of each process that waits for notifications.
-    delivering = "delivery" in settings.roles
-    listening = (settings.api_processes if "api" in settings.roles else 1) * delivering + ("clock" in settings.roles)
-    needed = settings.processes * settings.database_connections + listening
+    needed = settings.processes * settings.database_connections
     available = await connection_slots(connection)
     if needed <= available:
         return None

@@ -156,9 +156,11 @@ def _otel(watch: Watch, roles: Sequence[str], speaks: bool) -> Otel:
 
 
 def open_database(settings: Settings, roles: Sequence[str]) -> Database:
+    # These wait for notifications with one connection each.
+    listening = sum(role in roles for role in ("clock", "delivery"))
     return Database(
         settings.database_url,
-        max_size=settings.database_connections,
+        max_size=max(2, settings.database_connections - listening),
         statement_timeout_ms=settings.statement_timeout_ms,
         lock_timeout_ms=settings.lock_timeout_ms,
         application_name=f"latchkey {','.join(roles)}",
