@@ -74,7 +74,7 @@ async def postpone(connection: Connection, id: int, message: str, until: Ms) -> 
 
 
 async def hurry_receipts(
-    connection: Connection, project_id: str, app_id: str, now: Ms, lease_until: Ms, since: Ms
+    connection: Connection, project_id: str, app_id: str, since: Ms, now: Ms, lease_until: Ms
 ) -> bool:
     """Have the receipts processed that could not be checked when they were shown. False: there are none."""
     count: int = await connection.fetchval(query("hurry_receipts"), project_id, app_id, now, lease_until, since)

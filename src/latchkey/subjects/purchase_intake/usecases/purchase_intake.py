@@ -28,7 +28,6 @@ from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, SeenPurcha
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
 from latchkey.subjects.customers.usecases.identities import restore, turn
 from latchkey.subjects.purchase_intake import rules
-from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.wire.event import Event
 
@@ -291,9 +290,8 @@ class Taker:
         return await self._named_owner(seen.account_token) or f"$RCAnonymousID:{secrets.token_hex(16)}"
 
     async def _has_receipts_to_check(self, since: Ms) -> bool:
-        project, app, now = self.app.project_id, self.app.app_id, self.changes.now()
-        async with self.changes.database.at_hand() as connection:
-            return await journal_rows.hurry_receipts(connection, project, app, now, now + LEASE, since)
+        now = self.changes.now()
+        return await self.desk.hurry_receipts(self.app.project_id, self.app.app_id, since, now, now + LEASE)
 
     async def _named_owner(self, account_token: str | None) -> str | None:
         """The customer whom the app named to the store. A digest that fits nobody yet names nobody: whoever has that id
