@@ -21,7 +21,7 @@ from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.now import real_now
 from latchkey.wire.event import Attribute, Entitlement, Envelope, Event
 
-BARS = {"PostgreSQL": 3_000, "SQLite": 3_000}
+BARS = {"PostgreSQL": 4_000, "SQLite": 4_000}
 COUNT = 12_000
 # Each has its own history; far enough apart that no event of a user overtakes another.
 USERS = 2_000

@@ -19,7 +19,7 @@ from latchkey.subjects.exports.wire import CustomerRow, TransactionRow, columns
 from latchkey.subjects.projects.usecases import create_app
 
 COUNT = 1_000_000
-BAR = 5_000
+BAR = 8_000
 # Months of the longest subscription; a customer has one or two subscriptions and now and then a one-time purchase.
 LONGEST = 14
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

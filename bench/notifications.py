@@ -24,7 +24,7 @@ from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import running
 from latchkey.now import real_now
 
-BAR = 500
+BAR = 1_000
 # Each buys and renews once: two notifications.
 CUSTOMERS = 4_000
 CONNECTIONS = 64
@@ -60,7 +60,7 @@ async def run(ground: Ground, customers: int = CUSTOMERS) -> list[Row]:
     await _check(ground, customers + customers // 10)
     ratio, taken_in = whole / ceiling, answered.per_second
     return [
-        Row("notifications, verified to applied", whole, "/s", ceiling, ratio, f"≥ {BAR}/s", whole >= BAR),
+        Row("notifications, verified to applied", whole, "/s", ceiling, ratio, f"≥ {BAR:,}/s", whole >= BAR),
         Row("notifications, verified and journalled", taken_in, "/s", ceiling, taken_in / ceiling),
         Row("notifications, answered, p99", answered.p99_ms, "ms"),
     ]

@@ -1,7 +1,7 @@
 """Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Literal
 
@@ -72,7 +72,7 @@ def entry_of(app: ConnectedApp, notification: Notification, source: Source, now:
         source=source,
         received_at=now,
         next_at=now,
-        **asdict(notification),
+        **{field.name: getattr(notification, field.name) for field in fields(notification)},
     )
 
 
