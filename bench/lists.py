@@ -28,7 +28,9 @@ from latchkey.subjects.segments.usecases.customer_lists import (
     needs_customer,
 )
 
-BAR_MS = 300
+BAR_MS, ACTIVE_BAR_MS = 300, 100
+# Of the CSV of everybody: a million customers in a minute.
+CSV_BAR = 1_000_000 / 60
 TIMES = 5
 ON_A_PAGE = 50
 
@@ -125,7 +127,7 @@ async def _rows(ground: Ground, now: Ms) -> AsyncIterator[Row]:
     last = partial(_page, ground, EVERYBODY, Sort.LAST_SEEN, now, f"{now - 380 * DAY}.1")
     yield await _measured(ground, "last page", last)
     active = partial(active_customers, ground.database, ground.project_id, "PRODUCTION", now)
-    yield await _measured(ground, "active users of the overview, counted", active)
+    yield await _measured(ground, "active users of the overview, counted", active, ACTIVE_BAR_MS)
     for name, wanted in (("CSV of a rare country", CustomerFilter(country="LI")), ("CSV of everybody", EVERYBODY)):
         pieces = csv_pieces(ground.database, Catalogs(), ground.project_id, wanted, DEFAULT, now)
         start, lines, first = time.perf_counter(), 0, 0.0
@@ -134,7 +136,8 @@ async def _rows(ground: Ground, now: Ms) -> AsyncIterator[Row]:
             first = first or (time.perf_counter() - start if lines > 1 else 0.0)
         whole = time.perf_counter() - start
         yield Row(f"{name}, first rows", first * 1000, "ms", bar=f"≤ {BAR_MS} ms", holds=first * 1000 <= BAR_MS)
-        yield Row(f"{name}, whole", whole, "s", bar=f"{lines - 1:,} rows, {(lines - 1) / whole:,.0f}/s")
+        say(f"{name}: {lines - 1:,} rows in {whole:.0f} s")
+    yield Row("CSV of everybody", lines / whole, "rows/s", bar=f"≥ {CSV_BAR:,.0f}", holds=lines / whole >= CSV_BAR)
 
 
 async def _page(ground: Ground, wanted: CustomerFilter, sort: Sort, now: Ms, after: str | None = None) -> object:
@@ -150,7 +153,7 @@ async def _page(ground: Ground, wanted: CustomerFilter, sort: Sort, now: Ms, aft
     )
 
 
-async def _measured(ground: Ground, name: str, ask: Callable[[], Awaitable[object]]) -> Row:
+async def _measured(ground: Ground, name: str, ask: Callable[[], Awaitable[object]], bar_ms: int = BAR_MS) -> Row:
     """The median of some times, and the processor time of the database beside it."""
     walls, theirs = [], []
     for _ in range(TIMES):
@@ -158,6 +161,6 @@ async def _measured(ground: Ground, name: str, ask: Callable[[], Awaitable[objec
         await ask()
         walls.append((time.perf_counter() - start) * 1000)
         theirs.append(spent(ground) - before)
-    bar = f"≤ {BAR_MS} ms, max {max(walls):.0f}; database CPU {median(theirs):.0f}"
+    bar = f"≤ {bar_ms} ms, max {max(walls):.0f}; database CPU {median(theirs):.0f}"
     say(f"{name}: {median(walls):.0f} ms, {bar}")
-    return Row(name, median(walls), "ms", bar=bar, holds=median(walls) <= BAR_MS)
+    return Row(name, median(walls), "ms", bar=bar, holds=median(walls) <= bar_ms)
