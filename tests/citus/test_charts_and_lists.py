@@ -32,8 +32,9 @@ async def test_charts_and_lists_are_those_of_one_server(spread_url: str) -> None
             await core.act("renew", "buyer1")
             await agree(database, core.project_id)
             charts = await facts(database, core.project_id)
+            now = await seen(core)
             async with database.acquire() as connection:
-                changed = await rows.changed_since(connection, core.project_id, mark, await seen(core))
+                changed = await rows.changed_since(connection, core.project_id, mark, now)
             assert len(changed) == 1
         await lists_are_right(core)
 

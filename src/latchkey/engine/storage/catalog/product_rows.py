@@ -157,7 +157,9 @@ async def delete_entitlement(connection: Connection, project_id: str, entitlemen
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
     """As if they had never been detached."""
-    await connection.execute(query("attach_products"), project_id, entitlement_id, list(product_ids))
+    async with connection.transaction():
+        for statement in (query("forget_former_grants"), query("insert_grants")):
+            await connection.execute(statement, project_id, entitlement_id, list(product_ids))
 
 
 async def detach(

@@ -83,11 +83,12 @@ update entitlements set display_name = $3 where project_id = $1 and id = $2 retu
 -- delete an entitlement that no product grants
 delete from entitlements where project_id = $1 and id = $2;
 
--- name: attach_products
--- attach these products to the entitlement, as if they had never been detached
-with former as (
-    delete from former_product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[])
-)
+-- name: forget_former_grants
+-- these products were never detached from the entitlement
+delete from former_product_entitlements where project_id = $1 and entitlement_id = $2 and product_id = any($3::text[]);
+
+-- name: insert_grants
+-- attach these products to the entitlement
 insert into product_entitlements (project_id, product_id, entitlement_id)
 select $1, product_id, $2 from unnest($3::text[]) as product_id
 on conflict do nothing;
