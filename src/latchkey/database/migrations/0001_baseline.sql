@@ -1506,9 +1506,9 @@ begin
             -- The caller sends it at once, where few wait at a webhook without failures. Several processes may do so at
             -- the same time and each add a few, so such a webhook must allow more than these.
             case
-                when given.lease_until is null or w.in_flight_limit < 32 then false
+                when given.lease_until is null or w.in_flight_limit < 64 then false
                 when w.paused_at is not null or w.failing_since is not null or w.open_until is not null then false
-                else not exists (select from lanes l where l.webhook_key = w.key offset 15)
+                else not exists (select from lanes l where l.webhook_key = w.key offset 31)
             end as is_leased
         from webhooks w
         cross join event n

@@ -93,7 +93,7 @@ async def test_a_customer_whose_events_wait_already_is_left_to_the_queue(yard: Y
 
 @pytest.mark.parametrize(
     "state",
-    ["paused_at = 1", "failing_since = 1", f"open_until = {10**15}", "in_flight_limit = 31"],
+    ["paused_at = 1", "failing_since = 1", f"open_until = {10**15}", "in_flight_limit = 63"],
 )
 async def test_a_webhook_with_failures_or_a_low_limit_is_left_to_the_queue(
     yard: Yard, committer: Committer, state: str
@@ -107,9 +107,9 @@ async def test_a_webhook_with_failures_or_a_low_limit_is_left_to_the_queue(
 
 async def test_where_many_wait_new_ones_wait_behind_them(yard: Yard, committer: Committer) -> None:
     await yard.hook("https://receiver.example/")
-    for number in range(20):
+    for number in range(36):
         await yard.buy(f"user{number}")
-    assert [bool(leased(written)) for written in committer.written] == [True] * 16 + [False] * 4
+    assert [bool(leased(written)) for written in committer.written] == [True] * 32 + [False] * 4
 
 
 @asynccontextmanager

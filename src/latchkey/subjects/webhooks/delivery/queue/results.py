@@ -95,7 +95,7 @@ _BUSY = 100
 _LINGER_SECONDS = 0.005
 # Seconds between two batches, unless somebody waits for the outcome: at a steady rate several outcomes share a
 # statement. A lone outcome waits for nothing.
-APART = 0.025
+APART = 0.05
 # Until outcomes are recorded that a part of the database could not take.
 _AGAIN_SECONDS = 1.0
 
