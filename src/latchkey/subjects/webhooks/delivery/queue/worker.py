@@ -111,13 +111,16 @@ class Worker:
         chance: Callable[[], float],
         timeout_ms: int = 60_000,
         in_flight: int = 2_000,
+        processes: int = 1,
     ) -> None:
+        """`processes`: how many of this machine deliver. With up to four machines like it, what changes take by
+        themselves stays below the limit of a webhook."""
         self._database = database
         self.sender = sender
         self._now = now
         self._timeout_ms = timeout_ms
         self._webhooks = webhooks = KnownWebhooks(database, sealer)
-        self._capacity = capacity = Capacity(in_flight, webhooks.limit)
+        self._capacity = capacity = Capacity(in_flight, webhooks.limit, parts=4 * processes)
         self._agenda = agenda = Agenda()
         self._inbox = inbox = UnrecordedReplies()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
@@ -137,15 +140,20 @@ class Worker:
         """What a change of this process takes its deliveries with. None: this worker is stopping."""
         if self._stopping:
             return None
-        return DeliveryLease(self._now() + lease_ms(self._timeout_ms), secrets.randbits(62))
+        until, capacity = self._now() + lease_ms(self._timeout_ms), self._capacity
+        return DeliveryLease(until, secrets.randbits(62), capacity.parts, tuple(capacity.busy))
 
     def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
         """A change of this process has been written with this lease: send its deliveries."""
         self._agenda.add(written.woken or ())
         if claims := lanes.leased(project_id, lease, written):
-            work = self._release(claims) if self._stopping else self._begin(claims, time.time_ns())
-            self._own.add(task := asyncio.create_task(work))
-            task.add_done_callback(self._own.discard)
+            # After the reply to the request, which waits in the event loop already.
+            asyncio.get_running_loop().call_soon(self._begin_own, claims)
+
+    def _begin_own(self, claims: Sequence[Claim]) -> None:
+        work = self._release(claims) if self._stopping else self._begin(claims, time.time_ns())
+        self._own.add(task := asyncio.create_task(work))
+        task.add_done_callback(self._own.discard)
 
     async def run(self, stop: asyncio.Event, drain_seconds: float) -> None:
         """Deliver until `stop` is set, then finish what is under way within `drain_seconds`."""
