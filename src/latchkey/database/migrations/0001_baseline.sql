@@ -1313,8 +1313,7 @@ $$;
 -- `created`: customers to create. Other rows name them by negative numbers: -1 is the first. Their keys are returned.
 -- An id that is taken, a purchase that has an owner, or an event that exists raise `unique_violation`.
 -- `delivers`: the caller wakes its own worker with the webhooks that are returned as `woken`, instead of a notification to
--- all workers. With `lease_until` and `token` it also gets the lease of new lanes, and sends what is returned as `leased`;
--- but not at webhooks with a limit below `least_limit`, or that are `busy`.
+-- all workers. With `lease_until` and `token` it also gets the lease of new lanes, and sends what is returned as `leased`.
 create function write_changes(of_project text, at_ms bigint, changes json, documents json[])
 returns json language plpgsql as $$
 declare
@@ -1330,8 +1329,7 @@ declare
 begin
     select * into given from json_to_record(changes) as n (
         saved json, created json, owned json, transactions json, coins json, handles json, periods json, failures json,
-        marked bigint[], events json, delivers boolean, lease_until bigint, token bigint,
-        least_limit integer, busy bigint[]
+        marked bigint[], events json, delivers boolean, lease_until bigint, token bigint
     );
     -- One at a time: joined, the plan of an empty table would read all customers of the project for each of them. They
     -- are sorted by key, so rows are locked in the same order everywhere.
@@ -1505,10 +1503,13 @@ begin
     matching as (
         select w.key, w.version, nullif(w.dialect, 'latchkey') as dialect, n.id, n.sequence, n.type,
             coalesce(made[-n.who], n.who) as customer_id,
-            -- The caller sends it at once if the webhook has no failures, and the caller less under way there than its
-            -- share of the limit.
-            given.lease_until is not null and w.paused_at is null and w.failing_since is null and w.open_until is null
-                and w.in_flight_limit >= given.least_limit and w.key <> all(given.busy) as is_leased
+            -- The caller sends it at once, where few wait at a webhook without failures. Several processes may do so at
+            -- the same time and each add a few, so such a webhook must allow more than these.
+            case
+                when given.lease_until is null or w.in_flight_limit < 64 then false
+                when w.paused_at is not null or w.failing_since is not null or w.open_until is not null then false
+                else not exists (select from lanes l where l.webhook_key = w.key offset 31)
+            end as is_leased
         from webhooks w
         cross join event n
         where w.project_id = of_project and w.enabled and w.deleted_at is null

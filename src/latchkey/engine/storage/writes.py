@@ -110,9 +110,6 @@ class DeliveryLease(Struct, frozen=True):
 
     until: Ms
     token: int
-    # Not at webhooks with a lower limit of deliveries under way, nor at these.
-    least_limit: int = 1
-    busy: tuple[int, ...] = ()
 
 
 class LeasedDelivery(Struct, frozen=True, array_like=True):
@@ -213,7 +210,6 @@ async def write(connection: Connection, writes: Writes, now: Ms, lease: Delivery
         rows["delivers"] = True
         if len(writes.events) < _MANY:
             rows |= {"lease_until": lease.until, "token": lease.token}
-            rows |= {"least_limit": lease.least_limit, "busy": lease.busy}
     written = _WRITTEN.decode(
         await connection.fetchval(query("write_changes"), writes.project_id, now, _ENCODER.encode(rows), documents)
     )

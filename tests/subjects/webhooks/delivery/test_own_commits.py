@@ -11,7 +11,6 @@ from msgspec import json
 from latchkey.database.sealing import Sealer
 from latchkey.engine.changes import Changes
 from latchkey.engine.storage.writes import DeliveryLease, Written
-from latchkey.subjects.webhooks.delivery.queue.dispatcher import Capacity
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.storage import lanes
@@ -29,12 +28,10 @@ class Committer:
     def __init__(self, yard: Yard) -> None:
         self.written: list[Written] = []
         self.leases: list[DeliveryLease] = []
-        self.busy: tuple[int, ...] = ()
         yard.changes = Changes(yard.database, now_ms, deliverer=self)
 
     def lease(self) -> DeliveryLease | None:
-        token = len(self.leases) + 1
-        self.leases.append(DeliveryLease(now_ms() + LEASE, token, least_limit=8, busy=self.busy))
+        self.leases.append(DeliveryLease(now_ms() + LEASE, token=len(self.leases) + 1))
         return self.leases[-1]
 
     def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
@@ -96,7 +93,7 @@ async def test_a_customer_whose_events_wait_already_is_left_to_the_queue(yard: Y
 
 @pytest.mark.parametrize(
     "state",
-    ["paused_at = 1", "failing_since = 1", f"open_until = {10**15}", "in_flight_limit = 7"],
+    ["paused_at = 1", "failing_since = 1", f"open_until = {10**15}", "in_flight_limit = 63"],
 )
 async def test_a_webhook_with_failures_or_a_low_limit_is_left_to_the_queue(
     yard: Yard, committer: Committer, state: str
@@ -108,27 +105,11 @@ async def test_a_webhook_with_failures_or_a_low_limit_is_left_to_the_queue(
     assert committer.written[0].woken == [webhook.key]
 
 
-async def test_a_webhook_where_the_process_has_its_share_under_way_is_left_to_the_queue(
-    yard: Yard, committer: Committer
-) -> None:
-    busy, free = await yard.hook("https://busy.example/"), await yard.hook("https://free.example/")
-    committer.busy = (busy.key,)
-    await yard.buy("ann")
-    assert leased(committer.written[0]) == [(free.key, 1)]
-    assert committer.written[0].woken == [busy.key]
-
-
-def test_the_share_of_a_process_is_a_part_of_the_webhooks_limit() -> None:
-    capacity = Capacity(2_000, {1: 100, 2: 7}.__getitem__, parts=8)
-    for _ in range(11):
-        capacity.begin(1)
-    assert capacity.busy == set()
-    capacity.begin(1)
-    # Its limit is too low to be shared: the queue counts what is under way there.
-    capacity.begin(2)
-    assert capacity.busy == {1, 2}
-    capacity.end([1, 2])
-    assert capacity.busy == {2}
+async def test_where_many_wait_new_ones_wait_behind_them(yard: Yard, committer: Committer) -> None:
+    await yard.hook("https://receiver.example/")
+    for number in range(36):
+        await yard.buy(f"user{number}")
+    assert [bool(leased(written)) for written in committer.written] == [True] * 32 + [False] * 4
 
 
 @asynccontextmanager

@@ -52,7 +52,6 @@ def make_worker(database: Database, settings: Settings) -> Worker:
         chance=random.random,
         timeout_ms=settings.webhook_timeout_ms,
         in_flight=settings.webhook_in_flight,
-        processes=settings.api_processes,
     )
 
 

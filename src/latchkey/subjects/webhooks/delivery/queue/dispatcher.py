@@ -94,12 +94,8 @@ class Capacity:
     get nothing.
     """
 
-    def __init__(self, in_all: int, limit_of: Callable[[int], int], parts: int = 4) -> None:
-        """`parts`: what a change of this process takes by itself is so small a part of a webhook's limit."""
+    def __init__(self, in_all: int, limit_of: Callable[[int], int]) -> None:
         self._in_all = in_all
-        self.parts = parts
-        # Webhooks where that part is used up.
-        self.busy: set[int] = set()
         self._limit_of = limit_of
         self._under_way: Counter[int] = Counter()
         # Webhooks that may have more pending than they may send at once.
@@ -137,14 +133,10 @@ class Capacity:
 
     def begin(self, key: int) -> None:
         self._under_way[key] += 1
-        if self._under_way[key] >= self._limit_of(key) // self.parts:
-            self.busy.add(key)
 
     def end(self, keys: Iterable[int]) -> set[int]:
         """These deliveries are finished; returns the webhooks that were held back and can continue."""
-        ended = Counter(keys)
-        self._under_way.subtract(ended)
-        self.busy -= {key for key in ended if self._under_way[key] < self._limit_of(key) // self.parts}
+        self._under_way.subtract(keys)
         ready, self._held_back = self._held_back, set()
         return ready
 

@@ -111,16 +111,13 @@ class Worker:
         chance: Callable[[], float],
         timeout_ms: int = 60_000,
         in_flight: int = 2_000,
-        processes: int = 1,
     ) -> None:
-        """`processes`: how many of this machine deliver. With up to four machines like it, what changes take by
-        themselves stays below the limit of a webhook."""
         self._database = database
         self.sender = sender
         self._now = now
         self._timeout_ms = timeout_ms
         self._webhooks = webhooks = KnownWebhooks(database, sealer)
-        self._capacity = capacity = Capacity(in_flight, webhooks.limit, parts=4 * processes)
+        self._capacity = capacity = Capacity(in_flight, webhooks.limit)
         self._agenda = agenda = Agenda()
         self._inbox = inbox = UnrecordedReplies()
         self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
@@ -140,8 +137,7 @@ class Worker:
         """What a change of this process takes its deliveries with. None: this worker is stopping."""
         if self._stopping:
             return None
-        until, capacity = self._now() + lease_ms(self._timeout_ms), self._capacity
-        return DeliveryLease(until, secrets.randbits(62), capacity.parts, tuple(capacity.busy))
+        return DeliveryLease(self._now() + lease_ms(self._timeout_ms), secrets.randbits(62))
 
     def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
         """A change of this process has been written with this lease: send its deliveries."""
