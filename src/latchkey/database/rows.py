@@ -1,7 +1,8 @@
-"""Rows of a query as objects of a type whose fields are named like the columns; and what a project has of one kind."""
+"""Rows of a query as objects of a type whose fields are named like the columns; what a project has of one kind; and
+what works on one project."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from msgspec import convert
 
@@ -9,6 +10,7 @@ from latchkey.database.pool import Database, Executor, Record
 from latchkey.domain.refusal import NotFound
 
 Item = TypeVar("Item")
+P = ParamSpec("P")
 
 
 def item_of(shape: type[Item], row: Record, **others: Any) -> Item:
@@ -118,3 +120,25 @@ class Listing(Generic[Item]):
             if self._by_age and after is not None and await self.find(connection, project_id, after) is None:
                 raise NotFound(f"There is no {self._noun} {after!r} to start after.", param="starting_after")
             return await self.page(connection, project_id, after, limit)
+
+
+class _OfProject(Protocol):
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def project_id(self) -> str: ...
+
+
+class InProject:
+    """What works on one project: a request of the API, a visit of a page, a command."""
+
+    __slots__ = ()
+
+    def run(
+        self: _OfProject,
+        usecase: Callable[Concatenate[Database, str, P], Awaitable[Item]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> Awaitable[Item]:
+        return usecase(self.database, self.project_id, *arguments, **named)

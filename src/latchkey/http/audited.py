@@ -4,22 +4,19 @@ The header Idempotency-Key on every POST of V2: a request is carried out once, a
 
 The audit log of changes made with an API key:
 
-    @router.post("/products", ...)
-    @audited("product.created")
-    async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
+    @router.creates("/products", wire.Product, "product.created")
+    async def create_product(call: WriteKey, new: NewProduct) -> Response:
 
 The entry is written before the route runs, and completed with the outcome, as for the dashboard's pages. A request that
 is refused earlier (key, scope, body) changes nothing and is not logged.
 """
 
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
 
 import structlog
-from fastapi import Request
 from msgspec import MsgspecError, Struct, json
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -28,11 +25,10 @@ from starlette.types import Message, Scope, Send
 
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.refusal import Refusal
-from latchkey.engine.admission import Caller
-from latchkey.http.authentication import address_of, caller_of
+from latchkey.http.authentication import Call, address_of, caller_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import Conflicting, InvalidParameter, UnderWay, Unprocessable
-from latchkey.http.exchange import SCOPE_KEY, Exchange, HeldReply
+from latchkey.http.exchange import Exchange, HeldReply
 from latchkey.http.services import Services
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.audit import rules as audit_rules
@@ -56,50 +52,39 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
     that erases a person writes none of their ids there. `about` is the subject where the route names none."""
 
     def decorate(endpoint: Endpoint) -> Endpoint:
-        # Evaluated here, where the route's own names are known; FastAPI sees the request as an additional parameter.
-        signature = inspect.signature(endpoint, eval_str=True)
-        parameters = dict(signature.parameters)
-        takes_request = "request" in parameters
-        if not takes_request:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            parameters["request"] = inspect.Parameter("request", kind, annotation=Request)
-
         @wraps(endpoint)
-        async def noted(**given: Any) -> Response:
-            request: Request = given["request"] if takes_request else given.pop("request")
-            services: Services = given["services"]
-            position = await _begin(request, services, given["caller"], action)
-            subject, detail = named_by(request.path_params), _detail(request, given)
+        async def noted(call: Call, **given: Any) -> Response:
+            position = await _begin(call, action)
+            subject, detail = named_by(call.request.path_params), _detail(call, given)
             try:
-                response = await endpoint(**given)
+                response = await endpoint(call=call, **given)
             except Exception as error:
                 refused = isinstance(error, Refusal | HTTPException)
                 said = {"refusal": error.message} if isinstance(error, Refusal) else {}
                 outcome: audit_rules.Outcome = "refused" if refused else "failed"
-                await _finish(services, position, outcome, subject, {**detail, **said})
+                await _finish(call.services, position, outcome, subject, {**detail, **said})
                 raise
             changed = ERASED if erases else subject or _id_of(response) or about
-            await _finish(services, position, "done", changed, detail)
+            await _finish(call.services, position, "done", changed, detail)
             return response
 
-        noted.__signature__ = signature.replace(parameters=list(parameters.values()))  # type: ignore[attr-defined]  # as inspect reads it
         noted.audited_as = action  # type: ignore[attr-defined]  # for the test that every route is audited
         return noted
 
     return decorate
 
 
-async def _begin(request: Request, services: Services, caller: Caller, action: str) -> int:
-    key = await load_key(services.database, caller.project_id, caller.key_id)
+async def _begin(call: Call, action: str) -> int:
+    key = await call.run(load_key, call.caller.key_id)
     return await audit.begin(
-        services.database,
-        project_id=caller.project_id,
+        call.database,
+        project_id=call.project_id,
         account_id=None,
         actor=actor_of(key),
         action=action,
-        now=services.now(),
-        subject=named_by(request.path_params),
-        address=address_of(request.scope[SCOPE_KEY], services),
+        now=call.now(),
+        subject=named_by(call.request.path_params),
+        address=address_of(call.exchange, call.services),
     )
 
 
@@ -113,10 +98,9 @@ async def _finish(
         log.warning("audit entry not finished", position=position, outcome=outcome, error=str(error))
 
 
-def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
-    exchange: Exchange = request.scope[SCOPE_KEY]
+def _detail(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
     # Ids from the path are only in the subject, where erasure finds them.
-    detail: dict[str, Any] = {"request": f"{exchange.method} {request.scope['route'].path}"}
+    detail: dict[str, Any] = {"request": f"{call.exchange.method} {call.request.scope['route'].path}"}
     for value in given.values():
         if isinstance(value, BaseModel):
             sent = value.model_dump(mode="json", exclude_unset=True)
@@ -125,7 +109,7 @@ def _detail(request: Request, given: Mapping[str, Any]) -> dict[str, Any]:
             detail["sent"] = {
                 name: one if fields[name].repr and not _holds_secret(one) else HIDDEN for name, one in sent.items()
             }
-    return {**detail, "request_id": exchange.request_id.decode()}
+    return {**detail, "request_id": call.exchange.request_id.decode()}
 
 
 # A URL with a user or a password in it.

@@ -1,7 +1,7 @@
 """API keys on requests: `Authorization: Bearer <key>`.
 
 Keys are compared by their SHA-256 and never written anywhere. `Reader` looks them up. Router modules use these
-as the type of a parameter:
+as the type of the parameter `call`:
 
     ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
     ChartsKey                          V2: the same, with the scope `charts` or `read`
@@ -12,15 +12,20 @@ as the type of a parameter:
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from latchkey.database.pool import Database
+from latchkey.database.rows import InProject
 from latchkey.domain.access.api_key import KeyRules
 from latchkey.domain.instants import Ms
 from latchkey.engine.admission import Caller, Limited, Verdict
+from latchkey.engine.changes import Changes
+from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.keys import Scope
 from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
 from latchkey.http.exchange import SCOPE_KEY, Exchange
@@ -129,44 +134,76 @@ documented = Depends(_bearer)
 _Documented = Annotated[HTTPAuthorizationCredentials | None, documented]
 
 
-Dependency: TypeAlias = Callable[..., Awaitable[Caller]]
+@dataclass(frozen=True, slots=True)
+class Call(InProject):
+    """A request with a valid key."""
+
+    request: Request
+    services: Services
+    caller: Caller
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+    @property
+    def project_id(self) -> str:
+        return self.caller.project_id
+
+    @property
+    def changes(self) -> Changes:
+        return self.services.changes
+
+    @property
+    def exchange(self) -> Exchange:
+        exchange: Exchange = self.request.scope[SCOPE_KEY]
+        return exchange
+
+    def now(self) -> Ms:
+        return self.services.now()
+
+    async def customer(self, id: str) -> CustomerView:
+        """The customer with this id or alias."""
+        return await self.services.reader.view(self.project_id, id, self.now())
+
+
+Dependency: TypeAlias = Callable[..., Awaitable[Call]]
 
 
 def secret_key(scope: Scope) -> Dependency:
     """A secret key with this scope."""
 
-    async def caller(request: Request, services: Provided, _: _Documented) -> Caller:
+    async def call(request: Request, services: Provided, _: _Documented) -> Call:
         caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
         require_scope(caller, scope)
-        return caller
+        return Call(request, services, caller)
 
-    return caller
+    return call
 
 
 def project_key(*scopes: Scope) -> Dependency:
     """A secret key with one of these scopes, of the project in the path."""
 
-    async def caller(
-        request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented
-    ) -> Caller:
+    async def call(request: Request, services: Provided, project_id: Annotated[str, Path()], _: _Documented) -> Call:
         caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
         require_scope(caller, *scopes)
         require_project(caller, project_id)
-        return caller
+        return Call(request, services, caller)
 
-    return caller
+    return call
 
 
 def any_key(scope: Scope, *, receipt: bool = False) -> Dependency:
     """Any key; a secret one must have this scope."""
 
-    async def caller(request: Request, services: Provided, _: _Documented) -> Caller:
-        app_user_id = request.path_params.get("app_user_id")
-        return await app_caller(request.scope[SCOPE_KEY], services, scope, app_user_id=app_user_id, receipt=receipt)
+    async def call(request: Request, services: Provided, _: _Documented) -> Call:
+        exchange, app_user_id = request.scope[SCOPE_KEY], request.path_params.get("app_user_id")
+        caller = await app_caller(exchange, services, scope, app_user_id=app_user_id, receipt=receipt)
+        return Call(request, services, caller)
 
-    return caller
+    return call
 
 
 async def caller_of(
@@ -196,12 +233,12 @@ async def app_caller(
     return caller
 
 
-ReadKey = Annotated[Caller, Depends(project_key("read"))]
-WriteKey = Annotated[Caller, Depends(project_key("write"))]
+ReadKey = Annotated[Call, Depends(project_key("read"))]
+WriteKey = Annotated[Call, Depends(project_key("write"))]
 # Charts can be computed from what the scope `read` shows. A key with `charts` alone reads nothing else.
-ChartsKey = Annotated[Caller, Depends(project_key("read", "charts"))]
-SecretReadKey = Annotated[Caller, Depends(secret_key("read"))]
-SecretWriteKey = Annotated[Caller, Depends(secret_key("write"))]
-AppReadKey = Annotated[Caller, Depends(any_key("read"))]
-AppWriteKey = Annotated[Caller, Depends(any_key("write"))]
-ReceiptKey = Annotated[Caller, Depends(any_key("write", receipt=True))]
+ChartsKey = Annotated[Call, Depends(project_key("read", "charts"))]
+SecretReadKey = Annotated[Call, Depends(secret_key("read"))]
+SecretWriteKey = Annotated[Call, Depends(secret_key("write"))]
+AppReadKey = Annotated[Call, Depends(any_key("read"))]
+AppWriteKey = Annotated[Call, Depends(any_key("write"))]
+ReceiptKey = Annotated[Call, Depends(any_key("write", receipt=True))]

@@ -12,7 +12,6 @@ import re
 from collections.abc import Awaitable, Container, Coroutine, Mapping
 from typing import Any
 
-from fastapi import Request
 from msgspec import json, structs
 from starlette.responses import Response
 from starlette.types import Message, Send
@@ -24,6 +23,7 @@ from latchkey.engine.admission import Caller
 from latchkey.engine.changes import Change, unchanged
 from latchkey.engine.reads import CustomerView, ReadResult, look_at, view_for_reading, view_for_v2
 from latchkey.http.authentication import (
+    Call,
     admitted,
     check_refused_before,
     key_hash,
@@ -33,7 +33,7 @@ from latchkey.http.authentication import (
     require_secret,
 )
 from latchkey.http.errors import InvalidAppUserId, Missing
-from latchkey.http.exchange import ETAG, SCOPE_KEY, Exchange, HeldReply
+from latchkey.http.exchange import ETAG, Exchange, HeldReply
 from latchkey.http.routing import reply
 from latchkey.http.services import Services
 from latchkey.http.vendor_shape import is_vendors
@@ -214,27 +214,24 @@ class Reads:
             self._services.presence.note(caller.project_id, view.key, seen)
 
 
-async def subscriber_reply(
-    request: Request, services: Services, caller: Caller, app_user_id: str, status: int = 200
-) -> Response:
+async def subscriber_reply(call: Call, app_user_id: str, status: int = 200) -> Response:
     """The subscriber, read again after the change."""
-    view = await view_of_reply(services, caller, app_user_id)
-    return reply(subscriber(request.scope[SCOPE_KEY], services, caller, view), status)
+    return reply(subscriber(call, await view_of_reply(call, app_user_id)), status)
 
 
-async def view_of_reply(services: Services, caller: Caller, app_user_id: str) -> CustomerView:
-    row = await services.reader.read(caller.project_id, app_user_id)
+async def view_of_reply(call: Call, app_user_id: str) -> CustomerView:
+    row = await call.services.reader.read(call.project_id, app_user_id)
     if row is None:
         raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
-    return look_at(row, services.now())
+    return look_at(row, call.now())
 
 
-def subscriber(exchange: Exchange, services: Services, caller: Caller, view: CustomerView) -> SubscriberResponse:
+def subscriber(call: Call, view: CustomerView) -> SubscriberResponse:
     """The subscriber as this caller may see it. Also records the visit."""
-    seen = visit_of(exchange.headers, view.now, always=caller.is_public)
+    seen = visit_of(call.exchange.headers, view.now, always=call.caller.is_public)
     if seen is not None:
-        services.presence.note(caller.project_id, view.key, seen)
-    return seen_subscriber(exchange, caller, view)
+        call.services.presence.note(call.project_id, view.key, seen)
+    return seen_subscriber(call.exchange, call.caller, view)
 
 
 def seen_subscriber(

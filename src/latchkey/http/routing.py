@@ -1,12 +1,13 @@
 """The router of a resource; replies made of wire types, and their schemas in the OpenAPI document."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Depends
 from msgspec import json
 from starlette.responses import Response
 
+from latchkey.http.audited import Endpoint, audited
 from latchkey.http.body import check_body
 
 
@@ -19,6 +20,35 @@ class Router(APIRouter):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(dependencies=[Depends(check_body)], default_response_class=Response, **options)
+
+    # Routes that change something with a secret key: the path, what they show, and the action in the audit log.
+
+    def acts(
+        self,
+        path: str,
+        shape: Any,
+        action: str,
+        *,
+        methods: Sequence[str] = ("POST",),
+        status: int = 200,
+        **audit: Any,
+    ) -> Callable[[Endpoint], Endpoint]:
+        def add(endpoint: Endpoint) -> Endpoint:
+            noted = audited(action, **audit)(endpoint)
+            for method in methods:
+                self.add_api_route(path, noted, methods=[method], responses=shows(shape, status), status_code=status)
+            return noted
+
+        return add
+
+    def creates(self, path: str, shape: Any, action: str) -> Callable[[Endpoint], Endpoint]:
+        return self.acts(path, shape, action, status=201)
+
+    def updates(self, path: str, shape: Any, action: str) -> Callable[[Endpoint], Endpoint]:
+        return self.acts(path, shape, action, methods=("POST", "PATCH"))
+
+    def deletes(self, path: str, shape: Any, action: str, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.acts(path, shape, action, methods=("DELETE",), **options)
 
 
 # Placeholder for a wire type in the document, until `documentation` has all schemas.

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import Request
 from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -14,9 +13,9 @@ from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_wit
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
 from latchkey.engine.storage.catalog import app_rows
+from latchkey.http.authentication import Call
 from latchkey.http.errors import Unprocessable, said
 from latchkey.http.models import AppBody, Instant, base_of, without_nul
-from latchkey.http.services import Services
 from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import render as projects_render
 from latchkey.subjects.projects import usecases as projects
@@ -111,25 +110,20 @@ def _first_problem(invalid: ValidationError) -> str:
     return f"{first['loc'][0]}: {said(first)}"
 
 
-async def rendered_apps(request: Request, services: Services, project_id: str) -> dict[str, projects_wire.App]:
+async def rendered_apps(call: Call) -> dict[str, projects_wire.App]:
     """All apps of a project, by id."""
-    found = await projects.all_apps(services.database, project_id)
-    return {shown_app.id: shown_app for shown_app in await shown_apps(request, services, project_id, found)}
+    return {app.id: app for app in await shown_apps(call, await call.run(projects.all_apps))}
 
 
 async def shown_apps(
-    request: Request,
-    services: Services,
-    project_id: str,
-    apps: Sequence[app_rows.App],
-    first_key: api_keys_wire.PublicApiKey | UnsetType = UNSET,
+    call: Call, apps: Sequence[app_rows.App], first_key: api_keys_wire.PublicApiKey | UnsetType = UNSET
 ) -> list[projects_wire.App]:
     """With the notification URL of those whose store can be connected."""
-    found = await store_connections.load_some(services.stores, project_id, apps)
-    urls = {id: base_of(request) + one.notification_path for id, one in found.items()}
+    found = await store_connections.load_some(call.services.stores, call.project_id, apps)
+    urls = {id: base_of(call.request) + one.notification_path for id, one in found.items()}
     return [
         projects_render.app(
-            project_id, app, urls.get(app.id), first_key, found[app.id].row.shown if app.id in found else None
+            call.project_id, app, urls.get(app.id), first_key, found[app.id].row.shown if app.id in found else None
         )
         for app in apps
     ]

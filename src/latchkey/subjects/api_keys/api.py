@@ -11,12 +11,10 @@ from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, MOST_NETWORKS, 
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.admission import Caller
 from latchkey.engine.storage import keys
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Forbidden
 from latchkey.http.models import Body, Instant, Name, Paging, RateLimit
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.api_keys import render, usecases, wire
 from latchkey.wire.v2 import Page
 
@@ -70,28 +68,25 @@ class KeyRotation(Body):
     ] = OVERLAP_DAYS
 
 
-@router.post("", responses=shows(wire.ApiKey, 201), status_code=201)
-@audited("key.created")
-async def create_api_key(services: Provided, caller: WriteKey, new: NewKey) -> Response:
+@router.creates("", wire.ApiKey, "key.created")
+async def create_api_key(call: WriteKey, new: NewKey) -> Response:
     """Create a secret key. Only this response shows it."""
-    rate_limit = new.rate_limit if "rate_limit" in new.model_fields_set else min(new.rate_limit, caller.rate_limit)
-    require_own(caller, new.scopes, rate_limit, new.expires_at, checked_networks(new.allowed_networks))
+    rate_limit = new.rate_limit if "rate_limit" in new.model_fields_set else min(new.rate_limit, call.caller.rate_limit)
+    require_own(call.caller, new.scopes, rate_limit, new.expires_at, checked_networks(new.allowed_networks))
     wanted = new.model_dump() | {"rate_limit": rate_limit}
-    made = await usecases.create_secret_key(services.database, caller.project_id, now=services.now(), **wanted)
-    return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
+    made = await call.run(usecases.create_secret_key, now=call.now(), **wanted)
+    return reply(render.api_key(call.project_id, made.key, made.plaintext), 201)
 
 
 @router.get("", responses=shows(Page[wire.ApiKey]))
-async def list_api_keys(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_api_keys(call: ReadKey, paging: Paging) -> Response:
     """The project's secret keys, oldest first, including revoked ones."""
-    found = await usecases.list_keys(services.database, caller.project_id, *paging.window, kind="secret")
-    return reply(paging.of([render.api_key(caller.project_id, key) for key in found]))
+    found = await call.run(usecases.list_keys, *paging.window, kind="secret")
+    return reply(paging.of([render.api_key(call.project_id, key) for key in found]))
 
 
-@router.patch("/{key_id}", responses=shows(wire.ApiKey))
-@router.post("/{key_id}", responses=shows(wire.ApiKey))
-@audited("key.changed")
-async def change_api_key(services: Provided, caller: WriteKey, key_id: str, changes: KeyChanges) -> Response:
+@router.updates("/{key_id}", wire.ApiKey, "key.changed")
+async def change_api_key(call: WriteKey, key_id: str, changes: KeyChanges) -> Response:
     """Change a key's name, rate limit, expiry or networks. It holds from the next request on."""
 
     def change(key: keys.ApiKey) -> keys.ApiKey:
@@ -104,40 +99,31 @@ async def change_api_key(services: Provided, caller: WriteKey, key_id: str, chan
             allowed_networks=tuple(checked_networks(networks)) if networks is not None else key.allowed_networks,
         )
         raised = wanted.rate_limit if wanted.rate_limit > key.rate_limit else 0
-        require_own(caller, key.scopes, raised, wanted.expires_at, wanted.allowed_networks)
+        require_own(call.caller, key.scopes, raised, wanted.expires_at, wanted.allowed_networks)
         return wanted
 
-    changed = await usecases.change_key(services.database, caller.project_id, key_id, change, services.now())
-    return reply(render.api_key(caller.project_id, changed))
+    changed = await call.run(usecases.change_key, key_id, change, call.now())
+    return reply(render.api_key(call.project_id, changed))
 
 
-@router.post("/{key_id}/actions/rotate", responses=shows(wire.ApiKey, 201), status_code=201)
-@audited("key.rotated")
-async def rotate_api_key(services: Provided, caller: WriteKey, key_id: str, rotation: KeyRotation) -> Response:
+@router.creates("/{key_id}/actions/rotate", wire.ApiKey, "key.rotated")
+async def rotate_api_key(call: WriteKey, key_id: str, rotation: KeyRotation) -> Response:
     """Create a key that replaces this one. The response shows it; the old one works for `overlap_days` more."""
 
     def check(old: keys.ApiKey, expires_at: int | None) -> None:
-        require_own(caller, old.scopes, old.rate_limit, expires_at, old.allowed_networks)
+        require_own(call.caller, old.scopes, old.rate_limit, expires_at, old.allowed_networks)
 
-    made, _ = await usecases.rotate_key(
-        services.database,
-        caller.project_id,
-        key_id,
-        services.now(),
-        overlap_days=rotation.overlap_days,
-        check=check,
-    )
-    return reply(render.api_key(caller.project_id, made.key, made.plaintext), 201)
+    made, _ = await call.run(usecases.rotate_key, key_id, call.now(), overlap_days=rotation.overlap_days, check=check)
+    return reply(render.api_key(call.project_id, made.key, made.plaintext), 201)
 
 
-@router.delete("/{key_id}", responses=shows(wire.ApiKey))
-@audited("key.revoked")
-async def revoke_api_key(services: Provided, caller: WriteKey, key_id: str) -> Response:
+@router.deletes("/{key_id}", wire.ApiKey, "key.revoked")
+async def revoke_api_key(call: WriteKey, key_id: str) -> Response:
     """Revoke a key. The next request with it is refused."""
-    if (await usecases.load_key(services.database, caller.project_id, key_id)).kind != "secret":
+    if (await call.run(usecases.load_key, key_id)).kind != "secret":
         raise NotFound(f"{key_id} is the public key of an app; revoke it there.", param="key_id")
-    revoked = await usecases.revoke_key(services.database, caller.project_id, key_id, services.now())
-    return reply(render.api_key(caller.project_id, revoked))
+    revoked = await call.run(usecases.revoke_key, key_id, call.now())
+    return reply(render.api_key(call.project_id, revoked))
 
 
 def require_own(

@@ -6,11 +6,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.http.audited import audited
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
 from latchkey.http.models import AppUserId, Body, GrantLength, Instant, Paging
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.bulk_grants import usecases
@@ -49,13 +48,13 @@ class NewBulkGrant(Body):
     status_code=201,
 )
 @audited("bulk_grant.prepared")
-async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkGrant) -> Response:
+async def prepare_bulk_grant(call: WriteKey, new: NewBulkGrant) -> Response:
     """Prepare a grant for the customers of a filter, a segment or a list of ids, at most 10,000. Nobody gets anything
     yet: look at the numbers, then start it. A preview that is not started is deleted after a day."""
     if new.duration is not None and new.expires_at is not None:
         raise Unprocessable("Give a duration or expires_at, not both.", param="expires_at")
-    wanted = await _wanted(services, caller.project_id, new)
-    actor = actor_of(await load_key(services.database, caller.project_id, caller.key_id))
+    wanted = await _wanted(call, new)
+    actor = actor_of(await call.run(load_key, call.caller.key_id))
     terms = GrantTerms(
         entitlement_id=new.entitlement_id,
         duration=None if new.duration == "lifetime" else new.duration,
@@ -64,52 +63,48 @@ async def prepare_bulk_grant(services: Provided, caller: WriteKey, new: NewBulkG
     )
     with unprocessable("filter" if new.segment_id is None else "segment_id"):
         made = await usecases.draft(
-            services.database, services.catalogs, caller.project_id, terms, wanted, actor, services.now()
+            call.database, call.services.catalogs, call.project_id, terms, wanted, actor, call.now()
         )
     return reply(segments_render.bulk_grant_progress(made, []), 201)
 
 
 @router.get("", responses=shows(Page[segments_wire.BulkGrant]))
-async def list_bulk_grants(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_bulk_grants(call: ReadKey, paging: Paging) -> Response:
     """The project's bulk grants, by id, previews included. Read one to see how far it is."""
-    found = await usecases.list_grants(services.database, caller.project_id, *paging.window)
-    return reply(paging.of([segments_render.bulk_grant(caller.project_id, grant) for grant in found]))
+    found = await call.run(usecases.list_grants, *paging.window)
+    return reply(paging.of([segments_render.bulk_grant(call.project_id, grant) for grant in found]))
 
 
 @router.get("/{bulk_grant_id}", responses=shows(segments_wire.BulkGrantProgress))
-async def read_bulk_grant(services: Provided, caller: ReadKey, bulk_grant_id: str) -> Response:
+async def read_bulk_grant(call: ReadKey, bulk_grant_id: str) -> Response:
     """One bulk grant: how many customers have got it, were left out or failed, and why."""
-    return await _shown(services, caller.project_id, bulk_grant_id)
+    return await _shown(call, bulk_grant_id)
 
 
-@router.post("/{bulk_grant_id}/actions/start", responses=shows(segments_wire.BulkGrantProgress))
-@audited("bulk_grant.started")
-async def start_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
+@router.acts("/{bulk_grant_id}/actions/start", segments_wire.BulkGrantProgress, "bulk_grant.started")
+async def start_bulk_grant(call: WriteKey, bulk_grant_id: str) -> Response:
     """Start what was prepared. It runs in the background; every customer gets it once. Started already: 409."""
-    await usecases.start(services.database, caller.project_id, bulk_grant_id, services.now())
-    return await _shown(services, caller.project_id, bulk_grant_id)
+    await call.run(usecases.start, bulk_grant_id, call.now())
+    return await _shown(call, bulk_grant_id)
 
 
-@router.post("/{bulk_grant_id}/actions/stop", responses=shows(segments_wire.BulkGrantProgress))
-@audited("bulk_grant.stopped")
-async def stop_bulk_grant(services: Provided, caller: WriteKey, bulk_grant_id: str) -> Response:
+@router.acts("/{bulk_grant_id}/actions/stop", segments_wire.BulkGrantProgress, "bulk_grant.stopped")
+async def stop_bulk_grant(call: WriteKey, bulk_grant_id: str) -> Response:
     """Stop a running bulk grant. Customers who got it before keep it."""
-    await usecases.stop(services.database, caller.project_id, bulk_grant_id, services.now())
-    return await _shown(services, caller.project_id, bulk_grant_id)
+    await call.run(usecases.stop, bulk_grant_id, call.now())
+    return await _shown(call, bulk_grant_id)
 
 
-async def _wanted(services: Services, project_id: str, new: NewBulkGrant) -> CustomerFilter | list[str]:
+async def _wanted(call: Call, new: NewBulkGrant) -> CustomerFilter | list[str]:
     given = [one for one in (new.filter, new.segment_id, new.customer_ids) if one is not None]
     if len(given) != 1:
         raise Unprocessable("Give one of filter, segment_id and customer_ids.", param="filter")
     if new.segment_id is not None:
-        return (await load_segment(services.database, project_id, new.segment_id)).filter
+        return (await call.run(load_segment, new.segment_id)).filter
     if new.filter is not None:
         return parsed(new.filter)
     return new.customer_ids or []
 
 
-async def _shown(services: Services, project_id: str, id: str) -> Response:
-    return reply(
-        segments_render.bulk_grant_progress(*await usecases.load_with_failures(services.database, project_id, id))
-    )
+async def _shown(call: Call, id: str) -> Response:
+    return reply(segments_render.bulk_grant_progress(*await call.run(usecases.load_with_failures, id)))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Request
+from fastapi import Query
 from msgspec import UNSET
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.engine.storage.catalog.product_rows import Entitlement
-from latchkey.http.audited import audited
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
 from latchkey.http.models import (
     NO_ITEMS,
@@ -31,7 +30,6 @@ from latchkey.http.models import (
     one_of,
 )
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
 from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
@@ -103,67 +101,57 @@ class ProductChanges(Body):
     credits: NewCredits | None = None
 
 
-@products_router.post("", responses=shows(wire.Product, 201), status_code=201)
-@audited("product.created")
-async def create_product(services: Provided, caller: WriteKey, new: NewProduct) -> Response:
+@products_router.creates("", wire.Product, "product.created")
+async def create_product(call: WriteKey, new: NewProduct) -> Response:
     """Put a product on sale. With `store_identifier`, one app sells it; another app can sell the same one."""
-    given, now = new.model_fields_set, services.now()
+    given, now = new.model_fields_set, call.now()
     if "store_identifier" in given:
         _require(given, _APP_FORM["required"], unknown=_OWN_FIELDS)
         sold, name = (new.store_identifier, new.app_id, ProductType(new.type)), new.display_name or new.title
         lasts = new.subscription.duration if new.subscription is not None else None
-        made = await product_catalog.create_in_app(services.database, caller.project_id, *sold, name, lasts, now)
-        return reply(render.product(caller.project_id, made, new.app_id), 201)
+        made = await call.run(product_catalog.create_in_app, *sold, name, lasts, now)
+        return reply(render.product(call.project_id, made, new.app_id), 201)
     _require(given, ("id", *(() if "type" in given else ("kind",)), "price", "currency"), unknown=_APP_FIELDS)
     terms = _given(new)
     terms["kind"] = ProductKind(new.kind) if "kind" in given else ProductType(new.type).kind
-    made = await product_catalog.create_product(
-        services.database, caller.project_id, new.id, product_catalog.ProductTerms(**terms), now
-    )
-    return reply(render.product(caller.project_id, made), 201)
+    made = await call.run(product_catalog.create_product, new.id, product_catalog.ProductTerms(**terms), now)
+    return reply(render.product(call.project_id, made), 201)
 
 
 @products_router.get("", responses=shows(Page[wire.Product]))
 async def list_products(
-    request: Request,
-    services: Provided,
-    caller: ReadKey,
+    call: ReadKey,
     paging: Paging,
     app_id: Annotated[AnyId | None, Query(description="Only products that are sold in this app.")] = None,
     expand: ExpandProducts = NO_ITEMS,
 ) -> Response:
     """The products on sale, by id."""
-    found = await product_catalog.list_products(services.database, caller.project_id, *paging.window, app_id=app_id)
-    listed = paging.of(await _rendered_products(request, services, caller.project_id, found, app_id, apps=bool(expand)))
+    found = await call.run(product_catalog.list_products, *paging.window, app_id=app_id)
+    listed = paging.of(await _rendered_products(call, found, app_id, apps=bool(expand)))
     if app_id is not None and listed.next_page is not None:
         listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
     return reply(listed)
 
 
 @products_router.get("/{product_id}", responses=shows(wire.Product))
-async def read_product(
-    request: Request, services: Provided, caller: ReadKey, product_id: str, expand: ExpandProduct = NO_ITEMS
-) -> Response:
+async def read_product(call: ReadKey, product_id: str, expand: ExpandProduct = NO_ITEMS) -> Response:
     """One product on sale."""
-    found = await product_catalog.load_product(services.database, caller.project_id, product_id)
-    return reply((await _rendered_products(request, services, caller.project_id, [found], None, apps=bool(expand)))[0])
+    found = await call.run(product_catalog.load_product, product_id)
+    return reply((await _rendered_products(call, [found], None, apps=bool(expand)))[0])
 
 
-@products_router.patch("/{product_id}", responses=shows(wire.Product))
-@products_router.post("/{product_id}", responses=shows(wire.Product))
-@audited("product.updated")
-async def update_product(services: Provided, caller: WriteKey, product_id: str, changes: ProductChanges) -> Response:
+@products_router.updates("/{product_id}", wire.Product, "product.updated")
+async def update_product(call: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields. An active subscription keeps the price it was bought at."""
-    changed = await product_catalog.update_product(services.database, caller.project_id, product_id, _given(changes))
-    return reply(render.product(caller.project_id, changed))
+    changed = await call.run(product_catalog.update_product, product_id, _given(changes))
+    return reply(render.product(call.project_id, changed))
 
 
-@products_router.delete("/{product_id}", responses=shows(Deleted))
-@audited("product.deleted")
-async def delete_product(services: Provided, caller: WriteKey, product_id: str) -> Response:
+@products_router.deletes("/{product_id}", Deleted, "product.deleted")
+async def delete_product(call: WriteKey, product_id: str) -> Response:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions continue."""
-    now = services.now()
-    await product_catalog.delete_product(services.database, caller.project_id, product_id, now)
+    now = call.now()
+    await call.run(product_catalog.delete_product, product_id, now)
     return reply(Deleted(object="product", id=product_id, deleted_at=now))
 
 
@@ -190,12 +178,12 @@ def _given(body: NewProduct | ProductChanges) -> dict[str, Any]:
 
 
 async def _rendered_products(
-    request: Request, services: Services, project_id: str, found: Sequence[Product], app_id: str | None, *, apps: bool
+    call: Call, found: Sequence[Product], app_id: str | None, *, apps: bool
 ) -> list[wire.Product]:
     if not apps:
-        return [render.product(project_id, one, app_id) for one in found]
-    known = await rendered_apps(request, services, project_id)
-    return [render.product(project_id, one, app_id, known.get(app_id or one.app_id or "", UNSET)) for one in found]
+        return [render.product(call.project_id, one, app_id) for one in found]
+    known = await rendered_apps(call)
+    return [render.product(call.project_id, one, app_id, known.get(app_id or one.app_id or "", UNSET)) for one in found]
 
 
 class NewPrice(Body):
@@ -206,27 +194,25 @@ class NewPrice(Body):
 
 
 @products_router.get("/{product_id}/prices", responses=shows(Page[wire.ListedPrice]))
-async def list_prices(services: Provided, caller: ReadKey, product_id: str) -> Response:
+async def list_prices(call: ReadKey, product_id: str) -> Response:
     """The prices of the product beside its own, by store, country and currency. Not paged: there are at most 1,000."""
-    found = await product_catalog.list_prices(services.database, caller.project_id, product_id)
-    path = project_path(caller.project_id, "products", product_id, "prices")
+    found = await call.run(product_catalog.list_prices, product_id)
+    path = project_path(call.project_id, "products", product_id, "prices")
     return reply(Page(items=[render.listed_price(product_id, one) for one in found], next_page=None, url=path))
 
 
-@products_router.put("/{product_id}/prices", responses=shows(wire.ListedPrice))
-@audited("product.price_set")
-async def set_price(services: Provided, caller: WriteKey, product_id: str, new: NewPrice) -> Response:
+@products_router.acts("/{product_id}/prices", wire.ListedPrice, "product.price_set", methods=("PUT",))
+async def set_price(call: WriteKey, product_id: str, new: NewPrice) -> Response:
     """List a price. One of the same store, country and currency is replaced. What was bought keeps its price."""
-    one = await product_catalog.set_price(services.database, caller.project_id, product_id, **new.model_dump())
+    one = await call.run(product_catalog.set_price, product_id, **new.model_dump())
     return reply(render.listed_price(product_id, one))
 
 
-@products_router.delete("/{product_id}/prices/{price_id}", responses=shows(Deleted))
-@audited("product.price_deleted")
-async def delete_price(services: Provided, caller: WriteKey, product_id: str, price_id: str) -> Response:
+@products_router.deletes("/{product_id}/prices/{price_id}", Deleted, "product.price_deleted")
+async def delete_price(call: WriteKey, product_id: str, price_id: str) -> Response:
     """Take a listed price away. Its id is `store.country.currency`, with `-` for any."""
-    await product_catalog.delete_price(services.database, caller.project_id, product_id, price_id)
-    return reply(Deleted(object="product.price", id=price_id, deleted_at=services.now()))
+    await call.run(product_catalog.delete_price, product_id, price_id)
+    return reply(Deleted(object="product.price", id=price_id, deleted_at=call.now()))
 
 
 entitlements_router = Router(prefix="/v2/projects/{project_id}/entitlements", tags=["V2 entitlements"])
@@ -255,99 +241,77 @@ class ProductIds(Body):
     product_ids: Annotated[list[Id], Field(min_length=1, max_length=100)]
 
 
-@entitlements_router.post("", responses=shows(wire.Entitlement, 201), status_code=201)
-@audited("entitlement.created")
-async def create_entitlement(services: Provided, caller: WriteKey, new: NewEntitlement) -> Response:
+@entitlements_router.creates("", wire.Entitlement, "entitlement.created")
+async def create_entitlement(call: WriteKey, new: NewEntitlement) -> Response:
     """Create an entitlement. Products grant it once they are attached."""
     given = new.model_fields_set & {"id", "lookup_key"}
     if len(given) != 1:
         param = "lookup_key" if given else "id"
         raise InvalidParameter("Send either lookup_key or id; they are the same.", param=param)
     id = new.id or new.lookup_key
-    made = await entitlement_catalog.create_entitlement(
-        services.database, caller.project_id, id, new.display_name or id, services.now()
-    )
-    return reply(render.entitlement(caller.project_id, made), 201)
+    made = await call.run(entitlement_catalog.create_entitlement, id, new.display_name or id, call.now())
+    return reply(render.entitlement(call.project_id, made), 201)
 
 
 @entitlements_router.get("", responses=shows(Page[wire.Entitlement]))
-async def list_entitlements(
-    services: Provided, caller: ReadKey, paging: Paging, expand: ExpandEntitlements = NO_ITEMS
-) -> Response:
+async def list_entitlements(call: ReadKey, paging: Paging, expand: ExpandEntitlements = NO_ITEMS) -> Response:
     """The project's entitlements, by id."""
-    found = await entitlement_catalog.list_entitlements(services.database, caller.project_id, *paging.window)
-    return reply(paging.of(await _rendered_entitlements(services, caller.project_id, found, products=bool(expand))))
+    found = await call.run(entitlement_catalog.list_entitlements, *paging.window)
+    return reply(paging.of(await _rendered_entitlements(call, found, products=bool(expand))))
 
 
 @entitlements_router.get("/{entitlement_id}", responses=shows(wire.Entitlement))
-async def read_entitlement(
-    services: Provided, caller: ReadKey, entitlement_id: str, expand: ExpandEntitlement = NO_ITEMS
-) -> Response:
+async def read_entitlement(call: ReadKey, entitlement_id: str, expand: ExpandEntitlement = NO_ITEMS) -> Response:
     """One entitlement."""
-    found = await entitlement_catalog.load_entitlement(services.database, caller.project_id, entitlement_id)
-    return reply((await _rendered_entitlements(services, caller.project_id, [found], products=bool(expand)))[0])
+    found = await call.run(entitlement_catalog.load_entitlement, entitlement_id)
+    return reply((await _rendered_entitlements(call, [found], products=bool(expand)))[0])
 
 
-@entitlements_router.patch("/{entitlement_id}", responses=shows(wire.Entitlement))
-@entitlements_router.post("/{entitlement_id}", responses=shows(wire.Entitlement))
-@audited("entitlement.renamed")
-async def update_entitlement(
-    services: Provided, caller: WriteKey, entitlement_id: str, changes: EntitlementChanges
-) -> Response:
+@entitlements_router.updates("/{entitlement_id}", wire.Entitlement, "entitlement.renamed")
+async def update_entitlement(call: WriteKey, entitlement_id: str, changes: EntitlementChanges) -> Response:
     """Rename an entitlement."""
-    changed = await entitlement_catalog.rename_entitlement(
-        services.database, caller.project_id, entitlement_id, changes.display_name
-    )
-    return reply(render.entitlement(caller.project_id, changed))
+    changed = await call.run(entitlement_catalog.rename_entitlement, entitlement_id, changes.display_name)
+    return reply(render.entitlement(call.project_id, changed))
 
 
-@entitlements_router.delete("/{entitlement_id}", responses=shows(Deleted))
-@audited("entitlement.deleted")
-async def delete_entitlement(services: Provided, caller: WriteKey, entitlement_id: str) -> Response:
+@entitlements_router.deletes("/{entitlement_id}", Deleted, "entitlement.deleted")
+async def delete_entitlement(call: WriteKey, entitlement_id: str) -> Response:
     """Delete an entitlement that no product grants. Detach the products first."""
-    await entitlement_catalog.delete_entitlement(services.database, caller.project_id, entitlement_id)
-    return reply(Deleted(object="entitlement", id=entitlement_id, deleted_at=services.now()))
+    await call.run(entitlement_catalog.delete_entitlement, entitlement_id)
+    return reply(Deleted(object="entitlement", id=entitlement_id, deleted_at=call.now()))
 
 
-@entitlements_router.post("/{entitlement_id}/actions/attach_products", responses=shows(wire.Entitlement))
-@audited("entitlement.products_attached")
-async def attach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
+@entitlements_router.acts(
+    "/{entitlement_id}/actions/attach_products", wire.Entitlement, "entitlement.products_attached"
+)
+async def attach_products(call: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """Let these products grant the entitlement, also to customers who already own them."""
-    found = await entitlement_catalog.attach_products(
-        services.database, caller.project_id, entitlement_id, named.product_ids
-    )
-    return reply(render.entitlement(caller.project_id, found))
+    found = await call.run(entitlement_catalog.attach_products, entitlement_id, named.product_ids)
+    return reply(render.entitlement(call.project_id, found))
 
 
-@entitlements_router.post("/{entitlement_id}/actions/detach_products", responses=shows(wire.Entitlement))
-@audited("entitlement.products_detached")
-async def detach_products(services: Provided, caller: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
+@entitlements_router.acts(
+    "/{entitlement_id}/actions/detach_products", wire.Entitlement, "entitlement.products_detached"
+)
+async def detach_products(call: WriteKey, entitlement_id: str, named: ProductIds) -> Response:
     """Stop these products from granting the entitlement. Customers who had it only through them lose it at once;
     attaching the products again gives it back."""
-    found = await entitlement_catalog.detach_products(
-        services.database, caller.project_id, entitlement_id, named.product_ids, services.now()
-    )
-    return reply(render.entitlement(caller.project_id, found))
+    found = await call.run(entitlement_catalog.detach_products, entitlement_id, named.product_ids, call.now())
+    return reply(render.entitlement(call.project_id, found))
 
 
 @entitlements_router.get("/{entitlement_id}/products", responses=shows(Page[wire.Product]))
-async def list_products_of_entitlement(
-    services: Provided, caller: ReadKey, entitlement_id: str, paging: Paging
-) -> Response:
+async def list_products_of_entitlement(call: ReadKey, entitlement_id: str, paging: Paging) -> Response:
     """Every product that grants it, by id. A deleted one has `deleted_at`: it still grants it to its owners."""
-    found = await entitlement_catalog.list_products_of(
-        services.database, caller.project_id, entitlement_id, *paging.window
-    )
-    return reply(paging.of([render.product(caller.project_id, product) for product in found]))
+    found = await call.run(entitlement_catalog.list_products_of, entitlement_id, *paging.window)
+    return reply(paging.of([render.product(call.project_id, product) for product in found]))
 
 
-async def _rendered_entitlements(
-    services: Services, project_id: str, found: Sequence[Entitlement], *, products: bool
-) -> list[wire.Entitlement]:
+async def _rendered_entitlements(call: Call, found: Sequence[Entitlement], *, products: bool) -> list[wire.Entitlement]:
     if not products:
-        return [render.entitlement(project_id, one) for one in found]
-    inside = await entitlement_catalog.products_of(services.database, project_id, [one.id for one in found])
-    return [render.entitlement(project_id, one, _page(project_id, one.id, inside[one.id])) for one in found]
+        return [render.entitlement(call.project_id, one) for one in found]
+    inside = await call.run(entitlement_catalog.products_of, [one.id for one in found])
+    return [render.entitlement(call.project_id, one, _page(call.project_id, one.id, inside[one.id])) for one in found]
 
 
 def _page(project_id: str, entitlement_id: str, found: Sequence[Product]) -> Page[wire.Product]:

@@ -19,7 +19,6 @@ from latchkey.http.authentication import ChartsKey
 from latchkey.http.body import RepeatedFieldError, check_distinct
 from latchkey.http.models import CurrencyCode, without_nul
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.charts import render, wire
 from latchkey.subjects.charts import usecases as charts
 from latchkey.subjects.charts.rules.chart import ChartRequest
@@ -146,25 +145,20 @@ class ChartQuery:
 
 @router.get("/charts/{chart_name}", responses=_or_csv(shows(wire.Chart)))
 async def read_chart(
-    services: Provided,
-    caller: ChartsKey,
-    request: Request,
-    chart_name: ChartName,
-    query: Annotated[ChartQuery, Depends()],
-    format: Format = None,
+    call: ChartsKey, chart_name: ChartName, query: Annotated[ChartQuery, Depends()], format: Format = None
 ) -> Response:
     """A chart: its values by day, week or month, and the definition of what is counted. Filters and segments that the
     chart cannot do are ignored and named in `unsupported_params`. A parameter that is not known, or is given twice, is
     refused."""
     # With the vendor's `realtime`, which makes no difference here.
-    _once_each(request, "format", *(field.name for field in fields(ChartQuery)))
-    definition, now = definition_of(chart_name), services.now()
-    time = await charts.time_of(services.database, caller.project_id, environment_of(query.environment), now)
+    _once_each(call.request, "format", *(field.name for field in fields(ChartQuery)))
+    definition, now = definition_of(chart_name), call.now()
+    time = await call.run(charts.time_of, environment_of(query.environment), now)
     asked = query.request(definition, time)
     aggregates = tuple(dict.fromkeys(query.aggregate.split(","))) if query.aggregate else ()
-    supported, unsupported = await charts.supported(services.database, caller.project_id, asked)
-    data = await charts.read_chart(services.charts, caller.project_id, supported, now)
-    if format == "csv" or (format is None and _wants_csv(request)):
+    supported, unsupported = await call.run(charts.supported, asked)
+    data = await charts.read_chart(call.services.charts, call.project_id, supported, now)
+    if format == "csv" or (format is None and _wants_csv(call.request)):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(render.chart_csv(data, aggregates), headers=headers, media_type="text/csv")
@@ -173,34 +167,28 @@ async def read_chart(
 
 @router.get("/charts/{chart_name}/options", responses=shows(wire.ChartOptions))
 async def read_chart_options(
-    services: Provided,
-    caller: ChartsKey,
-    request: Request,
+    call: ChartsKey,
     chart_name: ChartName,
     realtime: Realtime = True,  # noqa: ARG001 - the vendor has it; all charts are up to date
     environment: EnvironmentName = "production",
 ) -> Response:
     """What can be chosen for a chart: resolutions, segments, filters with their most frequent values, and selectors."""
-    _once_each(request, "realtime", "environment")
+    _once_each(call.request, "realtime", "environment")
     wanted = environment_of(environment)
-    await charts.time_of(services.database, caller.project_id, wanted, services.now())
-    found = await charts.read_options(services.charts, caller.project_id, wanted, chart_name, services.now())
+    await call.run(charts.time_of, wanted, call.now())
+    found = await charts.read_options(call.services.charts, call.project_id, wanted, chart_name, call.now())
     return reply(render.options(*found))
 
 
 @router.get("/metrics/overview", responses=shows(wire.OverviewMetrics))
 async def read_overview_metrics(
-    services: Provided,
-    caller: ChartsKey,
-    request: Request,
-    currency: Currency = USD,
-    environment: EnvironmentName = "production",
+    call: ChartsKey, currency: Currency = USD, environment: EnvironmentName = "production"
 ) -> Response:
     """The most important numbers: as of now, or over the last 28 days."""
-    _once_each(request, "currency", "environment")
-    where, now = environment_of(environment), services.now()
-    found = await charts.read_overview(services.charts, caller.project_id, where, currency, now)
-    active = await active_customers(services.database, caller.project_id, where, now)
+    _once_each(call.request, "currency", "environment")
+    where, now = environment_of(environment), call.now()
+    found = await charts.read_overview(call.services.charts, call.project_id, where, currency, now)
+    active = await call.run(active_customers, where, now)
     return reply(render.overview(found, active, now))
 
 

@@ -5,19 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.instants import MINUTE
-from latchkey.engine.admission import Caller
-from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
+from latchkey.http.authentication import AppReadKey, AppWriteKey, Call, address_of
 from latchkey.http.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
-from latchkey.http.exchange import SCOPE_KEY
 from latchkey.http.hot_reads import country_of
 from latchkey.http.models import AppBody, AppUserId, PathUserId
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.product_catalog import shown_prices
 from latchkey.subjects.catalog.usecases.version import load_catalog
@@ -91,30 +88,28 @@ _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)
 
 
 @router.get("/branding", responses=shows(wire.Branding) | _no)
-async def read_branding(services: Provided, caller: AppReadKey) -> Response:
+async def read_branding(call: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
-    if caller.app_id is None:
+    if call.caller.app_id is None:
         raise Unprocessable("A checkout needs the public key of an app.", code=steps.CannotSell.code)
-    app = await load_app(services.database, caller.project_id, caller.app_id)
+    app = await call.run(load_app, call.caller.app_id)
     name, email = app.details.get("app_name") or app.name, app.details.get("support_email")
     return reply(wire.Branding(id=app.id, app_name=name, support_email=email))
 
 
 @router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no)
-async def prepare_checkout(
-    request: Request, services: Provided, caller: AppWriteKey, new: ProductInQuestion
-) -> Response:
+async def prepare_checkout(call: AppWriteKey, new: ProductInQuestion) -> Response:
     """What a page needs to show a payment form for a product. Nothing is created. Only for web billing (`rcb_`)."""
-    _require_room(request, services, caller, "")
+    _require_room(call, "")
     with refusals():
-        form = await services.checkouts.form_for(caller.project_id, caller.app_id, new.product_id)
+        form = await call.services.checkouts.form_for(call.project_id, call.caller.app_id, new.product_id)
     return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
 
 
 @router.post("/checkout/start", responses=shows(wire.StartedCheckout) | _no)
-async def start_checkout(request: Request, services: Provided, caller: AppWriteKey, new: NewCheckout) -> Response:
+async def start_checkout(call: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
-    _require_room(request, services, caller, new.app_user_id)
+    _require_room(call, new.app_user_id)
     wanted = CheckoutRequest(
         product_id=new.product_id,
         app_user_id=new.app_user_id,
@@ -125,48 +120,45 @@ async def start_checkout(request: Request, services: Provided, caller: AppWriteK
         flow=new.purchase_flow,
     )
     with refusals():
-        id, page = await services.checkouts.start(caller.project_id, caller.app_id, wanted)
+        id, page = await call.services.checkouts.start(call.project_id, call.caller.app_id, wanted)
     return reply(render.started(id, page))
 
 
 @router.get("/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone)
-async def read_checkout(services: Provided, caller: AppReadKey, operation_session_id: SessionId) -> Response:
+async def read_checkout(call: AppReadKey, operation_session_id: SessionId) -> Response:
     """How far a checkout is. What the provider says was paid is the customer's from then on."""
     with refusals():
-        progress = await services.checkouts.status(caller.project_id, caller.app_id, operation_session_id)
+        progress = await call.services.checkouts.status(call.project_id, call.caller.app_id, operation_session_id)
     return reply(render.status(progress))
 
 
 @router.patch("/checkout/{operation_session_id}", responses=shows(wire.CheckoutPricing) | _no | _gone)
-async def refresh_checkout(
-    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Refreshed
-) -> Response:
+async def refresh_checkout(call: AppWriteKey, operation_session_id: SessionId, new: Refreshed) -> Response:
     """The price once more. It does not depend on the address, and there are no discount codes."""
-    _require_room(request, services, caller, operation_session_id)
+    _require_room(call, operation_session_id)
     with refusals():
-        form = await services.checkouts.refresh(
-            caller.project_id, caller.app_id, operation_session_id, discount=new.discount_code is not None
+        form = await call.services.checkouts.refresh(
+            call.project_id, call.caller.app_id, operation_session_id, discount=new.discount_code is not None
         )
     return reply(render.pricing(operation_session_id, form))
 
 
 @router.post("/checkout/{operation_session_id}/complete", responses=shows(wire.CompletedCheckout) | _no | _gone)
-async def complete_checkout(
-    request: Request, services: Provided, caller: AppWriteKey, operation_session_id: SessionId, new: Completed
-) -> Response:
+async def complete_checkout(call: AppWriteKey, operation_session_id: SessionId, new: Completed) -> Response:
     """The payment of a checkout, for the browser to confirm with the provider. Asking again gives the same payment."""
-    _require_room(request, services, caller, operation_session_id)
+    _require_room(call, operation_session_id)
     with refusals():
-        made = await services.checkouts.complete(caller.project_id, caller.app_id, operation_session_id, new.email)
+        made = await call.services.checkouts.complete(
+            call.project_id, call.caller.app_id, operation_session_id, new.email
+        )
     confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
     return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))
 
 
-def _require_room(request: Request, services: Services, caller: Caller, who: str) -> None:
+def _require_room(call: Call, who: str) -> None:
     """Each of these makes the provider work."""
-    now = services.now()
-    address = network_of(address_of(request.scope[SCOPE_KEY], services))
-    if not services.checkouts.limit.takes(caller.project_id, who, address, now):
+    now, address = call.now(), network_of(address_of(call.exchange, call.services))
+    if not call.services.checkouts.limit.takes(call.project_id, who, address, now):
         raise TooManyRequests(MINUTE - now % MINUTE, "Too many checkouts from this user or this address.")
 
 
@@ -175,9 +167,7 @@ MOST = 500
 
 @router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList))
 async def read_store_products(
-    request: Request,
-    services: Provided,
-    caller: AppReadKey,
+    call: AppReadKey,
     app_user_id: PathUserId,
     id: Annotated[list[str] | None, Query(description="A product's id; repeat it for several.")] = None,
     currency: Annotated[str | None, Query(description="Prices in this currency, where there are any.")] = None,
@@ -186,27 +176,26 @@ async def read_store_products(
     currency. Other ids are left out. The SDK's parameter `discount_code` changes nothing. Where a payment provider
     sells on web pages, a product has one price, which is the provider's, and a user who has had a subscription there
     sees no free trial."""
-    catalog = await load_catalog(services.changes, caller.project_id)
+    catalog = await load_catalog(call.changes, call.project_id)
     asked = list(dict.fromkeys(id or ()))[:MOST]
     found = [
         (one, product)
         for one in asked
         if (product := catalog.offered(one)) is not None
         # A secret key belongs to no app.
-        and (not product.apps or caller.app_id is None or caller.app_id in product.apps)
+        and (not product.apps or call.caller.app_id is None or call.caller.app_id in product.apps)
     ]
-    shown = await services.checkouts.without_used_trials(
-        caller.project_id, caller.store, app_user_id, [product for _, product in found]
+    shown = await call.services.checkouts.without_used_trials(
+        call.project_id, call.caller.store, app_user_id, [product for _, product in found]
     )
-    if not services.checkouts.sells(caller.store):
-        shown = await shown_prices(
-            services.database,
-            caller.project_id,
+    if not call.services.checkouts.sells(call.caller.store):
+        shown = await call.run(
+            shown_prices,
             catalog,
             shown,
             app_user_id,
-            store=caller.store,
-            country=country_of(dict(request.scope["headers"])),
+            store=call.caller.store,
+            country=country_of(dict(call.request.scope["headers"])),
             currency=(currency or "").upper() or None,
         )
     details = [product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]

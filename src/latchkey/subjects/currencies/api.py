@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import Query, Request
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.engine.storage.catalog.currency_rows import Currency
-from latchkey.http.audited import audited
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter, Unprocessable
-from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId, Quantity, not_null
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
 from latchkey.subjects.catalog import wire as catalog_wire
 from latchkey.subjects.currencies import usecases, wire
 from latchkey.subjects.currencies.usecases import ProductGrant, adjust, balances, load_grants
@@ -58,55 +55,48 @@ class CurrencyChanges(Body):
     ] = None
 
 
-@router.post("/virtual_currencies", responses=shows(wire.VirtualCurrency, 201), status_code=201)
-@audited("currency.created")
-async def create_virtual_currency(services: Provided, caller: WriteKey, new: NewCurrency) -> Response:
+@router.creates("/virtual_currencies", wire.VirtualCurrency, "currency.created")
+async def create_virtual_currency(call: WriteKey, new: NewCurrency) -> Response:
     """Create a currency that products can credit and customers can hold."""
     named = new.code, new.name, new.description or ""
     grants = _granted(new.product_grants)
-    made = await usecases.create_currency(services.database, caller.project_id, *named, services.now(), grants)
-    return reply((await _rendered(services, caller.project_id, [made]))[0], 201)
+    made = await call.run(usecases.create_currency, *named, call.now(), grants)
+    return reply((await _rendered(call, [made]))[0], 201)
 
 
 @router.get("/virtual_currencies", responses=shows(Page[wire.VirtualCurrency]))
-async def list_virtual_currencies(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_virtual_currencies(call: ReadKey, paging: Paging) -> Response:
     """The project's virtual currencies, by code."""
-    found = await usecases.list_currencies(services.database, caller.project_id, *paging.window)
-    return reply(paging.of(await _rendered(services, caller.project_id, found), lambda item: item.code))
+    found = await call.run(usecases.list_currencies, *paging.window)
+    return reply(paging.of(await _rendered(call, found), lambda item: item.code))
 
 
 @router.get("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
-async def read_virtual_currency(services: Provided, caller: ReadKey, code: str) -> Response:
+async def read_virtual_currency(call: ReadKey, code: str) -> Response:
     """One virtual currency."""
-    found = await usecases.load_currency(services.database, caller.project_id, code)
-    return reply((await _rendered(services, caller.project_id, [found]))[0])
+    found = await call.run(usecases.load_currency, code)
+    return reply((await _rendered(call, [found]))[0])
 
 
-@router.patch("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
-@router.post("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
-@audited("currency.updated")
-async def update_virtual_currency(
-    services: Provided, caller: WriteKey, code: str, changes: CurrencyChanges
-) -> Response:
+@router.updates("/virtual_currencies/{code}", wire.VirtualCurrency, "currency.updated")
+async def update_virtual_currency(call: WriteKey, code: str, changes: CurrencyChanges) -> Response:
     """Change the name, the description (null removes it), or which products credit the currency."""
     given = changes.model_fields_set
-    changed = await usecases.update_currency(
-        services.database,
-        caller.project_id,
+    changed = await call.run(
+        usecases.update_currency,
         code,
         name=changes.name,
         description=(changes.description or "") if "description" in given else None,
         grants=_granted(changes.product_grants) if "product_grants" in given else None,
     )
-    return reply((await _rendered(services, caller.project_id, [changed]))[0])
+    return reply((await _rendered(call, [changed]))[0])
 
 
-@router.delete("/virtual_currencies/{code}", responses=shows(Deleted))
-@audited("currency.deleted")
-async def delete_virtual_currency(services: Provided, caller: WriteKey, code: str) -> Response:
+@router.deletes("/virtual_currencies/{code}", Deleted, "currency.deleted")
+async def delete_virtual_currency(call: WriteKey, code: str) -> Response:
     """Delete a currency that no product credits and no customer ever had."""
-    await usecases.delete_currency(services.database, caller.project_id, code)
-    return reply(Deleted(object="virtual_currency", id=code, deleted_at=services.now()))
+    await call.run(usecases.delete_currency, code)
+    return reply(Deleted(object="virtual_currency", id=code, deleted_at=call.now()))
 
 
 def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
@@ -118,13 +108,13 @@ def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
     return [ProductGrant(tuple(grant.product_ids), grant.amount) for grant in new or ()]
 
 
-async def _rendered(services: Services, project_id: str, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
-    grants = await load_grants(services.database, project_id, [currency.code for currency in found])
+async def _rendered(call: Call, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
+    grants = await call.run(load_grants, [currency.code for currency in found])
     return [
         from_attributes(
             wire.VirtualCurrency,
             currency,
-            project_id=project_id,
+            project_id=call.project_id,
             description=currency.description or None,
             product_grants=[from_attributes(catalog_wire.ProductGrant, grant) for grant in grants[currency.code]],
         )
@@ -148,45 +138,36 @@ class Adjustments(Body):
 
 @router.get("/customers/{customer_id}/virtual_currencies", responses=shows(v2.Page[CurrencyBalance]))
 async def list_balances(
-    services: Provided,
-    caller: ReadKey,
-    customer_id: PathUserId,
-    paging: Paging,
-    include_empty_balances: WithEmpty = True,
+    call: ReadKey, customer_id: PathUserId, paging: Paging, include_empty_balances: WithEmpty = True
 ) -> Response:
     """Every currency of the project with this customer's balance."""
     page = paging.limit, paging.after
-    return reply(await _balances(services, caller.project_id, customer_id, *page, include_empty_balances))
+    return reply(await _balances(call, customer_id, *page, include_empty_balances))
 
 
 @router.post("/customers/{customer_id}/virtual_currencies/update_balance", responses=shows(v2.Page[CurrencyBalance]))
 @router.post("/customers/{customer_id}/virtual_currencies/transactions", responses=shows(v2.Page[CurrencyBalance]))
 async def adjust_balances(
-    request: Request,
-    services: Provided,
-    caller: WriteKey,
-    customer_id: PathUserId,
-    new: Adjustments,
-    include_empty_balances: WithEmpty = True,
+    call: WriteKey, customer_id: PathUserId, new: Adjustments, include_empty_balances: WithEmpty = True
 ) -> Response:
     """Credit or debit, never below zero. Both paths do the same."""
     if 0 in new.adjustments.values():
         raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
-    exchange: Exchange = request.scope[SCOPE_KEY]
+    exchange = call.exchange
     key = exchange.operation_id or str(uuid4())
-    await adjust(services.changes, caller.project_id, customer_id, new.adjustments, key, new.reference)
+    await adjust(call.changes, call.project_id, customer_id, new.adjustments, key, new.reference)
     limit = wire_paging.DEFAULT_LIMIT
-    return reply(await _balances(services, caller.project_id, customer_id, limit, None, include_empty_balances))
+    return reply(await _balances(call, customer_id, limit, None, include_empty_balances))
 
 
 async def _balances(
-    services: Provided, project_id: str, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
+    call: Call, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
 ) -> v2.Page[CurrencyBalance]:
     items = [
         from_attributes(CurrencyBalance, balance, currency_code=balance.code)
-        for balance in await balances(services.changes, project_id, customer_id)
+        for balance in await balances(call.changes, call.project_id, customer_id)
         if with_empty or balance.balance
     ]
-    path = f"{wire_paging.path_of(project_id, customer_id)}/virtual_currencies"
+    path = f"{wire_paging.path_of(call.project_id, customer_id)}/virtual_currencies"
     filters = None if with_empty else {"include_empty_balances": "false"}
     return wire_paging.page(items, lambda item: item.currency_code, path, limit, starting_after, filters)

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from latchkey.http.authentication import ReadKey
 from latchkey.http.models import Paging, PathUserId
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.events.usecases import FeedPage, page_of_events
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
@@ -18,21 +17,17 @@ router = Router(prefix="/v2/projects/{project_id}", tags=["V2 events"])
 
 
 @router.get("/events", responses=shows(v2.Page[Event]))
-async def list_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_events(call: ReadKey, paging: Paging) -> Response:
     """The project's events exactly as delivered, oldest first. `starting_after` is the id of the last one seen."""
-    page = await page_of_events(services.database, caller.project_id, after=paging.after, limit=paging.limit)
-    return _reply(page, f"/v2/projects/{quote(caller.project_id, safe='')}/events", paging.limit)
+    page = await call.run(page_of_events, after=paging.after, limit=paging.limit)
+    return _reply(page, f"/v2/projects/{quote(call.project_id, safe='')}/events", paging.limit)
 
 
 @router.get("/customers/{customer_id}/events", responses=shows(v2.Page[Event]))
-async def list_customer_events(
-    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
-) -> Response:
+async def list_customer_events(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """One customer's events exactly as delivered, oldest first."""
-    page = await page_of_events(
-        services.database, caller.project_id, after=paging.after, limit=paging.limit, app_user_id=customer_id
-    )
-    return _reply(page, f"{wire_paging.path_of(caller.project_id, customer_id)}/events", paging.limit)
+    page = await call.run(page_of_events, after=paging.after, limit=paging.limit, app_user_id=customer_id)
+    return _reply(page, f"{wire_paging.path_of(call.project_id, customer_id)}/events", paging.limit)
 
 
 def _reply(page: FeedPage, url: str, limit: int) -> Response:

@@ -6,11 +6,9 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.domain.customers import enrollment
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.experiments import usecases, wire
 from latchkey.subjects.experiments.usecases import enroll_customer
 from latchkey.wire.attributes import from_attributes
@@ -40,42 +38,37 @@ class ExperimentChanges(Body):
     variants: Annotated[list[VariantOffering], Field(min_length=1, max_length=usecases.MOST)]
 
 
-@router.post("", responses=shows(wire.Experiment, 201), status_code=201)
-@audited("experiment.created")
-async def create_experiment(services: Provided, caller: WriteKey, new: NewExperiment) -> Response:
+@router.creates("", wire.Experiment, "experiment.created")
+async def create_experiment(call: WriteKey, new: NewExperiment) -> Response:
     """Create an experiment. Each variant gets a share of the enrolled customers in proportion to its weight. They see
     the variant's offering as the current one, if it has one."""
     variants = [enrollment.Variant(variant.id, variant.weight, variant.offering_id) for variant in new.variants]
-    made = await usecases.create_experiment(services.database, caller.project_id, new.name, variants, services.now())
-    return reply(from_attributes(wire.Experiment, made, project_id=caller.project_id), 201)
+    made = await call.run(usecases.create_experiment, new.name, variants, call.now())
+    return reply(from_attributes(wire.Experiment, made, project_id=call.project_id), 201)
 
 
 @router.get("", responses=shows(Page[wire.Experiment]))
-async def list_experiments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_experiments(call: ReadKey, paging: Paging) -> Response:
     """The project's experiments, oldest first."""
-    found = await usecases.list_experiments(services.database, caller.project_id, *paging.window)
+    found = await call.run(usecases.list_experiments, *paging.window)
     return reply(
-        paging.of([from_attributes(wire.Experiment, experiment, project_id=caller.project_id) for experiment in found])
+        paging.of([from_attributes(wire.Experiment, experiment, project_id=call.project_id) for experiment in found])
     )
 
 
 @router.get("/{experiment_id}", responses=shows(wire.Experiment))
-async def read_experiment(services: Provided, caller: ReadKey, experiment_id: str) -> Response:
+async def read_experiment(call: ReadKey, experiment_id: str) -> Response:
     """One experiment."""
-    found = await usecases.load_experiment(services.database, caller.project_id, experiment_id)
-    return reply(from_attributes(wire.Experiment, found, project_id=caller.project_id))
+    found = await call.run(usecases.load_experiment, experiment_id)
+    return reply(from_attributes(wire.Experiment, found, project_id=call.project_id))
 
 
-@router.patch("/{experiment_id}", responses=shows(wire.Experiment))
-@router.post("/{experiment_id}", responses=shows(wire.Experiment))
-@audited("experiment.updated")
-async def update_experiment(
-    services: Provided, caller: WriteKey, experiment_id: str, changes: ExperimentChanges
-) -> Response:
+@router.updates("/{experiment_id}", wire.Experiment, "experiment.updated")
+async def update_experiment(call: WriteKey, experiment_id: str, changes: ExperimentChanges) -> Response:
     """Change which offering the customers of a variant see. Who is in which variant stays."""
     chosen = {variant.id: variant.offering_id for variant in changes.variants}
-    changed = await usecases.set_offerings(services.database, caller.project_id, experiment_id, chosen)
-    return reply(from_attributes(wire.Experiment, changed, project_id=caller.project_id))
+    changed = await call.run(usecases.set_offerings, experiment_id, chosen)
+    return reply(from_attributes(wire.Experiment, changed, project_id=call.project_id))
 
 
 class NewEnrollment(Body):
@@ -85,8 +78,8 @@ class NewEnrollment(Body):
 
 
 @router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment))
-async def enroll(services: Provided, caller: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
+async def enroll(call: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
     """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
-    done = await enroll_customer(services.changes, caller.project_id, experiment_id, new.app_user_id)
+    done = await enroll_customer(call.changes, call.project_id, experiment_id, new.app_user_id)
     mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
     return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

@@ -6,11 +6,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.domain.refusal import NotFound
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import Body, Name, Paging, not_null
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.exports import render, wire
 from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION
@@ -77,59 +75,54 @@ class RunOrder(Body):
     whole: Annotated[bool, Field(description="Everything; later increments continue there.")] = False
 
 
-@router.post("", responses=shows(wire.Export, 201), status_code=201)
-@audited("export.created")
-async def create_export(services: Provided, caller: WriteKey, new: NewExport) -> Response:
+@router.creates("", wire.Export, "export.created")
+async def create_export(call: WriteKey, new: NewExport) -> Response:
     """Export regularly from now on. The access key is encrypted and never shown again."""
-    made = await services.exports.create(caller.project_id, new.model_dump(exclude_unset=True), services.now())
+    made = await call.services.exports.create(call.project_id, new.model_dump(exclude_unset=True), call.now())
     return reply(render.export(made), 201)
 
 
 @router.get("", responses=shows(Page[wire.Export]))
-async def list_exports(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_exports(call: ReadKey, paging: Paging) -> Response:
     """The project's exports, oldest first."""
-    found = await services.exports.page(caller.project_id, *paging.window)
+    found = await call.services.exports.page(call.project_id, *paging.window)
     return reply(paging.of([render.export(export) for export in found]))
 
 
 @router.get("/{export_id}", responses=shows(wire.Export))
-async def read_export(services: Provided, caller: ReadKey, export_id: str) -> Response:
+async def read_export(call: ReadKey, export_id: str) -> Response:
     """One export, and when it runs next."""
-    return reply(render.export(await services.exports.load(caller.project_id, export_id)))
+    return reply(render.export(await call.services.exports.load(call.project_id, export_id)))
 
 
-@router.patch("/{export_id}", responses=shows(wire.Export))
-@router.post("/{export_id}", responses=shows(wire.Export))
-@audited("export.changed")
-async def update_export(services: Provided, caller: WriteKey, export_id: str, changes: ExportChanges) -> Response:
+@router.updates("/{export_id}", wire.Export, "export.changed")
+async def update_export(call: WriteKey, export_id: str, changes: ExportChanges) -> Response:
     """Change the given fields. Where the destination changes, the access key must be given again."""
     given = changes.model_dump(exclude_unset=True)
-    changed = await services.exports.update(caller.project_id, export_id, given, services.now())
+    changed = await call.services.exports.update(call.project_id, export_id, given, call.now())
     return reply(render.export(changed))
 
 
-@router.delete("/{export_id}", responses=shows(Deleted))
-@audited("export.deleted")
-async def delete_export(services: Provided, caller: WriteKey, export_id: str) -> Response:
+@router.deletes("/{export_id}", Deleted, "export.deleted")
+async def delete_export(call: WriteKey, export_id: str) -> Response:
     """It runs no more. What it exported stays where it is."""
-    await services.exports.delete(caller.project_id, export_id)
-    return reply(Deleted(object="export", id=export_id, deleted_at=services.now()))
+    await call.services.exports.delete(call.project_id, export_id)
+    return reply(Deleted(object="export", id=export_id, deleted_at=call.now()))
 
 
-@router.post("/{export_id}/run", responses=shows(wire.Export, 202), status_code=202)
-@audited("export.started")
-async def run_export(services: Provided, caller: WriteKey, export_id: str, order: RunOrder | None = None) -> Response:
+@router.acts("/{export_id}/run", wire.Export, "export.started", status=202)
+async def run_export(call: WriteKey, export_id: str, order: RunOrder | None = None) -> Response:
     """Run it as soon as possible, in the background."""
     whole = (order or RunOrder()).whole
-    started = await services.exports.run_now(caller.project_id, export_id, services.now(), whole=whole)
+    started = await call.services.exports.run_now(call.project_id, export_id, call.now(), whole=whole)
     return reply(render.export(started), 202)
 
 
 @router.get("/{export_id}/runs", responses=shows(Page[wire.ExportRun]))
-async def list_export_runs(services: Provided, caller: ReadKey, export_id: str, paging: Paging) -> Response:
+async def list_export_runs(call: ReadKey, export_id: str, paging: Paging) -> Response:
     """The last runs, newest first."""
     if paging.after is not None and not (paging.after.isascii() and paging.after.isdigit()):
         raise NotFound(f"There is no run {paging.after!r} to start after.", param="starting_after")
     before = int(paging.after[:18]) if paging.after is not None else None
-    found = await services.exports.runs(caller.project_id, export_id, before, paging.limit + 1)
+    found = await call.services.exports.runs(call.project_id, export_id, before, paging.limit + 1)
     return reply(paging.of([render.run(run) for run in found]))

@@ -10,11 +10,9 @@ from latchkey.domain.money.exchange_rates import date_of, day_of
 from latchkey.domain.money.fees import Enrolment, Fees, Percentages, Program
 from latchkey.engine import missing_rates
 from latchkey.engine.storage.catalog.rates import Coverage, MissingRates
-from latchkey.http.audited import audited
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.models import Body, CountryCode, StoreName, not_null
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.money import usecases, wire
 
 router = Router(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
@@ -65,14 +63,13 @@ class MoneyChanges(Body):
 
 
 @router.get("", responses=shows(wire.MoneySettings))
-async def read_money(services: Provided, caller: ReadKey) -> Response:
+async def read_money(call: ReadKey) -> Response:
     """The project's programs and percentages, the days with exchange rates, and currencies without one."""
-    return await _reply(services, caller.project_id)
+    return await _reply(call)
 
 
-@router.post("", responses=shows(wire.MoneySettings))
-@audited("money.changed", about="tax and commission")
-async def change_money(services: Provided, caller: WriteKey, changes: MoneyChanges) -> Response:
+@router.acts("", wire.MoneySettings, "money.changed", about="tax and commission")
+async def change_money(call: WriteKey, changes: MoneyChanges) -> Response:
     """Replace the given lists. They count for payments that are first seen from now on."""
     given: dict[str, Any] = {}
     if "programs" in changes.model_fields_set:
@@ -85,15 +82,14 @@ async def change_money(services: Provided, caller: WriteKey, changes: MoneyChang
             Percentages(day_of(one.starts), one.store, one.country, one.commission_rate, one.tax_rate)
             for one in changes.percentages
         ]
-    await usecases.change_fees(services.database, caller.project_id, **given)
-    return await _reply(services, caller.project_id)
+    await call.run(usecases.change_fees, **given)
+    return await _reply(call)
 
 
-async def _reply(services: Provided, project_id: str) -> Response:
-    known = await usecases.standing(services.database)
-    missing = await missing_rates.listed(services.database, project_id, services.now())
-    found = await usecases.load_fees(services.database, project_id)
-    return reply(_settings(project_id, found, known.currencies, missing))
+async def _reply(call: Call) -> Response:
+    known = await usecases.standing(call.database)
+    missing = await call.run(missing_rates.listed, call.now())
+    return reply(_settings(call.project_id, await call.run(usecases.load_fees), known.currencies, missing))
 
 
 def _settings(

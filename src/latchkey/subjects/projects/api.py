@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Request
+from fastapi import Query
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
@@ -14,12 +14,10 @@ from latchkey.domain.pages import items_after
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.stores.store import APP_STORE, AppStore
 from latchkey.engine.storage.catalog import app_rows
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.http.errors import Forbidden, InvalidParameter, Unprocessable
 from latchkey.http.models import AppleId, Body, CurrencyCode, Name, Paging, RateLimit, not_null
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.http.shared_bodies import shown_apps
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.accounts.usecases.team import create_beside
@@ -48,31 +46,30 @@ class ProjectChanges(Body):
 
 
 @router.get("", responses=shows(Page[wire.Project]))
-async def list_projects(services: Provided, caller: SecretReadKey, paging: Paging) -> Response:
+async def list_projects(call: SecretReadKey, paging: Paging) -> Response:
     """The projects of this key: a key belongs to one project, so this lists one."""
-    found = render.project(await usecases.load_project(services.database, caller.project_id))
+    found = render.project(await call.run(usecases.load_project))
     return reply(paging.of(items_after(paging.after, [found], "project", lambda project: project.id)))
 
 
-@router.post("", responses=shows(wire.Project))
-@audited("project.created")
-async def create_project(services: Provided, caller: SecretWriteKey, new: NewProject) -> Response:
+@router.acts("", wire.Project, "project.created")
+async def create_project(call: SecretWriteKey, new: NewProject) -> Response:
     """Create a project with its first secret key, which only this response shows and which works as long, as often and
     from where this key does. The owners of this key's project own it too. Needs the setting `keys_create_projects`."""
-    if not services.keys_create_projects:
+    if not call.services.keys_create_projects:
         raise Forbidden(
             "Keys may not create projects here. The operator creates them with `latchkey project create`, or allows it "
             "with the setting keys_create_projects."
         )
-    now = services.now()
-    made = await create_beside(services.database, caller.project_id, new.name, now)
-    rules = caller.rules
+    now = call.now()
+    made = await call.run(create_beside, new.name, now)
+    rules = call.caller.rules
     issued = await api_keys.create_secret_key(
-        services.database,
+        call.database,
         made.id,
         f"made with {made.name}"[:LONGEST_NAME],
         now,
-        rate_limit=min(api_keys.RATE_LIMIT, caller.rate_limit),
+        rate_limit=min(api_keys.RATE_LIMIT, call.caller.rate_limit),
         expires_at=rules.expires_at if rules is not None else None,
         allowed_networks=rules.networks if rules is not None else (),
     )
@@ -80,23 +77,18 @@ async def create_project(services: Provided, caller: SecretWriteKey, new: NewPro
 
 
 @router.get("/{project_id}", responses=shows(wire.Project))
-async def read_project(services: Provided, caller: ReadKey) -> Response:
+async def read_project(call: ReadKey) -> Response:
     """The project and its settings."""
-    return reply(render.project(await usecases.load_project(services.database, caller.project_id)))
+    return reply(render.project(await call.run(usecases.load_project)))
 
 
-@router.patch("/{project_id}", responses=shows(wire.Project))
-@audited("project.changed")
-async def update_project(services: Provided, caller: WriteKey, changes: ProjectChanges) -> Response:
+@router.acts("/{project_id}", wire.Project, "project.changed", methods=("PATCH",))
+async def update_project(call: WriteKey, changes: ProjectChanges) -> Response:
     """Change the given fields. `restore_behavior` decides what happens when another customer restores a purchase. A
     closed `test_store` refuses new test purchases and does not renew existing ones."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
-    changed = await usecases.update_project(
-        services.database,
-        caller.project_id,
-        name=changes.name,
-        restore_behavior=behavior,
-        test_store=changes.test_store,
+    changed = await call.run(
+        usecases.update_project, name=changes.name, restore_behavior=behavior, test_store=changes.test_store
     )
     return reply(render.project(changed))
 
@@ -105,24 +97,22 @@ Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both
 
 
 @router.get("/{project_id}/audit_logs", responses=shows(Page[audit_wire.AuditLog]))
-async def list_audit_logs(
-    services: Provided, caller: ReadKey, paging: Paging, start_date: Day = None, end_date: Day = None
-) -> Response:
+async def list_audit_logs(call: ReadKey, paging: Paging, start_date: Day = None, end_date: Day = None) -> Response:
     """Every change in the project, newest first: by members, by API keys and by the command line."""
     before = None
     if paging.after is not None and (before := audit_render.position_of(paging.after)) is None:
         raise NotFound(f"There is no entry {paging.after!r} to start after.", param="starting_after")
     since, until = _midnight(start_date) if start_date else 0, _midnight(end_date, 1) if end_date else LATEST
-    found = await audit.page(services.database, caller.project_id, before, paging.limit + 1, since=since, until=until)
+    found = await call.run(audit.page, before, paging.limit + 1, since=since, until=until)
     days = {"start_date": start_date, "end_date": end_date}
     filters = {name: day.isoformat() for name, day in days.items() if day is not None}
-    return reply(paging.of([audit_render.audit_log(caller.project_id, entry) for entry in found], filters=filters))
+    return reply(paging.of([audit_render.audit_log(call.project_id, entry) for entry in found], filters=filters))
 
 
 @router.get("/{project_id}/collaborators", responses=shows(Page[wire.Collaborator]))
-async def list_collaborators(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_collaborators(call: ReadKey, paging: Paging) -> Response:
     """The members of the project, in the order in which they joined."""
-    members = await team.members(services.database, caller.project_id)
+    members = await call.run(team.members)
     following = items_after(paging.after, members, "collaborator", lambda member: member.account.id)
     return reply(paging.of([render.collaborator(member) for member in following]))
 
@@ -277,97 +267,86 @@ class NewPublicKey(Body):
     environment: api_keys.KeyEnvironment = "production"
 
 
-@apps_router.post("", responses=shows(wire.App, 201), status_code=201)
-@audited("app.created")
-async def create_app(request: Request, services: Provided, caller: WriteKey, new: NewApp) -> Response:
+@apps_router.creates("", wire.App, "app.created")
+async def create_app(call: WriteKey, new: NewApp) -> Response:
     """Create an app with its first public key."""
-    now, project_id, store = services.now(), caller.project_id, store_of(new)
+    now, project_id, store = call.now(), call.project_id, store_of(new)
     details, given = details_of(new, store), credentials_of(new, store)
     if given:
-        store_connections.check_form(services.stores, store, given)
-    made = await usecases.create_app(services.database, project_id, new.name, store, now, details=details)
-    issued = await api_keys.create_public_key(services.database, project_id, made.id, made.name, now)
+        store_connections.check_form(call.services.stores, store, given)
+    made = await usecases.create_app(call.database, project_id, new.name, store, now, details=details)
+    issued = await api_keys.create_public_key(call.database, project_id, made.id, made.name, now)
     if given:
-        await store_connections.save(services.stores, project_id, made.id, given)
-    [shown] = await shown_apps(
-        request, services, project_id, [made], api_keys_render.public_api_key(project_id, issued.key)
-    )
+        await store_connections.save(call.services.stores, project_id, made.id, given)
+    [shown] = await shown_apps(call, [made], api_keys_render.public_api_key(project_id, issued.key))
     return reply(shown, 201)
 
 
 @apps_router.get("", responses=shows(Page[wire.App]))
-async def list_apps(request: Request, services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_apps(call: ReadKey, paging: Paging) -> Response:
     """The project's apps, oldest first."""
-    found = await usecases.list_apps(services.database, caller.project_id, *paging.window)
-    return reply(paging.of(await shown_apps(request, services, caller.project_id, found)))
+    found = await call.run(usecases.list_apps, *paging.window)
+    return reply(paging.of(await shown_apps(call, found)))
 
 
 @apps_router.get("/{app_id}", responses=shows(wire.App))
-async def read_app(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
+async def read_app(call: ReadKey, app_id: str) -> Response:
     """One app."""
-    app = await usecases.load_app(services.database, caller.project_id, app_id)
-    return reply((await shown_apps(request, services, caller.project_id, [app]))[0])
+    app = await call.run(usecases.load_app, app_id)
+    return reply((await shown_apps(call, [app]))[0])
 
 
-@apps_router.patch("/{app_id}", responses=shows(wire.App))
-@apps_router.post("/{app_id}", responses=shows(wire.App))
-@audited("app.changed")
-async def update_app(
-    request: Request, services: Provided, caller: WriteKey, app_id: str, changes: AppChanges
-) -> Response:
+@apps_router.updates("/{app_id}", wire.App, "app.changed")
+async def update_app(call: WriteKey, app_id: str, changes: AppChanges) -> Response:
     """Change the name, or what the store calls the app. Keys of the App Store are saved with those that are there."""
-    app = await usecases.load_app(services.database, caller.project_id, app_id)
+    app = await call.run(usecases.load_app, app_id)
     details, given = details_of(changes, app.store), credentials_of(changes, app.store)
-    connected = (await store_connections.load_some(services.stores, caller.project_id, [app])).get(app_id)
+    connected = (await store_connections.load_some(call.services.stores, call.project_id, [app])).get(app_id)
     if connected is not None and connected.row.credentials is not None:
         # The name of the app in its store is part of its credentials.
         given |= {field: details[field] for field in ("bundle_id", "package_name") if field in details}
     if given:
-        await store_connections.save_some(services.stores, caller.project_id, app_id, given)
+        await store_connections.save_some(call.services.stores, call.project_id, app_id, given)
     name = changes.name if "name" in changes.model_fields_set else None
-    changed = await usecases.update_app(services.database, caller.project_id, app_id, name=name, details=details)
-    return reply((await shown_apps(request, services, caller.project_id, [changed]))[0])
+    changed = await call.run(usecases.update_app, app_id, name=name, details=details)
+    return reply((await shown_apps(call, [changed]))[0])
 
 
-@apps_router.delete("/{app_id}", responses=shows(Deleted))
-@audited("app.deleted")
-async def delete_app(services: Provided, caller: WriteKey, app_id: str) -> Response:
+@apps_router.deletes("/{app_id}", Deleted, "app.deleted")
+async def delete_app(call: WriteKey, app_id: str) -> Response:
     """Delete an app and its keys: installed copies are refused. Receipts of a real store get 503, so that phones keep
     the purchases. What was bought in the app stays."""
-    await usecases.delete_app(services.database, caller.project_id, app_id)
-    return reply(Deleted(object="app", id=app_id, deleted_at=services.now()))
+    await call.run(usecases.delete_app, app_id)
+    return reply(Deleted(object="app", id=app_id, deleted_at=call.now()))
 
 
-@apps_router.post("/{app_id}/public_api_keys", responses=shows(api_keys_wire.PublicApiKey, 201), status_code=201)
-@audited("app.key_created")
-async def create_public_api_key(services: Provided, caller: WriteKey, app_id: str, new: NewPublicKey) -> Response:
+@apps_router.creates("/{app_id}/public_api_keys", api_keys_wire.PublicApiKey, "app.key_created")
+async def create_public_api_key(call: WriteKey, app_id: str, new: NewPublicKey) -> Response:
     """Create another key for an app."""
-    app = await usecases.load_app(services.database, caller.project_id, app_id)
-    made = await api_keys.create_public_key(
-        services.database,
-        caller.project_id,
+    app = await call.run(usecases.load_app, app_id)
+    made = await call.run(
+        api_keys.create_public_key,
         app_id,
         new.name or app.name,
-        services.now(),
+        call.now(),
         rate_limit=new.rate_limit,
         environment=new.environment,
     )
-    return reply(api_keys_render.public_api_key(caller.project_id, made.key), 201)
+    return reply(api_keys_render.public_api_key(call.project_id, made.key), 201)
 
 
 @apps_router.get("/{app_id}/public_api_keys", responses=shows(Page[api_keys_wire.PublicApiKey]))
-async def list_public_api_keys(services: Provided, caller: ReadKey, app_id: str, paging: Paging) -> Response:
+async def list_public_api_keys(call: ReadKey, app_id: str, paging: Paging) -> Response:
     """An app's keys, oldest first, including revoked ones."""
-    await usecases.load_app(services.database, caller.project_id, app_id)
-    found = await api_keys.list_keys(services.database, caller.project_id, *paging.window, app_id=app_id)
-    return reply(paging.of([api_keys_render.public_api_key(caller.project_id, key) for key in found]))
+    await call.run(usecases.load_app, app_id)
+    found = await call.run(api_keys.list_keys, *paging.window, app_id=app_id)
+    return reply(paging.of([api_keys_render.public_api_key(call.project_id, key) for key in found]))
 
 
-@apps_router.delete("/{app_id}/public_api_keys/{key_id}", responses=shows(api_keys_wire.PublicApiKey))
-@audited("app.key_revoked")
-async def revoke_public_api_key(services: Provided, caller: WriteKey, app_id: str, key_id: str) -> Response:
+@apps_router.deletes("/{app_id}/public_api_keys/{key_id}", api_keys_wire.PublicApiKey, "app.key_revoked")
+async def revoke_public_api_key(call: WriteKey, app_id: str, key_id: str) -> Response:
     """Revoke a key. The next request of an app with this key is refused."""
-    if (await api_keys.load_key(services.database, caller.project_id, key_id)).app_id != app_id:
+    if (await call.run(api_keys.load_key, key_id)).app_id != app_id:
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
-    revoked = await api_keys.revoke_key(services.database, caller.project_id, key_id, services.now())
-    return reply(api_keys_render.public_api_key(caller.project_id, revoked))
+    revoked = await call.run(api_keys.revoke_key, key_id, call.now())
+    return reply(api_keys_render.public_api_key(call.project_id, revoked))

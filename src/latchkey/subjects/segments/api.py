@@ -4,15 +4,12 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import Field
-from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
 from latchkey.http.models import Body, Name, Paging
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.segments import render, wire
@@ -32,9 +29,7 @@ _PARAMETERS = frozenset((*NAMES, "segment_id", "sort", "limit", "starting_after"
     "/customer_list", responses=shows(wire.CustomerList) | shows(V2Error, 422, "The filter cannot be understood.")
 )
 async def list_customers_by_filter(
-    request: Request,
-    services: Provided,
-    caller: ReadKey,
+    call: ReadKey,
     paging: Paging,
     status: Annotated[
         FilterText | None, Query(description="One or more of them, separated by commas or repeated: any of these.")
@@ -65,13 +60,13 @@ async def list_customers_by_filter(
     a customer's id."""
     everything = locals()
     with unprocessable():
-        said = single(request.query_params.multi_items(), _PARAMETERS)
+        said = single(call.request.query_params.multi_items(), _PARAMETERS)
     # Each has been validated; `status` may have several values, which are one here.
     given = {name: said[name] for name in NAMES if everything[name] is not None}
     if segment_id is not None:
         if given:
             raise Unprocessable("Give a segment_id or a filter, not both.", param="segment_id")
-        saved = await customer_lists.load_segment(services.database, caller.project_id, segment_id)
+        saved = await call.run(customer_lists.load_segment, segment_id)
         wanted, order = saved.filter, Sort(sort) if sort is not None else saved.sort
         kept = {"segment_id": segment_id}
     else:
@@ -80,16 +75,10 @@ async def list_customers_by_filter(
     if sort is not None:
         kept["sort"] = sort
     with unprocessable():
-        found = await customer_lists.list_page(
-            services.database,
-            caller.project_id,
-            wanted,
-            services.now(),
-            sort=order,
-            after=paging.after,
-            limit=paging.limit,
+        found = await call.run(
+            customer_lists.list_page, wanted, call.now(), sort=order, after=paging.after, limit=paging.limit
         )
-    path = project_path(caller.project_id, "customer_list")
+    path = project_path(call.project_id, "customer_list")
     return reply(
         wire.CustomerList(
             items=[render.entry(entry) for entry in found.entries],
@@ -110,35 +99,31 @@ class NewSegment(Body):
     sort: SortedBy = "last_seen"
 
 
-@router.post("/customer_segments", responses=shows(wire.Segment, 201), status_code=201)
-@audited("segment.saved")
-async def save_segment(services: Provided, caller: WriteKey, new: NewSegment) -> Response:
+@router.creates("/customer_segments", wire.Segment, "segment.saved")
+async def save_segment(call: WriteKey, new: NewSegment) -> Response:
     """Save a filter under a name."""
     wanted = parsed(new.filter)
     with unprocessable():
-        saved = await customer_lists.save_segment(
-            services.database, caller.project_id, new.name, wanted, new.columns, Sort(new.sort), services.now()
-        )
-    return reply(render.segment(caller.project_id, saved), 201)
+        saved = await call.run(customer_lists.save_segment, new.name, wanted, new.columns, Sort(new.sort), call.now())
+    return reply(render.segment(call.project_id, saved), 201)
 
 
 @router.get("/customer_segments", responses=shows(Page[wire.Segment]))
-async def list_segments(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_segments(call: ReadKey, paging: Paging) -> Response:
     """The project's saved segments, by id."""
-    found = await customer_lists.list_segments(services.database, caller.project_id, *paging.window)
-    return reply(paging.of([render.segment(caller.project_id, segment) for segment in found]))
+    found = await call.run(customer_lists.list_segments, *paging.window)
+    return reply(paging.of([render.segment(call.project_id, segment) for segment in found]))
 
 
 @router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment))
-async def read_segment(services: Provided, caller: ReadKey, segment_id: str) -> Response:
+async def read_segment(call: ReadKey, segment_id: str) -> Response:
     """One saved segment."""
-    found = await customer_lists.load_segment(services.database, caller.project_id, segment_id)
-    return reply(render.segment(caller.project_id, found))
+    found = await call.run(customer_lists.load_segment, segment_id)
+    return reply(render.segment(call.project_id, found))
 
 
-@router.delete("/customer_segments/{segment_id}", responses=shows(Deleted))
-@audited("segment.deleted")
-async def delete_segment(services: Provided, caller: WriteKey, segment_id: str) -> Response:
+@router.deletes("/customer_segments/{segment_id}", Deleted, "segment.deleted")
+async def delete_segment(call: WriteKey, segment_id: str) -> Response:
     """Delete a saved segment. Its customers are not affected."""
-    await customer_lists.delete_segment(services.database, caller.project_id, segment_id)
-    return reply(Deleted(object="customer_segment", id=segment_id, deleted_at=services.now()))
+    await call.run(customer_lists.delete_segment, segment_id)
+    return reply(Deleted(object="customer_segment", id=segment_id, deleted_at=call.now()))

@@ -14,7 +14,6 @@ from latchkey.domain.stores.test_store.orders import NEEDS, TAKES, Action, Actio
 from latchkey.http.authentication import WriteKey
 from latchkey.http.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.test_store import usecases
 from latchkey.subjects.test_store.wire import EventReference, TestStoreResult
@@ -102,15 +101,15 @@ def _wrong(field: str, problem: str, value: Any) -> ValidationError:
 
 
 @router.post(ROUTE, responses=shows(TestStoreResult))
-async def act(services: Provided, caller: WriteKey, new: NewAction) -> Response:
+async def act(call: WriteKey, new: NewAction) -> Response:
     """Perform an action in the test store. One that is not possible in the current state gets a 422 with the reason."""
-    now = services.now()
+    now = call.now()
     others = {"ownership": new.ownership_type, "at_renewal": new.when == "at_renewal", "resumes_at": new.resume_at_ms}
     named = {"name": new.action, "new_id": f"test_{now}_{uuid4()}"}
     action = convert({**new.model_dump(), **others, **named}, Action)
-    done = await usecases.act(services.changes, caller.project_id, action)
+    done = await usecases.act(call.changes, call.project_id, action)
     result = TestStoreResult(
         events=[EventReference(id=event.id, type=event.type) for event in done.events],
-        customer=customer_v2.customer(done.view(services.now())),
+        customer=customer_v2.customer(done.view(call.now())),
     )
     return reply(result)

@@ -9,11 +9,9 @@ from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from latchkey.domain.instants import EARLIEST, LATEST
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AppUserId, Body, Id, Instant, Name, Paging, in_order, not_null
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
@@ -119,62 +117,54 @@ class Trial(Body):
     type: EventType
 
 
-@webhooks_router.post("", responses=shows(wire.Webhook, 201), status_code=201)
-@audited("webhook.created")
-async def create_webhook(services: Provided, caller: WriteKey, new: NewWebhook) -> Response:
+@webhooks_router.creates("", wire.Webhook, "webhook.created")
+async def create_webhook(call: WriteKey, new: NewWebhook) -> Response:
     """Send events to a URL from now on. Only this response shows the signing secret."""
-    made = await services.webhooks.create(caller.project_id, _given(new), services.now())
+    made = await call.services.webhooks.create(call.project_id, _given(new), call.now())
     return reply(render.webhook(made, with_secret=True), 201)
 
 
 @webhooks_router.get("", responses=shows(Page[wire.Webhook]))
-async def list_webhooks(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_webhooks(call: ReadKey, paging: Paging) -> Response:
     """The project's webhooks, oldest first, with their health."""
-    found = await services.webhooks.page(caller.project_id, *paging.window)
+    found = await call.services.webhooks.page(call.project_id, *paging.window)
     return reply(paging.of([render.webhook(webhook) for webhook in found]))
 
 
 @webhooks_router.get("/{webhook_id}", responses=shows(wire.Webhook))
-async def read_webhook(services: Provided, caller: ReadKey, webhook_id: str) -> Response:
+async def read_webhook(call: ReadKey, webhook_id: str) -> Response:
     """One webhook and its health."""
-    return reply(render.webhook(await services.webhooks.load(caller.project_id, webhook_id)))
+    return reply(render.webhook(await call.services.webhooks.load(call.project_id, webhook_id)))
 
 
-@webhooks_router.patch("/{webhook_id}", responses=shows(wire.Webhook))
-@webhooks_router.post("/{webhook_id}", responses=shows(wire.Webhook))
-@audited("webhook.changed")
-async def update_webhook(services: Provided, caller: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
+@webhooks_router.updates("/{webhook_id}", wire.Webhook, "webhook.changed")
+async def update_webhook(call: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
     """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
-    changed = await services.webhooks.update(caller.project_id, webhook_id, _given(changes), services.now())
+    changed = await call.services.webhooks.update(call.project_id, webhook_id, _given(changes), call.now())
     return reply(render.webhook(changed))
 
 
-@webhooks_router.delete("/{webhook_id}", responses=shows(Deleted))
-@audited("webhook.deleted")
-async def delete_webhook(services: Provided, caller: WriteKey, webhook_id: str) -> Response:
+@webhooks_router.deletes("/{webhook_id}", Deleted, "webhook.deleted")
+async def delete_webhook(call: WriteKey, webhook_id: str) -> Response:
     """Nothing more is sent; pending deliveries are not sent either."""
-    now = services.now()
-    await services.webhooks.delete(caller.project_id, webhook_id, now)
+    now = call.now()
+    await call.services.webhooks.delete(call.project_id, webhook_id, now)
     return reply(Deleted(object="webhook", id=webhook_id, deleted_at=now))
 
 
-@webhooks_router.post("/{webhook_id}/rotate_signing_secret", responses=shows(wire.Webhook))
-@audited("webhook.secret_rotated")
-async def rotate_signing_secret(
-    services: Provided, caller: WriteKey, webhook_id: str, new: SecretRotation | None = None
-) -> Response:
+@webhooks_router.acts("/{webhook_id}/rotate_signing_secret", wire.Webhook, "webhook.secret_rotated")
+async def rotate_signing_secret(call: WriteKey, webhook_id: str, new: SecretRotation | None = None) -> Response:
     """Create a new signing secret, shown only in this response. During the overlap both signatures are sent."""
     overlap = (new or SecretRotation()).overlap_seconds
-    rotated = await services.webhooks.rotate(caller.project_id, webhook_id, overlap, services.now())
+    rotated = await call.services.webhooks.rotate(call.project_id, webhook_id, overlap, call.now())
     return reply(render.webhook(rotated, with_secret=True))
 
 
-@webhooks_router.post("/{webhook_id}/test", responses=shows(wire.WebhookTest))
-@audited("webhook.tested")
-async def test_webhook(services: Provided, caller: WriteKey, webhook_id: str, new: Trial) -> Response:
+@webhooks_router.acts("/{webhook_id}/test", wire.WebhookTest, "webhook.tested")
+async def test_webhook(call: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
-    webhook = await services.webhooks.load(caller.project_id, webhook_id)
-    return reply(render.tried(await send_test(services.sender, webhook, new.type, services.now())))
+    webhook = await call.services.webhooks.load(call.project_id, webhook_id)
+    return reply(render.tried(await send_test(call.services.sender, webhook, new.type, call.now())))
 
 
 def _given(body: NewWebhook) -> dict[str, Any]:
@@ -194,8 +184,7 @@ _Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
 
 @deliveries_router.get("/deliveries", responses=shows(Page[wire.Delivery]))
 async def list_deliveries(
-    services: Provided,
-    caller: ReadKey,
+    call: ReadKey,
     webhook_id: str,
     paging: Paging,
     status: Annotated[Chosen | None, Query()] = None,
@@ -207,10 +196,8 @@ async def list_deliveries(
     """What was sent, newest first. With a filter for something rare, a page may be short and still have a next one."""
     in_order(since_ms, until_ms)
     chosen = DeliveryFilter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
-    found = await delivery_log.page_of_deliveries(
-        services.database, caller.project_id, webhook_id, chosen, after=paging.after, limit=paging.limit
-    )
-    url = project_path(caller.project_id, "integrations", "webhooks", webhook_id, "deliveries")
+    found = await call.run(delivery_log.page_of_deliveries, webhook_id, chosen, after=paging.after, limit=paging.limit)
+    url = project_path(call.project_id, "integrations", "webhooks", webhook_id, "deliveries")
     asked = {"status": status, "type": type, "customer_id": customer_id, "since_ms": since_ms, "until_ms": until_ms}
     following = None
     if found.after is not None:
@@ -221,9 +208,9 @@ async def list_deliveries(
 
 
 @deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
-async def read_delivery(services: Provided, caller: ReadKey, webhook_id: str, delivery_id: str) -> Response:
+async def read_delivery(call: ReadKey, webhook_id: str, delivery_id: str) -> Response:
     """One delivery with all its attempts. It has the id of its event."""
-    found = await delivery_log.load_delivery(services.database, caller.project_id, webhook_id, delivery_id)
+    found = await call.run(delivery_log.load_delivery, webhook_id, delivery_id)
     return reply(render.detail(webhook_id, found))
 
 
@@ -234,31 +221,27 @@ class NewReplay(Body):
     event_types: EventTypes = Field(default_factory=list)
 
 
-@deliveries_router.post(
-    "/deliveries/{delivery_id}/resend", responses=shows(wire.DeliveryWithAttempts, 202), status_code=202
-)
-@audited("delivery.resent")
-async def resend_delivery(services: Provided, caller: WriteKey, webhook_id: str, delivery_id: str) -> Response:
+@deliveries_router.acts("/deliveries/{delivery_id}/resend", wire.DeliveryWithAttempts, "delivery.resent", status=202)
+async def resend_delivery(call: WriteKey, webhook_id: str, delivery_id: str) -> Response:
     """Send it again, at once, whatever its status. Event id and body stay the same."""
-    sent = await delivery_log.resend(services.database, caller.project_id, webhook_id, delivery_id, services.now())
+    sent = await call.run(delivery_log.resend, webhook_id, delivery_id, call.now())
     return reply(render.detail(webhook_id, sent), 202)
 
 
-@deliveries_router.post("/replay", responses=shows(wire.Replay, 202), status_code=202)
-@audited("webhook.replayed")
-async def start_replay(services: Provided, caller: WriteKey, webhook_id: str, new: NewReplay) -> Response:
+@deliveries_router.acts("/replay", wire.Replay, "webhook.replayed", status=202)
+async def start_replay(call: WriteKey, webhook_id: str, new: NewReplay) -> Response:
     """Send again what failed in a time range, or everything that happened in it, including events from before the
     webhook existed. Runs in the background."""
     in_order(new.since_ms, new.until_ms)
     chosen = ReplayRange(new.since_ms, new.until_ms, new.status, tuple(dict.fromkeys(new.event_types)))
-    started = await requeue_runs.start_replay(services.database, caller.project_id, webhook_id, chosen, services.now())
+    started = await call.run(requeue_runs.start_replay, webhook_id, chosen, call.now())
     return reply(render.replay(started), 202)
 
 
 @deliveries_router.get("/replays/{replay_id}", responses=shows(wire.Replay))
-async def read_replay(services: Provided, caller: ReadKey, webhook_id: str, replay_id: str) -> Response:
+async def read_replay(call: ReadKey, webhook_id: str, replay_id: str) -> Response:
     """The progress of a replay."""
-    found = await requeue_runs.load_replay(services.database, caller.project_id, webhook_id, replay_id)
+    found = await call.run(requeue_runs.load_replay, webhook_id, replay_id)
     return reply(render.replay(found))
 
 
@@ -268,7 +251,7 @@ operational_events_router = Router(
 
 
 @operational_events_router.get("", responses=shows(Page[wire.OperationalEvent]))
-async def list_operational_events(services: Provided, caller: ReadKey, paging: Paging) -> Response:
+async def list_operational_events(call: ReadKey, paging: Paging) -> Response:
     """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
-    found = await page_of_operational_events(services.database, caller.project_id, *paging.window)
+    found = await call.run(page_of_operational_events, *paging.window)
     return reply(paging.of([render.operational_event(event) for event in found]))

@@ -7,14 +7,12 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.domain.instants import DAY
-from latchkey.http.audited import audited
 from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
 from latchkey.http.errors import BadRequest, InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
 from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.http.shared_bodies import NewAttributes, sorted_out
 from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
@@ -50,24 +48,16 @@ class NewEnd(Body):
     extend_by_days: Annotated[int, Field(ge=1, le=3650)] | None = None
 
 
-@access_router.post(
-    "/entitlements/{entitlement_id}/promotional", responses=shows(SubscriberResponse, 201), status_code=201
-)
-@audited("customer.granted")
+@access_router.creates("/entitlements/{entitlement_id}/promotional", SubscriberResponse, "customer.granted")
 async def grant_promotional(
-    request: Request,
-    services: Provided,
-    caller: SecretWriteKey,
-    app_user_id: PathUserId,
-    entitlement_id: str,
-    new: NewPromotional,
+    call: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str, new: NewPromotional
 ) -> Response:
     """Grant an entitlement for a while, or for ever. An unknown user is created."""
     if new.duration is None and new.end_time_ms is None:
         raise InvalidParameter("Send duration or end_time_ms.", param="duration")
     await edits.grant(
-        services.changes,
-        caller.project_id,
+        call.changes,
+        call.project_id,
         app_user_id,
         entitlement_id,
         ends_at=new.end_time_ms,
@@ -75,65 +65,49 @@ async def grant_promotional(
         counted_from=new.start_time_ms,
         create=True,
     )
-    return await subscriber_reply(request, services, caller, app_user_id, 201)
+    return await subscriber_reply(call, app_user_id, 201)
 
 
-@access_router.post("/entitlements/{entitlement_id}/revoke_promotionals", responses=shows(SubscriberResponse))
-@audited("customer.grant_revoked")
-async def revoke_promotionals(
-    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str
-) -> Response:
+@access_router.acts("/entitlements/{entitlement_id}/revoke_promotionals", SubscriberResponse, "customer.grant_revoked")
+async def revoke_promotionals(call: SecretWriteKey, app_user_id: PathUserId, entitlement_id: str) -> Response:
     """End every active grant of an entitlement; purchases are not affected."""
-    await edits.revoke(services.changes, caller.project_id, app_user_id, entitlement_id)
-    return await subscriber_reply(request, services, caller, app_user_id)
+    await edits.revoke(call.changes, call.project_id, app_user_id, entitlement_id)
+    return await subscriber_reply(call, app_user_id)
 
 
-@access_router.post("/subscriptions/{product_id}/revoke", responses=shows(SubscriberResponse))
-@audited("customer.refunded")
-async def revoke_subscription(
-    request: Request, services: Provided, caller: SecretWriteKey, app_user_id: PathUserId, product_id: str
-) -> Response:
+@access_router.acts("/subscriptions/{product_id}/revoke", SubscriberResponse, "customer.refunded")
+async def revoke_subscription(call: SecretWriteKey, app_user_id: PathUserId, product_id: str) -> Response:
     """Refund the current period and end access at once. A real store is asked to do it: one that refunds nothing on
     request gets a 422."""
-    view = await view_of_reply(services, caller, app_user_id)
-    await store_actions.revoke(services, store_actions.by_product(view.customer, product_id))
-    return await subscriber_reply(request, services, caller, app_user_id)
+    view = await view_of_reply(call, app_user_id)
+    await store_actions.revoke(call.services, store_actions.by_product(view.customer, product_id))
+    return await subscriber_reply(call, app_user_id)
 
 
-@access_router.post("/subscriptions/{product_id}/defer", responses=shows(SubscriberResponse))
-@audited("customer.extended")
-async def defer_subscription(
-    request: Request,
-    services: Provided,
-    caller: SecretWriteKey,
-    app_user_id: PathUserId,
-    product_id: str,
-    new: NewEnd,
-) -> Response:
+@access_router.acts("/subscriptions/{product_id}/defer", SubscriberResponse, "customer.extended")
+async def defer_subscription(call: SecretWriteKey, app_user_id: PathUserId, product_id: str, new: NewEnd) -> Response:
     """Move the end of an active subscription to a later time, free of charge. A real store is asked to do it."""
     if (new.expiry_time_ms is None) == (new.extend_by_days is None):
         raise InvalidParameter("Send either expiry_time_ms or extend_by_days.", param="expiry_time_ms")
-    view = await view_of_reply(services, caller, app_user_id)
+    view = await view_of_reply(call, app_user_id)
     by = new.extend_by_days * DAY if new.extend_by_days is not None else None
     extension = adapter.Extension(by=by, until=new.expiry_time_ms)
-    await store_actions.extend(services, store_actions.by_product(view.customer, product_id), extension)
-    return await subscriber_reply(request, services, caller, app_user_id)
+    await store_actions.extend(call.services, store_actions.by_product(view.customer, product_id), extension)
+    return await subscriber_reply(call, app_user_id)
 
 
 attributes_router = Router(tags=["V1 subscribers"])
 
 
 @attributes_router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
-async def post_attributes(
-    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAttributes
-) -> Response:
+async def post_attributes(call: AppWriteKey, app_user_id: PathUserId, new: NewAttributes) -> Response:
     """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes. The valid ones
     are saved also if others are not: the SDKs never send an attribute again after a 4xx. Then the reply is 400 with
     code 7263, and `attribute_errors` names those that were not saved."""
-    good, problems = sorted_out(new.attributes, services.now())
+    good, problems = sorted_out(new.attributes, call.now())
     saved = None
     if good or not problems:
-        saved = await set_attributes(services.changes, caller.project_id, app_user_id, good, create=True)
+        saved = await set_attributes(call.changes, call.project_id, app_user_id, good, create=True)
     if saved is None or problems:
         raise BadRequest(
             "Some attributes cannot be stored; the others were saved.",
@@ -142,7 +116,7 @@ async def post_attributes(
             param="attributes",
             attribute_errors=problems,
         )
-    body = subscriber(request.scope[SCOPE_KEY], services, caller, saved.view(services.now()))
+    body = subscriber(call, saved.view(call.now()))
     return reply(from_attributes(AttributesSaved, body, attribute_errors=[]))
 
 
@@ -159,10 +133,10 @@ async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response
 
 
 @subscribers_router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
-async def read_virtual_currencies(services: Provided, caller: AppReadKey, app_user_id: PathUserId) -> Response:
+async def read_virtual_currencies(call: AppReadKey, app_user_id: PathUserId) -> Response:
     """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
     # An app may ask this before anything else about a new user.
-    held = await balances(services.changes, caller.project_id, app_user_id, unknown_has_none=caller.is_public)
+    held = await balances(call.changes, call.project_id, app_user_id, unknown_has_none=call.caller.is_public)
     currencies = {balance.code: from_attributes(V1Currency, balance) for balance in held}
     return reply(V1Currencies(virtual_currencies=currencies))
 
@@ -182,26 +156,23 @@ class NewAlias(AppBody):
     "/v1/subscribers/identify",
     responses=shows(SubscriberResponse) | shows(SubscriberResponse, 201, "The new id was created"),
 )
-async def identify(request: Request, services: Provided, caller: AppWriteKey, new: LogInRequest) -> Response:
+async def identify(call: AppWriteKey, new: LogInRequest) -> Response:
     """The app's user signed in. An anonymous user becomes the new id, unless that would merge two different people."""
-    logged_in = await log_in(services.changes, caller.project_id, new.app_user_id, new.new_app_user_id)
+    logged_in = await log_in(call.changes, call.project_id, new.app_user_id, new.new_app_user_id)
     status = 201 if logged_in.created else 200
-    return await subscriber_reply(request, services, caller, new.new_app_user_id, status)
+    return await subscriber_reply(call, new.new_app_user_id, status)
 
 
 @subscribers_router.post("/v1/subscribers/{app_user_id}/alias", responses=shows(SubscriberResponse))
-async def alias(
-    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: NewAlias
-) -> Response:
+async def alias(call: AppWriteKey, app_user_id: PathUserId, new: NewAlias) -> Response:
     """Join an anonymous user, found again on a new device, to the id that the app uses there. Only anonymous users can
     be joined; whoever knows their random id is taken for the same person."""
-    await join(services.changes, caller.project_id, app_user_id, new.new_app_user_id)
-    return await subscriber_reply(request, services, caller, new.new_app_user_id)
+    await join(call.changes, call.project_id, app_user_id, new.new_app_user_id)
+    return await subscriber_reply(call, new.new_app_user_id)
 
 
-@subscribers_router.delete("/v1/subscribers/{app_user_id}", responses=shows(V1Deleted))
-@audited("customer.deleted", erases=True)
-async def delete_subscriber(services: Provided, caller: SecretWriteKey, app_user_id: PathUserId) -> Response:
+@subscribers_router.deletes("/v1/subscribers/{app_user_id}", V1Deleted, "customer.deleted", erases=True)
+async def delete_subscriber(call: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
-    await erase(services.changes, caller.project_id, app_user_id)
+    await erase(call.changes, call.project_id, app_user_id)
     return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

@@ -16,7 +16,6 @@ from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V2_ROUTE
 from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId, without_nul
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits
@@ -46,18 +45,16 @@ async def read_customer(request: Request, project_id: str, customer_id: PathUser
 
 
 @customers_router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
-async def list_active_entitlements(
-    services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging
-) -> Response:
+async def list_active_entitlements(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's active entitlements."""
-    view = await services.reader.view(caller.project_id, customer_id, services.now())
+    view = await call.customer(customer_id)
     return reply(customer_v2.active_entitlements(view, paging.limit, paging.after))
 
 
 @customers_router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
-async def list_attributes(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
+async def list_attributes(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's attributes."""
-    view = await services.reader.view(caller.project_id, customer_id, services.now())
+    view = await call.customer(customer_id)
     return reply(customer_v2.attributes(view, paging.limit, paging.after))
 
 
@@ -66,10 +63,10 @@ Search = Annotated[_Address | None, Query(description="A whole e-mail address, i
 
 
 @customers_router.get("/v2/projects/{project_id}/customers", responses=shows(Page[ListedCustomer]))
-async def list_customers(services: Provided, caller: ReadKey, paging: Paging, search: Search = None) -> Response:
+async def list_customers(call: ReadKey, paging: Paging, search: Search = None) -> Response:
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
-    found = await find(services.database, caller.project_id, after=paging.after, limit=paging.limit + 1, email=search)
+    found = await call.run(find, after=paging.after, limit=paging.limit + 1, email=search)
     return reply(paging.of(found, filters={"search": search} if search is not None else None))
 
 
@@ -92,15 +89,12 @@ class AttributeChanges(Body):
     attributes: NewAttributes = Field(min_length=1, max_length=MOST_ATTRIBUTES)
 
 
-@customer_actions_router.post("/{customer_id}/attributes", responses=shows(v2.Page[v2.Attribute]))
-@audited("customer.attributes_set")
-async def set_attributes(
-    services: Provided, caller: WriteKey, customer_id: PathUserId, changes: AttributeChanges
-) -> Response:
+@customer_actions_router.acts("/{customer_id}/attributes", v2.Page[v2.Attribute], "customer.attributes_set")
+async def set_attributes(call: WriteKey, customer_id: PathUserId, changes: AttributeChanges) -> Response:
     """Set attributes now: all of them, or none. Null deletes one. The reply is the first page of all attributes."""
     values = checked(changes.attributes)
-    done = await put_attributes(services.changes, caller.project_id, customer_id, values)
-    return reply(customer_v2.attributes(done.view(services.now()), wire_paging.DEFAULT_LIMIT, None))
+    done = await put_attributes(call.changes, call.project_id, customer_id, values)
+    return reply(customer_v2.attributes(done.view(call.now()), wire_paging.DEFAULT_LIMIT, None))
 
 
 def checked(attributes: Sequence[AttributeChange]) -> dict[str, str | None]:
@@ -146,75 +140,64 @@ class EntitlementName(Body):
     entitlement_id: Name
 
 
-@customer_actions_router.post("", responses=shows(v2.Customer, 201), status_code=201)
-@audited("customer.created")
-async def create(services: Provided, caller: WriteKey, new: NewCustomer) -> Response:
+@customer_actions_router.creates("", v2.Customer, "customer.created")
+async def create(call: WriteKey, new: NewCustomer) -> Response:
     """Create a customer, with attributes, and on a test clock if one is given."""
     values = checked(new.attributes)
-    await create_customer(services.changes, caller.project_id, new.id, new.test_clock_id, values)
-    return reply(customer_v2.customer(await services.reader.view(caller.project_id, new.id, services.now())), 201)
+    await create_customer(call.changes, call.project_id, new.id, new.test_clock_id, values)
+    return reply(customer_v2.customer(await call.customer(new.id)), 201)
 
 
-@customer_actions_router.delete("/{customer_id}", responses=shows(Deleted))
-@audited("customer.deleted", erases=True)
-async def delete(services: Provided, caller: WriteKey, customer_id: PathUserId) -> Response:
+@customer_actions_router.deletes("/{customer_id}", Deleted, "customer.deleted", erases=True)
+async def delete(call: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
-    await erase(services.changes, caller.project_id, customer_id)
-    return reply(Deleted(object="customer", id=customer_id, deleted_at=services.now()))
+    await erase(call.changes, call.project_id, customer_id)
+    return reply(Deleted(object="customer", id=customer_id, deleted_at=call.now()))
 
 
-@customer_actions_router.post("/{customer_id}/actions/transfer", responses=shows(Transferred))
-@audited("customer.transferred")
-async def transfer_purchases(
-    services: Provided, caller: WriteKey, customer_id: PathUserId, new: TransferRequest
-) -> Response:
+@customer_actions_router.acts("/{customer_id}/actions/transfer", Transferred, "customer.transferred")
+async def transfer_purchases(call: WriteKey, customer_id: PathUserId, new: TransferRequest) -> Response:
     """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
     made in these apps; grants have no app and stay."""
-    project_id = caller.project_id
-    await transfer(services.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
-    source = await services.reader.view(project_id, customer_id, services.now())
-    target = await services.reader.view(project_id, new.target_customer_id, services.now())
+    project_id = call.project_id
+    await transfer(call.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
+    source = await call.services.reader.view(project_id, customer_id, call.now())
+    target = await call.services.reader.view(project_id, new.target_customer_id, call.now())
     return reply(
         Transferred(source_customer=customer_v2.customer(source), target_customer=customer_v2.customer(target))
     )
 
 
-@customer_actions_router.post(
-    "/{customer_id}/actions/grant_entitlement", responses=shows(v2.Customer, 201), status_code=201
-)
-@audited("customer.granted")
-async def grant_entitlement(services: Provided, caller: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
+@customer_actions_router.creates("/{customer_id}/actions/grant_entitlement", v2.Customer, "customer.granted")
+async def grant_entitlement(call: WriteKey, customer_id: PathUserId, new: NewGrant) -> Response:
     """Grant an entitlement until a given time, or for ever."""
-    await edits.grant(services.changes, caller.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
-    return reply(customer_v2.customer(await services.reader.view(caller.project_id, customer_id, services.now())), 201)
+    await edits.grant(call.changes, call.project_id, customer_id, new.entitlement_id, ends_at=new.expires_at)
+    return reply(customer_v2.customer(await call.customer(customer_id)), 201)
 
 
-@customer_actions_router.post("/{customer_id}/actions/revoke_granted_entitlement", responses=shows(v2.Customer))
-@audited("customer.grant_revoked")
-async def revoke_granted_entitlement(
-    services: Provided, caller: WriteKey, customer_id: PathUserId, new: EntitlementName
-) -> Response:
+@customer_actions_router.acts(
+    "/{customer_id}/actions/revoke_granted_entitlement", v2.Customer, "customer.grant_revoked"
+)
+async def revoke_granted_entitlement(call: WriteKey, customer_id: PathUserId, new: EntitlementName) -> Response:
     """End every active grant of an entitlement; purchases are not affected."""
-    await edits.revoke(services.changes, caller.project_id, customer_id, new.entitlement_id)
-    return reply(customer_v2.customer(await services.reader.view(caller.project_id, customer_id, services.now())))
+    await edits.revoke(call.changes, call.project_id, customer_id, new.entitlement_id)
+    return reply(customer_v2.customer(await call.customer(customer_id)))
 
 
 @customer_actions_router.get("/{customer_id}/aliases", responses=shows(v2.Page[Alias]))
-async def list_aliases(services: Provided, caller: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
+async def list_aliases(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """All ids of this customer, and since when it has each of them."""
-    view = await services.reader.view(caller.project_id, customer_id, services.now())
-    found = await edits.list_aliases(services.database, caller.project_id, view.key)
+    view = await call.customer(customer_id)
+    found = await call.run(edits.list_aliases, view.key)
     items = [from_attributes(Alias, alias) for alias in found]
     path = f"{customer_v2.customer_path(view)}/aliases"
     return reply(wire_paging.page(items, lambda item: item.id, path, paging.limit, paging.after))
 
 
 @customer_actions_router.get("/{customer_id}/entitlements/{entitlement_id}/explanation", responses=shows(Explanation))
-async def explain_entitlement(
-    services: Provided, caller: ReadKey, customer_id: PathUserId, entitlement_id: str
-) -> Response:
+async def explain_entitlement(call: ReadKey, customer_id: PathUserId, entitlement_id: str) -> Response:
     """Why this customer has, or lacks, an entitlement: since when, until when, by what, and what would change it."""
-    view = await services.reader.view(caller.project_id, customer_id, services.now())
+    view = await call.customer(customer_id)
     found = explain(view.customer, view.catalog, entitlement_id, view.now)
     return reply(from_attributes(Explanation, found, customer_id=view.customer.app_user_id))
 
@@ -229,10 +212,10 @@ class Assignment(Body):
     "/{customer_id}/actions/assign_offering", responses={200: {"description": "Done. There is no body."}}
 )
 @audited("customer.offering_assigned")
-async def assign(services: Provided, caller: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:
+async def assign(call: WriteKey, customer_id: PathUserId, new: Assignment) -> Response:
     """Show this offering to the customer as the current one."""
     if new.offering_id is None:
-        await clear_offering(services.changes, caller.project_id, customer_id)
+        await clear_offering(call.changes, call.project_id, customer_id)
     else:
-        await assign_offering(services.changes, caller.project_id, customer_id, new.offering_id)
+        await assign_offering(call.changes, call.project_id, customer_id, new.offering_id)
     return Response()

@@ -4,16 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Request
 from pydantic import Field, create_model
 from starlette.responses import Response
 
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing
 from latchkey.http.models import Body, base_of
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.stores.credential_form import CredentialForm
 from latchkey.subjects.purchase_intake import render, wire
@@ -48,45 +45,41 @@ else:
 
 
 @router.get("", responses=shows(wire.StoreCredentials))
-async def read_credentials(request: Request, services: Provided, caller: ReadKey, app_id: str) -> Response:
+async def read_credentials(call: ReadKey, app_id: str) -> Response:
     """What may be shown of the credentials, whether they work, and the notification URL."""
-    found = await store_connections.load(services.stores, caller.project_id, app_id)
+    found = await store_connections.load(call.services.stores, call.project_id, app_id)
     if found is None:
         raise Missing("Apps of this store need no credentials.", param="app_id", code=7226)
-    return reply(render.credentials(found, base_of(request)))
+    return reply(render.credentials(found, base_of(call.request)))
 
 
-@router.put("", responses=shows(wire.StoreCredentials))
-@audited("app.credentials_saved")
-async def save_credentials(
-    request: Request, services: Provided, caller: WriteKey, app_id: str, new: NewCredentials
-) -> Response:
+@router.acts("", wire.StoreCredentials, "app.credentials_saved", methods=("PUT",))
+async def save_credentials(call: WriteKey, app_id: str, new: NewCredentials) -> Response:
     """Save credentials. They are tried with a real call to the store; `check` has its result. They are encrypted and
     never shown again."""
-    saved = await store_connections.save(services.stores, caller.project_id, app_id, new.model_dump(exclude_none=True))
-    return reply(render.credentials(saved, base_of(request)))
+    saved = await store_connections.save(
+        call.services.stores, call.project_id, app_id, new.model_dump(exclude_none=True)
+    )
+    return reply(render.credentials(saved, base_of(call.request)))
 
 
-@router.post("/check", responses=shows(wire.StoreCredentials))
-@audited("app.credentials_checked")
-async def check_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
+@router.acts("/check", wire.StoreCredentials, "app.credentials_checked")
+async def check_credentials(call: WriteKey, app_id: str) -> Response:
     """Try the saved credentials with a real call to the store; `check` has its result. Apple also sends a test
     notification to the notification URL that it knows."""
-    checked = await store_connections.check(services.stores, caller.project_id, app_id)
-    return reply(render.credentials(checked, base_of(request)))
+    checked = await store_connections.check(call.services.stores, call.project_id, app_id)
+    return reply(render.credentials(checked, base_of(call.request)))
 
 
-@router.delete("", responses=shows(wire.StoreCredentials))
-@audited("app.credentials_deleted")
-async def delete_credentials(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
+@router.deletes("", wire.StoreCredentials, "app.credentials_deleted")
+async def delete_credentials(call: WriteKey, app_id: str) -> Response:
     """Disconnect the app from its store. What it sends is refused until there are credentials again."""
-    left = await store_connections.delete(services.stores, caller.project_id, app_id)
-    return reply(render.credentials(left, base_of(request)))
+    left = await store_connections.delete(call.services.stores, call.project_id, app_id)
+    return reply(render.credentials(left, base_of(call.request)))
 
 
-@router.post("/rotate_notification_url", responses=shows(wire.StoreCredentials))
-@audited("app.notification_url_rotated")
-async def rotate_notification_url(request: Request, services: Provided, caller: WriteKey, app_id: str) -> Response:
+@router.acts("/rotate_notification_url", wire.StoreCredentials, "app.notification_url_rotated")
+async def rotate_notification_url(call: WriteKey, app_id: str) -> Response:
     """Make a new notification URL. Each old one works for 7 days after it was replaced."""
-    rotated = await store_connections.rotate_url(services.stores, caller.project_id, app_id)
-    return reply(render.credentials(rotated, base_of(request)))
+    rotated = await store_connections.rotate_url(call.services.stores, call.project_id, app_id)
+    return reply(render.credentials(rotated, base_of(call.request)))

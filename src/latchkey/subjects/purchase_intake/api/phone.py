@@ -4,17 +4,15 @@ answer that stops the SDK from asking or sending again."""
 
 from typing import Annotated, Any
 
-from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
 from latchkey.engine.reads import look_at
 from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
 from latchkey.http.errors import BadRequest, StoreNotConnected
-from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.exchange import Exchange
 from latchkey.http.models import AnyBody, AppBody, AppUserId, PathUserId
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.offerings.render import product_entitlement_mapping
@@ -39,21 +37,21 @@ _accepted: dict[str, Any] = {"responses": shows(wire.Accepted), "response_class"
 
 
 @router.post("/config/{domain}", **_nothing)
-async def ask_for_config(caller: AppWriteKey, domain: str, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
+async def ask_for_config(call: AppWriteKey, domain: str, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """204: there is no remote configuration, because there are no paywalls. With 404 the SDKs would log an error and
     ask for the offerings once more at every start."""
     return Response(status_code=204)
 
 
 @router.get("/config/{domain}", **_nothing)
-async def read_config(caller: AppReadKey, domain: str) -> Response:  # noqa: ARG001 - only checked
+async def read_config(call: AppReadKey, domain: str) -> Response:  # noqa: ARG001 - only checked
     """The same for the iOS SDK, which asks this way after a failure."""
     return Response(status_code=204)
 
 
 @router.post("/events", **_accepted)
 @router.post("/diagnostics", **_accepted)
-async def take_telemetry(caller: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
+async def take_telemetry(call: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Accepted and discarded: events of the vendor's paywalls, and diagnostics of its SDKs. An SDK that is refused
     keeps them and sends them again."""
     return reply(wire.Accepted())
@@ -61,7 +59,7 @@ async def take_telemetry(caller: AppWriteKey, new: AnyBody) -> Response:  # noqa
 
 @router.post("/subscribers/{app_user_id}/attribution", **_accepted)
 @router.post("/subscribers/{app_user_id}/adservices_attribution", **_accepted)
-async def take_attribution(caller: AppWriteKey, app_user_id: PathUserId, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
+async def take_attribution(call: AppWriteKey, app_user_id: PathUserId, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
     """Accepted and discarded: attribution data of advertising networks. Attributes such as `$idfa` are kept."""
     return reply(wire.Accepted())
 
@@ -83,9 +81,9 @@ async def read_health_report_availability(app_user_id: PathUserId) -> Response: 
 
 
 @router.get("/product_entitlement_mapping", responses=shows(wire.ProductEntitlementMapping))
-async def read_mapping(services: Provided, caller: AppReadKey) -> Response:
+async def read_mapping(call: AppReadKey) -> Response:
     """Every product of the catalog with the entitlements it grants."""
-    return reply(product_entitlement_mapping(await load_catalog(services.changes, caller.project_id), caller.store))
+    return reply(product_entitlement_mapping(await load_catalog(call.changes, call.project_id), call.caller.store))
 
 
 class ShownToken(AppBody):
@@ -97,22 +95,20 @@ class ProductsInQuestion(AppBody):
 
 
 @router.post("/subscribers/{app_user_id}/restore/eligibility", responses=shows(wire.RestoreEligibility))
-async def restore_eligibility(
-    request: Request, services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ShownToken
-) -> Response:
+async def restore_eligibility(call: AppWriteKey, app_user_id: PathUserId, new: ShownToken) -> Response:
     """Whether this user could restore the purchases of this receipt, as the project's `restore_behavior` says. The
     receipt is checked with its store; nothing is changed."""
     # Each may ask the store, like a receipt.
-    address = network_of(address_of(request.scope[SCOPE_KEY], services))
-    if not services.receipt_limit.takes(caller.project_id, app_user_id, address, services.now()):
+    address = network_of(address_of(call.exchange, call.services))
+    if not call.services.receipt_limit.takes(call.project_id, app_user_id, address, call.now()):
         raise StoreNotConnected("Too many receipts at once. Ask again later.")
     try:
         allowed = await may_restore(
-            services.stores,
-            services.reader,
-            caller.project_id,
-            caller.app_id,
-            caller.store,
+            call.services.stores,
+            call.services.reader,
+            call.project_id,
+            call.caller.app_id,
+            call.caller.store,
             app_user_id,
             new.fetch_token,
         )
@@ -124,15 +120,13 @@ async def restore_eligibility(
 
 
 @router.post("/subscribers/{app_user_id}/intro_eligibility", responses=shows(dict[str, bool | None]))
-async def intro_eligibility(
-    services: Provided, caller: AppWriteKey, app_user_id: PathUserId, new: ProductsInQuestion
-) -> Response:
+async def intro_eligibility(call: AppWriteKey, app_user_id: PathUserId, new: ProductsInQuestion) -> Response:
     """For each product, whether this user can still have its introductory offer: true, false, or null if not known. By
     the history that Latchkey has; the store decides at the purchase."""
-    row = await services.reader.read(caller.project_id, app_user_id)
-    customer = look_at(row, services.now()).customer if row is not None else None
-    catalog = row.catalog if row is not None else await load_catalog(services.changes, caller.project_id)
-    return reply({id: intro_eligible(customer, catalog, caller.store, id) for id in new.product_identifiers})
+    row = await call.services.reader.read(call.project_id, app_user_id)
+    customer = look_at(row, call.now()).customer if row is not None else None
+    catalog = row.catalog if row is not None else await load_catalog(call.changes, call.project_id)
+    return reply({id: intro_eligible(customer, catalog, call.caller.store, id) for id in new.product_identifiers})
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -149,15 +143,15 @@ class OffersToSign(AppBody):
 
 
 @router.post("/offers", responses=shows(wire.SignedOffers))
-async def post_offers(request: Request, services: Provided, caller: AppWriteKey, new: OffersToSign) -> Response:
+async def post_offers(call: AppWriteKey, new: OffersToSign) -> Response:
     """Sign promotional offers with the app's App Store key, for a customer who has or had a subscription there. An
     offer that is not signed has a `signature_error`: 7232 for a customer who is not eligible, 7234 without a key."""
-    exchange: Exchange = request.scope[SCOPE_KEY]
-    row = await services.reader.read(caller.project_id, new.app_user_id)
-    customer = look_at(row, services.now()).customer if row is not None else None
+    exchange = call.exchange
+    row = await call.services.reader.read(call.project_id, new.app_user_id)
+    customer = look_at(row, call.now()).customer if row is not None else None
     token = account_token(new.app_user_id, storekit_1=_is_storekit_1(exchange))
     asked = [(offer.offer_id, offer.product_id) for offer in new.generate_offers]
-    signed = await sign_offers(services.stores, caller.project_id, caller.app_id, customer, token, asked)
+    signed = await sign_offers(call.services.stores, call.project_id, call.caller.app_id, customer, token, asked)
     return reply(wire.SignedOffers(offers=signed))
 
 

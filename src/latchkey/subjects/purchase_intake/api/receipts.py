@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import structlog
-from fastapi import Request
 from msgspec import UNSET, json
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,11 +23,11 @@ from latchkey.engine.admission import Caller, former_store
 from latchkey.http.authentication import ReceiptKey, address_of, app_caller, caller_of, key_hash
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
-from latchkey.http.exchange import SCOPE_KEY, Exchange
+from latchkey.http.exchange import Exchange
 from latchkey.http.hot_reads import country_of, seen_subscriber, visit_of
 from latchkey.http.models import AppUserId
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
+from latchkey.http.services import Services
 from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.purchase_intake.usecases import sandbox_receipts
@@ -108,18 +107,13 @@ def _text(value: Any) -> str | None:
 
 
 @router.post(ROUTE, responses=shows(ReceiptResponse))
-async def post_receipt(
-    request: Request,
-    services: Provided,
-    caller: ReceiptKey,
-    new: NewReceipt,
-) -> Response:
+async def post_receipt(call: ReceiptKey, new: NewReceipt) -> Response:
     """Record a purchase, with the public key of the app it was made in. The same token again is the same purchase; a
     token of another customer is restored according to the project's setting. The app's store
     decides what was bought; test store purchases are always SANDBOX, at the catalog's price. A receipt that cannot be
     checked now gets 503 or temporary access, is kept, and is processed later."""
-    exchange: Exchange = request.scope[SCOPE_KEY]
-    return reply(await take(exchange, services, caller, new))
+    exchange = call.exchange
+    return reply(await take(exchange, call.services, call.caller, new))
 
 
 async def take(exchange: Exchange, services: Services, caller: Caller, new: NewReceipt) -> ReceiptResponse:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.engine.admission import Caller
-from latchkey.http.audited import audited
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
 from latchkey.http.models import Body, Instant, Paging, in_order
@@ -81,8 +80,7 @@ class Again(Body):
 
 @store_notifications_router.get("", responses=shows(Page[wire.StoreNotification]))
 async def list_store_notifications(
-    services: Provided,
-    caller: ReadKey,
+    call: ReadKey,
     paging: Paging,
     app_id: Annotated[str | None, _Text] = None,
     status: Annotated[Status | None, Query()] = None,
@@ -95,8 +93,8 @@ async def list_store_notifications(
     `write` sees only the beginning of a Google Play purchase token in `subject`: a token can be shown as a receipt."""
     in_order(since_ms, until_ms)
     wanted = JournalFilter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
-    found = await journal.page(services.database, caller.project_id, wanted, after=paging.after, limit=paging.limit + 1)
-    url = project_path(caller.project_id, "store_notifications")
+    found = await call.run(journal.page, wanted, after=paging.after, limit=paging.limit + 1)
+    url = project_path(call.project_id, "store_notifications")
     following = None
     if len(found) > paging.limit:
         asked = {
@@ -111,36 +109,36 @@ async def list_store_notifications(
         following = next_path(url, paging.limit, journal.name_of(found[paging.limit - 1])) + (
             f"&{kept}" if kept else ""
         )
-    items = [render.notification(entry, trusted=_is_trusted(caller)) for entry in found[: paging.limit]]
+    items = [render.notification(entry, trusted=_is_trusted(call.caller)) for entry in found[: paging.limit]]
     return reply(Page(items=items, next_page=following, url=url))
 
 
-@store_notifications_router.post("/reprocess", responses=shows(wire.Reprocessed))
-@audited("store_notifications.reprocessed", about="store notifications")
-async def reprocess_store_notifications(services: Provided, caller: WriteKey, again: Again) -> Response:
+@store_notifications_router.acts(
+    "/reprocess", wire.Reprocessed, "store_notifications.reprocessed", about="store notifications"
+)
+async def reprocess_store_notifications(call: WriteKey, again: Again) -> Response:
     """Process what was received since a moment once more, all of it or one status or app. Applying it again does no
     harm: what is known already changes nothing."""
     if again.app_id is not None:
-        await load_app(services.database, caller.project_id, again.app_id)
-    count = await journal.reprocess_since(
-        services.database, caller.project_id, again.since_ms, again.status, again.app_id, services.now()
-    )
+        await call.run(load_app, again.app_id)
+    count = await call.run(journal.reprocess_since, again.since_ms, again.status, again.app_id, call.now())
     return reply(wire.Reprocessed(count=count))
 
 
 @store_notifications_router.get("/{notification_id}", responses=shows(wire.StoreNotification))
-async def read_store_notification(services: Provided, caller: ReadKey, notification_id: str) -> Response:
+async def read_store_notification(call: ReadKey, notification_id: str) -> Response:
     """One notification. `payload`, as it came, is only given to keys with the scope `write`: signed transactions and
     purchase tokens in it can be shown as receipts."""
-    found = await journal.load(services.database, caller.project_id, notification_id)
-    return reply(render.notification(found, trusted=_is_trusted(caller), whole=True))
+    found = await call.run(journal.load, notification_id)
+    return reply(render.notification(found, trusted=_is_trusted(call.caller), whole=True))
 
 
-@store_notifications_router.post("/{notification_id}/reprocess", responses=shows(wire.StoreNotification))
-@audited("store_notification.reprocessed")
-async def reprocess_store_notification(services: Provided, caller: WriteKey, notification_id: str) -> Response:
+@store_notifications_router.acts(
+    "/{notification_id}/reprocess", wire.StoreNotification, "store_notification.reprocessed"
+)
+async def reprocess_store_notification(call: WriteKey, notification_id: str) -> Response:
     """Process it once more."""
-    found = await journal.reprocess(services.database, caller.project_id, notification_id, services.now())
+    found = await call.run(journal.reprocess, notification_id, call.now())
     return reply(render.notification(found, trusted=True))
 
 
