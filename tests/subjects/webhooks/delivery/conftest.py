@@ -58,14 +58,14 @@ class Yard:
         made = {"name": url, "retry_seconds": QUICK, "authorization": "Bearer open sesame", **setup}
         return await self.webhooks.add(PROJECT, Setup(url=url, **made), now_ms())
 
-    async def buy(self, user: str, times: int = 1) -> list[Event]:
+    async def buy(self, user: str, times: int = 1, by: Changes | None = None) -> list[Event]:
         """One purchase is two events: what was bought, and the coins."""
         told: list[Event] = []
         for _ in range(times):
             action = Action(
                 name="purchase", app_user_id=user, new_id=f"test_{next(self._numbers)}", product_id="coins_100"
             )
-            told += (await test_store.act(self.changes, PROJECT, action)).events
+            told += (await test_store.act(by or self.changes, PROJECT, action)).events
         return told
 
     async def count(self, status: str) -> int:

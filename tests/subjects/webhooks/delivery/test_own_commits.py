@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from msgspec import json
@@ -113,12 +112,12 @@ async def test_where_many_wait_new_ones_wait_behind_them(yard: Yard, committer: 
 
 
 @asynccontextmanager
-async def running_worker(yard: Yard, **arguments: Any) -> AsyncIterator[Worker]:
+async def running_worker(yard: Yard, drain_seconds: float = PATIENCE) -> AsyncIterator[Worker]:
     sender = Sender(now_ms, allowed=LOOPBACK, extra_ca=yard.certs.authority)
-    worker = Worker(yard.database, sender, Sealer(SECRET_KEY), now=now_ms, chance=lambda: 0.5, **arguments)
+    worker = Worker(yard.database, sender, Sealer(SECRET_KEY), now=now_ms, chance=lambda: 0.5)
     yard.changes = Changes(yard.database, now_ms, deliverer=worker)
     stop = asyncio.Event()
-    running = asyncio.create_task(worker.run(stop, PATIENCE))
+    running = asyncio.create_task(worker.run(stop, drain_seconds))
     await asyncio.sleep(0)
     try:
         yield worker
@@ -165,3 +164,18 @@ async def test_what_a_stopping_process_commits_is_left_to_the_others(yard: Yard)
         await yard.buy("ann")
         await until(lambda: heard == [[webhook.key]])
     assert await yard.leased() == 0
+
+
+async def test_several_processes_keep_the_limit_of_a_webhook_together(yard: Yard) -> None:
+    receiver = yard.receiver()
+    line = Line(yard, await yard.hook(receiver.url("/hang"), in_flight_limit=64))
+    async with running_worker(yard, drain_seconds=0):
+        first = yard.changes
+        async with running_worker(yard, drain_seconds=0):
+            for number in range(60):
+                await yard.buy(f"user{number}", by=first)
+                await yard.buy(f"other{number}")
+            await until(lambda: len(receiver.arrivals()) >= 64)
+            line.now = now_ms()
+            assert await line.claim() == []
+            assert (await yard.leased(), len(receiver.arrivals())) == (64, 64)
