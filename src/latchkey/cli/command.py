@@ -13,6 +13,21 @@ from latchkey.cli import output
 from latchkey.cli.output import YesOption
 
 T = TypeVar("T")
+
+
+def option(help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """An option, as the default of a command's parameter. With `...` as its own default it has to be given."""
+    return typer.Option(default, *names, help=help, **more)
+
+
+def flag(help: str, *names: str) -> Any:
+    return typer.Option(False, *names, help=help)
+
+
+def argument(help: str, *, default: Any = ..., **more: Any) -> Any:
+    return typer.Argument(default, help=help, **more)
+
+
 At = TypeVar("At")
 Body = Callable[Concatenate[At, ...], Awaitable[None]]
 

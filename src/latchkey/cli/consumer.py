@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Annotated
 
 import structlog
 import typer
@@ -16,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey import logs
 from latchkey.cli import output
-from latchkey.cli.command import Printer, command
+from latchkey.cli.command import Printer, argument, command, flag, option
 from latchkey.cli.output import JsonOption, shown
 from latchkey.consumer.consumer_errors import SettingsError
 from latchkey.consumer.consumer_settings import PREFIX, Settings, variable
@@ -79,8 +78,8 @@ def _told_of_the_database() -> Iterator[None]:
 @app.callback(invoke_without_command=True)
 def consumer(
     context: typer.Context,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0)] = None,
+    host: str | None = option("The address to listen on."),
+    port: int | None = option("The port to listen on; 0 chooses a free one.", min=0),
 ) -> None:
     """Run the consumer, or one of the commands below. docs/consumer.md lists the settings."""
     if context.invoked_subcommand is not None:
@@ -114,8 +113,8 @@ async def migrate(at: Opened) -> None:
 @command(app, "reconcile", migrated)
 async def reconcile(
     at: Opened,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report differences; change nothing.")] = False,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Read all events, not only new ones.")] = False,
+    dry_run: bool = flag("Only report differences; change nothing.", "--dry-run"),
+    from_start: bool = flag("Read all events, not only new ones.", "--from-start"),
 ) -> None:
     """Compare the local copy with the service, correct it, and report what differed and why."""
     report = await at.consumer._reconciler.everything(mend=not dry_run, from_start=from_start)
@@ -146,7 +145,7 @@ async def list_set_aside(at: Opened) -> None:
 @command(events, "reprocess", migrated)
 async def reprocess(
     at: Opened,
-    event_id: Annotated[str | None, typer.Argument(help="The id of one event. All of them unless given.")] = None,
+    event_id: str | None = argument("The id of one event. All of them unless given.", default=None),
 ) -> None:
     """Process the events that were set aside again."""
     if event_id is None:

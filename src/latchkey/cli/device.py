@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
+from latchkey.cli.command import argument, flag, option
 from latchkey.cli.data_folder import read_json
 from latchkey.cli.target_database import DATA
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal
@@ -21,29 +21,17 @@ if TYPE_CHECKING:
 
 
 def device(
-    url: Annotated[str, typer.Argument(help="The https:// address of the app's web content.")],
-    window: Annotated[
-        bool, typer.Option("--window", help="Open a phone-sized window. Without it the phone runs in the background.")
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Start without a network.")] = False,
-    deny_notifications: Annotated[
-        bool, typer.Option("--deny-notifications", help="Act as a user who denies notifications.")
-    ] = False,
-    origin: Annotated[
-        list[str] | None, typer.Option(help="Another origin that belongs to the app. Can be repeated.")
-    ] = None,
-    push_url: Annotated[
-        str | None, typer.Option(help="The address of the push provider. Default: the one of `latchkey up`.")
-    ] = None,
-    app_id: Annotated[str | None, typer.Option(help="The app's id at the push provider.")] = None,
-    ca: Annotated[
-        Path | None, typer.Option(help="A certificate authority to trust. Default: the one of `latchkey up`.")
-    ] = None,
-    language: Annotated[str, typer.Option(help="The phone's language.")] = "en",
-    state: Annotated[
-        Path | None, typer.Option(help="The folder with the phone's data. Another folder is another phone.")
-    ] = None,
-    data: Annotated[Path, typer.Option(help="The data folder of a running `latchkey up`.")] = DATA,
+    url: str = argument("The https:// address of the app's web content."),
+    window: bool = flag("Open a phone-sized window. Without it the phone runs in the background.", "--window"),
+    offline: bool = flag("Start without a network.", "--offline"),
+    deny_notifications: bool = flag("Act as a user who denies notifications.", "--deny-notifications"),
+    origin: list[str] | None = option("Another origin that belongs to the app. Can be repeated."),
+    push_url: str | None = option("The address of the push provider. Default: the one of `latchkey up`."),
+    app_id: str | None = option("The app's id at the push provider."),
+    ca: Path | None = option("A certificate authority to trust. Default: the one of `latchkey up`."),
+    language: str = option("The phone's language.", default="en"),
+    state: Path | None = option("The folder with the phone's data. Another folder is another phone."),
+    data: Path = option("The data folder of a running `latchkey up`.", default=DATA),
 ) -> None:
     """Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli import output
+from latchkey.cli.command import argument, option
 from latchkey.cli.data_folder import PushConnection, read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.target_database import DATA
@@ -34,8 +35,8 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def sandbox(
-    data: Annotated[Path, typer.Option(help="The folder for the provider's data.")] = Path(".latchkey-push"),
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 0,
+    data: Path = option("The folder for the provider's data.", default=Path(".latchkey-push")),
+    port: int = option("The port to listen on; 0 chooses a free one.", default=0, min=0, max=65535),
 ) -> None:
     """Run a sandbox push provider on this machine. `latchkey up` already includes one."""
     folder = data.absolute()
@@ -63,10 +64,8 @@ async def _run(folder: Path, port: int) -> None:
 
 @app.command()
 def sent(
-    data: Annotated[
-        Path, typer.Option(help="The data folder of a running `latchkey up` or `latchkey push sandbox`.")
-    ] = DATA,
-    limit: Annotated[int, typer.Option(help="How many to show at most.", min=1, max=300)] = 20,
+    data: Path = option("The data folder of a running `latchkey up` or `latchkey push sandbox`.", default=DATA),
+    limit: int = option("How many to show at most.", default=20, min=1, max=300),
     as_json: JsonOption = False,
 ) -> None:
     """List what was sent through the sandbox provider, newest first."""
@@ -85,13 +84,11 @@ def sent(
 
 @app.command()
 def send(
-    user: Annotated[str, typer.Argument(help="The app user id of the recipient.")],
-    content: Annotated[str, typer.Argument(help="The text of the notification.")],
-    heading: Annotated[str, typer.Option(help="The title of the notification.")] = "",
-    language: Annotated[str, typer.Option(help="The language of text and title. Providers require en.")] = "en",
-    key: Annotated[
-        str | None, typer.Option(help="An idempotency key: a notification with the same key is sent only once.")
-    ] = None,
+    user: str = argument("The app user id of the recipient."),
+    content: str = argument("The text of the notification."),
+    heading: str = option("The title of the notification.", default=""),
+    language: str = option("The language of text and title. Providers require en.", default="en"),
+    key: str | None = option("An idempotency key: a notification with the same key is sent only once."),
     as_json: JsonOption = False,
 ) -> None:
     """Send a push to all devices of one user. Uses the consumer's settings (LATCHKEY_CONSUMER_…)."""

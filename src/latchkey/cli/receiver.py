@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from http.client import responses
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import typer
@@ -20,6 +20,7 @@ from msgspec import Struct, convert, json
 from rich.console import Console
 from rich.markup import escape
 
+from latchkey.cli.command import flag, option
 from latchkey.cli.data_folder import Connection, DataFolder, read_json
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.refusal import Refusal
@@ -117,27 +118,21 @@ _COLOURS = {"EXPIRATION": "red", "REFUND": "red", "BILLING_ISSUE": "yellow", "CA
 
 
 def receiver(
-    data: Annotated[Path, typer.Option(help="The data folder of a running `latchkey up`.")] = Path(".latchkey"),
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = 0,
-    forward_to: Annotated[
-        str | None,
-        typer.Option(
-            callback=lambda url: check(url) if url is not None else None,
-            help="Pass every webhook on to your app on this machine, such as http://localhost:3000/hook, "
-            "and return its reply to the service.",
-        ),
-    ] = None,
-    authorization: Annotated[
-        str | None,
-        typer.Option(help="The Authorization header that the service sends. A random one is chosen unless given."),
-    ] = None,
-    path: Annotated[
-        str, typer.Option(help="How to answer, to try failures: /, /status/503, /flaky/2, /slow/250, /hang, ...")
-    ] = "/",
-    dialect: Annotated[
-        Dialect, typer.Option(help="The form of the bodies; revenuecat for an app written for that service.")
-    ] = Dialect.LATCHKEY,
-    bodies: Annotated[bool, typer.Option("--bodies", help="Show the whole body of each event.")] = False,
+    data: Path = option("The data folder of a running `latchkey up`.", default=Path(".latchkey")),
+    port: int = option("The port to listen on; 0 chooses a free one.", default=0, min=0, max=65535),
+    forward_to: str | None = option(
+        "Pass every webhook on to your app on this machine, such as http://localhost:3000/hook, "
+        "and return its reply to the service.",
+        callback=lambda url: check(url) if url is not None else None,
+    ),
+    authorization: str | None = option(
+        "The Authorization header that the service sends. A random one is chosen unless given."
+    ),
+    path: str = option("How to answer, to try failures: /, /status/503, /flaky/2, /slow/250, /hang, ...", default="/"),
+    dialect: Dialect = option(
+        "The form of the bodies; revenuecat for an app written for that service.", default=Dialect.LATCHKEY
+    ),
+    bodies: bool = flag("Show the whole body of each event.", "--bodies"),
 ) -> None:
     """Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.
 

@@ -1,7 +1,7 @@
 """The options of `latchkey emulate`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.emulate.emulator_start import Wishes, run
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.emulate.store_state import FOLDERS, EmulatorChoice, follow
@@ -27,9 +27,9 @@ _TITLES = {"apple": "the App Store", "google": "Google Play", "stripe": "Stripe"
 @command(app, "apple", Wishes)
 async def apple(
     at: Wishes,
-    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["apple"],
-    bundle_id: Annotated[str | None, typer.Option(help="Your app's bundle id.")] = None,
-    app_apple_id: Annotated[int | None, typer.Option(help="Your app's Apple id, a number.", min=1)] = None,
+    folder: Path = option("Where its keys and purchases are kept.", default=FOLDERS["apple"]),
+    bundle_id: str | None = option("Your app's bundle id."),
+    app_apple_id: int | None = option("Your app's Apple id, a number.", min=1),
 ) -> None:
     """Run an App Store emulator."""
     kept = EmulatorFolder(folder).prepare()
@@ -40,9 +40,9 @@ async def apple(
 @command(app, "google", Wishes)
 async def google(
     at: Wishes,
-    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["google"],
-    package_name: Annotated[str | None, typer.Option(help="Your app's package name.")] = None,
-    audience: Annotated[str | None, typer.Option(help="The audience of the push tokens.")] = None,
+    folder: Path = option("Where its keys and purchases are kept.", default=FOLDERS["google"]),
+    package_name: str | None = option("Your app's package name."),
+    audience: str | None = option("The audience of the push tokens."),
 ) -> None:
     """Run a Google Play emulator."""
     kept = EmulatorFolder(folder).prepare()
@@ -53,11 +53,9 @@ async def google(
 @command(app, "stripe", Wishes)
 async def stripe(
     at: Wishes,
-    folder: Annotated[Path, typer.Option(help="Where its keys and purchases are kept.")] = FOLDERS["stripe"],
-    metadata_key: Annotated[str | None, typer.Option(help="The metadata field that has your app's user id.")] = None,
-    rotate_secret: Annotated[
-        bool, typer.Option("--rotate-secret", help="Make a new webhook secret; the old one still signs too.")
-    ] = False,
+    folder: Path = option("Where its keys and purchases are kept.", default=FOLDERS["stripe"]),
+    metadata_key: str | None = option("The metadata field that has your app's user id."),
+    rotate_secret: bool = flag("Make a new webhook secret; the old one still signs too.", "--rotate-secret"),
 ) -> None:
     """Run a Stripe emulator."""
     kept = EmulatorFolder(folder).prepare()
@@ -68,7 +66,7 @@ async def stripe(
 @command(app, "connect", EmulatorChoice)
 async def connect(
     at: EmulatorChoice,
-    notification_url: Annotated[str, typer.Argument(help="The notification_url of your app in Latchkey.")],
+    notification_url: str = argument("The notification_url of your app in Latchkey."),
 ) -> None:
     """Set where a running store emulator sends notifications. Queued notifications are sent at once."""
     said = await at.one().ask("PUT", "/notification_url", {"url": notification_url})
@@ -81,19 +79,14 @@ async def connect(
 @command(app, "sell", EmulatorChoice)
 async def sell(
     at: EmulatorChoice,
-    product_id: Annotated[
-        str, typer.Argument(help="What is bought: product, at Google product:plan, at Stripe product:price.")
-    ],
-    buyer: Annotated[str, typer.Option(help="A name for the customer of the store.")] = "somebody",
-    customer: Annotated[
-        str | None,
-        typer.Option(
-            help="The customer in Latchkey. Sent to the store if it has a field for it; otherwise a receipt is sent."
-        ),
-    ] = None,
-    more: Annotated[
-        list[str] | None, typer.Argument(help="Options such as trial=true account_token=... (docs/emulators.md).")
-    ] = None,
+    product_id: str = argument("What is bought: product, at Google product:plan, at Stripe product:price."),
+    buyer: str = option("A name for the customer of the store.", default="somebody"),
+    customer: str | None = option(
+        "The customer in Latchkey. Sent to the store if it has a field for it; otherwise a receipt is sent."
+    ),
+    more: list[str] | None = argument(
+        "Options such as trial=true account_token=... (docs/emulators.md).", default=None
+    ),
 ) -> None:
     """Sell something, and show the purchase."""
     chosen, sale = await at.that_sells(product_id), {"product_id": product_id, **options(more or [])}
@@ -106,9 +99,9 @@ async def sell(
 @command(app, "act", EmulatorChoice)
 async def act(
     at: EmulatorChoice,
-    purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
-    name: Annotated[str, typer.Argument(metavar="ACT", help="cancel, refund, fail_billing, ... (docs/emulators.md).")],
-    more: Annotated[list[str] | None, typer.Argument(help="Options such as grace_days=16.")] = None,
+    purchase: str = argument("The purchase, or the beginning of its id."),
+    name: str = argument("cancel, refund, fail_billing, ... (docs/emulators.md).", metavar="ACT"),
+    more: list[str] | None = argument("Options such as grace_days=16.", default=None),
 ) -> None:
     """Change a purchase: cancel, refund, fail the payment, ..."""
     chosen, id = await at.that_knows(purchase)
@@ -118,16 +111,10 @@ async def act(
 @command(app, "clock", EmulatorChoice)
 async def clock(
     at: EmulatorChoice,
-    to: Annotated[
-        str | None, typer.Argument(help="How far ('1 month', '7 days', '1 hour', P1M), or to when (2027-01-31).")
-    ] = None,
-    test_clock: Annotated[
-        str | None,
-        typer.Option(
-            "--test-clock",
-            help="A test clock of Latchkey (its id) that moves along. Only with the stores of `latchkey up`.",
-        ),
-    ] = None,
+    to: str | None = argument("How far ('1 month', '7 days', '1 hour', P1M), or to when (2027-01-31).", default=None),
+    test_clock: str | None = option(
+        "A test clock of Latchkey (its id) that moves along. Only with the stores of `latchkey up`."
+    ),
 ) -> None:
     """Show the clocks of the stores, or move them forward.
 
@@ -169,7 +156,7 @@ async def purchases(at: EmulatorChoice) -> None:
 @command(app, "notifications", EmulatorChoice)
 async def notifications(
     at: EmulatorChoice,
-    limit: Annotated[int, typer.Option(help="How many to show of each store at most.", min=1, max=1000)] = 20,
+    limit: int = option("How many to show of each store at most.", default=20, min=1, max=1000),
 ) -> None:
     """List notifications with what the service answered, newest first."""
     asked = [await one.ask("GET", f"/notifications?limit={limit}") for one in at.all()]
@@ -183,8 +170,8 @@ async def notifications(
 @command(app, "receipt", EmulatorChoice)
 async def receipt(
     at: EmulatorChoice,
-    purchase: Annotated[str, typer.Argument(help="The purchase, or the beginning of its id.")],
-    app_user_id: Annotated[str, typer.Option(help="The user of your app.")] = "somebody",
+    purchase: str = argument("The purchase, or the beginning of its id."),
+    app_user_id: str = option("The user of your app.", default="somebody"),
 ) -> None:
     """Print the body for `POST /v1/receipts` of a purchase, always as JSON."""
     chosen, id = await at.that_knows(purchase)
@@ -195,10 +182,10 @@ async def receipt(
 @command(app, "misbehave", EmulatorChoice)
 async def misbehave(
     at: EmulatorChoice,
-    more: Annotated[
-        list[str] | None, typer.Argument(help="What goes wrong, such as drop=0.2 late=0.5 seed=7 (docs/emulators.md).")
-    ] = None,
-    end: Annotated[bool, typer.Option("--end", help="Stop misbehaving, and send what was held back.")] = False,
+    more: list[str] | None = argument(
+        "What goes wrong, such as drop=0.2 late=0.5 seed=7 (docs/emulators.md).", default=None
+    ),
+    end: bool = flag("Stop misbehaving, and send what was held back.", "--end"),
 ) -> None:
     """Show how the stores misbehave, change it, or end it. Prints JSON; with --json as one document."""
     told: list[dict[str, Any]] = []

@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli.command import Options
+from latchkey.cli.command import Options, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json, write_json
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.emulate.store_state import FOLDERS, TITLES
@@ -35,36 +34,24 @@ _KINDS = {"apple": APP_STORE, "google": PLAY_STORE, "stripe": STRIPE}
 class Wishes(Options):
     """How it was asked to run."""
 
-    service_url: Annotated[
-        str, typer.Option("--service-url", help="Where Latchkey is. Only used in the instructions that are printed.")
-    ] = "https://localhost:8443"
-    notification_url: Annotated[
-        str | None,
-        typer.Option("--notification-url", help="The notification_url of your app in Latchkey, if you know it."),
-    ] = None
-    production: Annotated[
-        bool | None,
-        typer.Option(
-            "--production/--sandbox",
-            help="Sign purchases for production (Stripe: live mode) or for the sandbox. Default at the first start: "
-            "sandbox.",
-        ),
-    ] = None
-    port: Annotated[int, typer.Option("--port", help="The port of the store's API; 0 keeps the last one.", min=0)] = 0
-    control_port: Annotated[
-        int, typer.Option("--control-port", help="The port of the control API; 0 chooses a free one.", min=0)
-    ] = 0
-    tls: Annotated[bool, typer.Option("--tls", help="Serve HTTPS, with a certificate authority in the folder.")] = False
-    ca: Annotated[
-        Path | None,
-        typer.Option(
-            "--ca",
-            exists=True,
-            dir_okay=False,
-            help="The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data.",
-        ),
-    ] = None
-    data: Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up`, for its authority.")] = DATA
+    service_url: str = option(
+        "Where Latchkey is. Only used in the instructions that are printed.",
+        default="https://localhost:8443",
+    )
+    notification_url: str | None = option("The notification_url of your app in Latchkey, if you know it.")
+    production: bool | None = option(
+        "Sign purchases for production (Stripe: live mode) or for the sandbox. Default at the first start: sandbox.",
+        "--production/--sandbox",
+    )
+    port: int = option("The port of the store's API; 0 keeps the last one.", default=0, min=0)
+    control_port: int = option("The port of the control API; 0 chooses a free one.", default=0, min=0)
+    tls: bool = flag("Serve HTTPS, with a certificate authority in the folder.", "--tls")
+    ca: Path | None = option(
+        "The certificate authority of Latchkey, if it is not that of a `latchkey up` in --data.",
+        exists=True,
+        dir_okay=False,
+    )
+    data: Path = option("The data folder of a `latchkey up`, for its authority.", default=DATA)
 
     def authority(self) -> bytes | None:
         """The certificate authority of the service: the one that was named, or that of a `latchkey up` beside us."""

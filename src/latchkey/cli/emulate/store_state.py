@@ -5,13 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
-import typer
 
-from latchkey.cli.command import Options, Printer
+from latchkey.cli.command import Options, Printer, option
 from latchkey.cli.data_folder import Connection, DataFolder, EmulatorConnection
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.output import JsonOption
@@ -73,15 +72,9 @@ class EmulatorChoice(Options, Printer):
     """Which store emulators a command means."""
 
     as_json: JsonOption = False
-    folder: Annotated[
-        Path | None, typer.Option("--folder", help="The folder of the store emulator, if it runs elsewhere.")
-    ] = None
-    store: Annotated[
-        Literal["apple", "google", "stripe"] | None, typer.Option("--store", help="Which store, if several run here.")
-    ] = None
-    data: Annotated[Path, typer.Option("--data", help="The data folder of a `latchkey up` with store emulators.")] = (
-        DATA
-    )
+    folder: Path | None = option("The folder of the store emulator, if it runs elsewhere.")
+    store: Literal["apple", "google", "stripe"] | None = option("Which store, if several run here.")
+    data: Path = option("The data folder of a `latchkey up` with store emulators.", default=DATA)
 
     def all(self) -> list[RunningEmulator]:
         """The one that was named, else all that run here, else those of the `latchkey up` here."""

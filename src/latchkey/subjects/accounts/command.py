@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import command, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import Office, ProjectContext, audited, office, project_context
@@ -24,6 +24,7 @@ from latchkey.subjects.accounts.usecases import accounts, second_factor, session
 
 app = typer.Typer(no_args_is_help=True)
 
+_ROLES = " ".join(f"{role}: {EXPLAINED[role]}" for role in Role)
 EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
 
 
@@ -31,11 +32,9 @@ EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the 
 async def create(
     at: ProjectContext,
     email: EmailArgument,
-    role: Annotated[Role, typer.Option(help=" ".join(f"{role}: {EXPLAINED[role]}" for role in Role))] = Role.OWNER,
-    name: Annotated[str, typer.Option(help="The name shown on pages.")] = "",
-    password_stdin: Annotated[
-        bool, typer.Option(help="Read the password from standard input instead of printing a link to choose one.")
-    ] = False,
+    role: Role = option(_ROLES, default=Role.OWNER),
+    name: str = option("The name shown on pages.", default=""),
+    password_stdin: bool = flag("Read the password from standard input instead of printing a link to choose one."),
 ) -> None:
     """Create an account and add it to a project, or add an existing account to another project."""
     password = sys.stdin.readline().rstrip("\n") if password_stdin else None
@@ -114,7 +113,7 @@ async def remove(at: ProjectContext, email: EmailArgument) -> None:
 async def operator(
     at: Office,
     email: EmailArgument,
-    remove: Annotated[bool, typer.Option("--remove", help="The account is no operator any more.")] = False,
+    remove: bool = flag("The account is no operator any more.", "--remove"),
 ) -> None:
     """Make an account an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
     account = await _known(at.database, email)

@@ -7,7 +7,7 @@ import typer
 from msgspec import UNSET, UnsetType
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import command, flag, option
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
@@ -36,20 +36,19 @@ KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key
 @command(app, "create", project_context)
 async def create(
     at: ProjectContext,
-    name: Annotated[str, typer.Option(help="A name for people.")],
-    scopes: Annotated[
-        str, typer.Option(help="What a secret key may do: read, write, charts (only charts), joined by commas.")
-    ] = "read,write",
-    rate_limit: Annotated[
-        int, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
-    ] = usecases.RATE_LIMIT,
-    app_id: Annotated[str | None, typer.Option("--app", help="Create a public key for this app (its id).")] = None,
+    name: str = option("A name for people.", default=...),
+    scopes: str = option(
+        "What a secret key may do: read, write, charts (only charts), joined by commas.", default="read,write"
+    ),
+    rate_limit: int = option(
+        "How many requests the key may make in any 60 seconds.", default=usecases.RATE_LIMIT, min=1
+    ),
+    app_id: str | None = option("Create a public key for this app (its id).", "--app"),
     expires: ExpiresOption = None,
     allow: NetworksOption = None,
-    shape: Annotated[
-        str,
-        typer.Option(help="vendor: V2 replies to a secret key are as the vendor's clients expect them."),
-    ] = "latchkey",
+    shape: str = option(
+        "vendor: V2 replies to a secret key are as the vendor's clients expect them.", default="latchkey"
+    ),
 ) -> None:
     """Create an API key: a secret one for servers, or with --app a public one for apps."""
     now = real_now()
@@ -116,14 +115,12 @@ async def show(at: ProjectContext) -> None:
 async def edit(
     at: ProjectContext,
     key_id: KeyArgument,
-    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
-    rate_limit: Annotated[
-        int | None, typer.Option(help="How many requests the key may make in any 60 seconds.", min=1)
-    ] = None,
+    name: str | None = option("A new name."),
+    rate_limit: int | None = option("How many requests the key may make in any 60 seconds.", min=1),
     expires: ExpiresOption = None,
-    never_expires: Annotated[bool, typer.Option("--never-expires", help="Remove the expiry.")] = False,
+    never_expires: bool = flag("Remove the expiry.", "--never-expires"),
     allow: NetworksOption = None,
-    allow_everywhere: Annotated[bool, typer.Option("--allow-everywhere", help="Allow all networks.")] = False,
+    allow_everywhere: bool = flag("Allow all networks.", "--allow-everywhere"),
 ) -> None:
     """Change a secret key's name, limit, expiry or networks. --allow replaces all networks."""
     if (expires is not None and never_expires) or (allow and allow_everywhere):
@@ -149,9 +146,9 @@ async def edit(
 async def rotate(
     at: ProjectContext,
     key_id: KeyArgument,
-    overlap_days: Annotated[
-        int, typer.Option(help="How many more days the old key works.", min=0, max=LONGEST_OVERLAP_DAYS)
-    ] = OVERLAP_DAYS,
+    overlap_days: int = option(
+        "How many more days the old key works.", default=OVERLAP_DAYS, min=0, max=LONGEST_OVERLAP_DAYS
+    ),
 ) -> None:
     """Replace a secret key: create one like it, and let the old one expire."""
     async with at.audited("key.rotated", key_id):

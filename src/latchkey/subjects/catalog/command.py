@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import NameOption, shown, typed_duration
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Credit, ProductType
@@ -20,8 +20,6 @@ app_product = typer.Typer(no_args_is_help=True)
 
 ProductArgument = Annotated[str, typer.Argument(help="The product's id, as in the store.", metavar="PRODUCT")]
 EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
-PriceOption = Annotated[float | None, typer.Option(help="The price, such as 9.99.")]
-CurrencyOption = Annotated[str | None, typer.Option(help="The currency's code, such as EUR.")]
 LastsOption = Annotated[
     str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
 ]
@@ -77,19 +75,15 @@ async def show_one(at: ProjectContext, product: ProductArgument) -> None:
 async def create_product(
     at: ProjectContext,
     product: ProductArgument,
-    price: Annotated[float, typer.Option(help="The price, such as 9.99.")],
-    currency: Annotated[str, typer.Option(help="The currency's code, such as EUR.")],
-    product_type: Annotated[
-        ProductType | None, typer.Option("--type", help="Default: a subscription with --duration, else one_time.")
-    ] = None,
+    price: float = option("The price, such as 9.99.", default=...),
+    currency: str = option("The currency's code, such as EUR.", default=...),
+    product_type: ProductType | None = option("Default: a subscription with --duration, else one_time.", "--type"),
     name: NameOption = None,
     lasts: LastsOption = None,
     trial: TrialOption = None,
     apps: AppsOption = None,
     credits: CreditsOption = None,
-    grants: Annotated[
-        list[str] | None, typer.Option("--grants", help="Attach this entitlement. May be given several times.")
-    ] = None,
+    grants: list[str] | None = option("Attach this entitlement. May be given several times."),
 ) -> None:
     """Create a product. Attach entitlements with --grants, or later with `latchkey product attach`."""
     given = _given(name, lasts, trial, price, currency, apps, credits)
@@ -114,11 +108,11 @@ async def edit(
     name: NameOption = None,
     lasts: LastsOption = None,
     trial: TrialOption = None,
-    no_trial: Annotated[bool, typer.Option("--no-trial", help="Without a free trial from now on.")] = False,
-    price: PriceOption = None,
-    currency: CurrencyOption = None,
+    no_trial: bool = flag("Without a free trial from now on.", "--no-trial"),
+    price: float | None = option("The price, such as 9.99."),
+    currency: str | None = option("The currency's code, such as EUR."),
     apps: AppsOption = None,
-    every_app: Annotated[bool, typer.Option("--every-app", help="Sold in every app.")] = False,
+    every_app: bool = flag("Sold in every app.", "--every-app"),
     credits: CreditsOption = None,
 ) -> None:
     """Change a product. What is not given stays as it is. Active subscriptions keep the price they were bought at."""
@@ -231,7 +225,7 @@ async def create_entitlement(at: ProjectContext, entitlement: EntitlementArgumen
 async def rename(
     at: ProjectContext,
     entitlement: EntitlementArgument,
-    name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
+    name: str = argument("The name that people see.", metavar="NAME"),
 ) -> None:
     """Change the name that people see. The id stays."""
     async with at.audited("entitlement.renamed", entitlement):

@@ -1,10 +1,8 @@
 """`latchkey charts`: what charts can be broken down by."""
 
-from typing import Annotated
-
 import typer
 
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.charts.usecases import choose_attributes
 
@@ -14,9 +12,7 @@ app = typer.Typer(no_args_is_help=True)
 @command(app, "attributes", project_context)
 async def attributes(
     at: ProjectContext,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of attributes. Without any, charts use none.")
-    ] = None,
+    names: list[str] | None = argument("Names of attributes. Without any, charts use none.", default=None),
 ) -> None:
     """Choose the customer attributes that charts can be filtered and broken down by."""
     chosen = sorted(set(names or ()))

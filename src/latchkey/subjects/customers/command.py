@@ -8,7 +8,7 @@ import typer
 from msgspec import to_builtins
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.entitlements import held
@@ -40,17 +40,7 @@ from latchkey.subjects.segments.usecases.customer_lists import (
 from latchkey.wire import paging
 
 _SAMPLE = "status=trial, country=DE, last_seen_before=30d"
-WhereOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where",
-        metavar="NAME=VALUE",
-        help=f"A condition, such as {_SAMPLE}. Repeat it for more; all must hold. The names are {', '.join(NAMES)}.",
-    ),
-]
-SegmentOption = Annotated[str | None, typer.Option(help="The id of a saved segment, instead of --where.")]
-SortOption = Annotated[Sort | None, typer.Option(help="The highest first; key is the order of creation.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="All customers of the list as CSV, without --limit.")]
+_NAMES = ", ".join(NAMES)
 
 
 async def _filter(
@@ -127,10 +117,13 @@ async def show_one(at: ProjectContext, customer: CustomerArgument) -> None:
 @command(app, "list", project_context)
 async def show_list(
     at: ProjectContext,
-    where: WhereOption = None,
-    segment: SegmentOption = None,
-    sort: SortOption = None,
-    csv: CsvOption = False,
+    where: list[str] | None = option(
+        f"A condition, such as {_SAMPLE}. Repeat it for more; all must hold. The names are {_NAMES}.",
+        metavar="NAME=VALUE",
+    ),
+    segment: str | None = option("The id of a saved segment, instead of --where."),
+    sort: Sort | None = option("The highest first; key is the order of creation."),
+    csv: bool = flag("All customers of the list as CSV, without --limit.", "--csv"),
     limit: LimitOption = 50,
 ) -> None:
     """List customers: the newest first, or those that match conditions.
@@ -151,7 +144,7 @@ async def show_list(
 @command(app, "find", project_context)
 async def find(
     at: ProjectContext,
-    text: Annotated[str, typer.Argument(help="An id, an e-mail address, a transaction, or how one of them begins.")],
+    text: str = argument("An id, an e-mail address, a transaction, or how one of them begins."),
     limit: LimitOption = 50,
 ) -> None:
     """Find customers by an id, an e-mail address or a transaction. Exact matches come first."""
@@ -168,14 +161,9 @@ async def grant(
     at: ProjectContext,
     customer: CustomerArgument,
     entitlement: EntitlementArgument,
-    lasts: Annotated[
-        str | None,
-        typer.Option("--for", help=f"For how long: {', '.join(f'{k} ({v})' for k, v in _LENGTHS.items())}."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d.")
-    ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the customer if there is none.")] = False,
+    lasts: str | None = option(f"For how long: {', '.join(f'{k} ({v})' for k, v in _LENGTHS.items())}.", "--for"),
+    until: str | None = option("Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d."),
+    create: bool = flag("Create the customer if there is none.", "--create"),
 ) -> None:
     """Grant an entitlement to a customer, for a time or (--for lifetime) for ever."""
     if (lasts is None) == (until is None):

@@ -12,12 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
 from latchkey.cli import output
+from latchkey.cli.command import argument, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.project_command import ACTOR
@@ -48,24 +48,16 @@ _STEPS = {
 
 def after_restore(
     config: ConfigOption = None,
-    data: Annotated[
-        Path, typer.Option(help="The data folder of a stopped `latchkey up`. Used if no database is configured.")
-    ] = DATA,
-    send_waiting: Annotated[
-        bool, typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made.")
-    ] = False,
-    nothing_lost: Annotated[
-        bool,
-        typer.Option(
-            "--nothing-lost",
-            help="The database was moved, or a standby was promoted, and no commit was lost. Only records the new "
-            "server.",
-        ),
-    ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run it again for the same restore.")] = False,
-    purchases_per_minute: Annotated[
-        int, typer.Option(help="How many purchases to read from the stores in a minute, at most.", min=1, max=60_000)
-    ] = 600,
+    data: Path = option("The data folder of a stopped `latchkey up`. Used if no database is configured.", default=DATA),
+    send_waiting: bool = flag("Send the deliveries that were queued when the backup was made.", "--send-waiting"),
+    nothing_lost: bool = flag(
+        "The database was moved, or a standby was promoted, and no commit was lost. Only records the new server.",
+        "--nothing-lost",
+    ),
+    again: bool = flag("Run it again for the same restore.", "--again"),
+    purchases_per_minute: int = option(
+        "How many purchases to read from the stores in a minute, at most.", default=600, min=1, max=60_000
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Run this once after restoring the database from a backup, before the service starts.
@@ -184,8 +176,8 @@ SQLITE = (".db", ".sqlite", ".sqlite3")
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write. It must not exist.")],
-    data: Annotated[Path, typer.Option(help="The folder of `latchkey up`.")] = DATA,
+    file: Path = argument("The file to write. It must not exist."),
+    data: Path = option("The folder of `latchkey up`.", default=DATA),
     as_json: JsonOption = False,
 ) -> None:
     """Write the data of a `latchkey up` to one file, while it runs or not. The file holds secrets: keep it safe.
@@ -223,11 +215,9 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `latchkey backup` wrote.")],
-    data: Annotated[Path, typer.Option(help="The folder to create. It must not exist.")] = DATA,
-    send_waiting: Annotated[
-        bool, typer.Option("--send-waiting", help="Send the deliveries that were queued when the backup was made.")
-    ] = False,
+    file: Path = argument("A file that `latchkey backup` wrote."),
+    data: Path = option("The folder to create. It must not exist.", default=DATA),
+    send_waiting: bool = flag("Send the deliveries that were queued when the backup was made.", "--send-waiting"),
     as_json: JsonOption = False,
 ) -> None:
     """Create a data folder from a file of `latchkey backup`, and do what `latchkey admin after-restore` does."""

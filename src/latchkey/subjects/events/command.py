@@ -9,7 +9,7 @@ import typer
 from msgspec import Raw, json
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, option
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
@@ -36,7 +36,7 @@ async def show_list(
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+    limit: int = option("At most this many.", default=50, min=1, max=1000),
     bodies: BodiesOption = False,
 ) -> None:
     """List events, newest first."""
@@ -59,9 +59,7 @@ async def show_list(
 
 
 @command(app, "show", project_context)
-async def show_one(
-    at: ProjectContext, event: Annotated[str, typer.Argument(help="The event's id.", metavar="EVENT")]
-) -> None:
+async def show_one(at: ProjectContext, event: str = argument("The event's id.", metavar="EVENT")) -> None:
     """Show one event: its body as webhooks get it, and its deliveries."""
     found = await usecases.show_event(at.database, at.project_id, event)
     if at.as_json:
@@ -103,10 +101,8 @@ async def tail(
     event_type: TypeOption = None,
     environment: EnvironmentOption = None,
     customer: CustomerOption = None,
-    last: Annotated[int, typer.Option("--last", help="Begin with this many earlier events.", min=0, max=1000)] = 10,
-    stop_after: Annotated[
-        int | None, typer.Option("--stop-after", help="Stop after this many events. Without it: until Ctrl-C.", min=1)
-    ] = None,
+    last: int = option("Begin with this many earlier events.", default=10, min=0, max=1000),
+    stop_after: int | None = option("Stop after this many events. Without it: until Ctrl-C.", min=1),
     bodies: BodiesOption = False,
 ) -> None:
     """Follow events: print each new one when it is committed. With --json, one JSON document per line."""

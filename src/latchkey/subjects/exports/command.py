@@ -5,13 +5,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from latchkey.cli import output
+from latchkey.cli.command import flag, option
 from latchkey.cli.output import JsonOption
 from latchkey.cli.project_command import ProjectOption, audited, chosen
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
@@ -27,28 +26,18 @@ _ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_
 
 
 def export(
-    to: Annotated[str, typer.Option(help="A folder, or s3://bucket/prefix.")],
-    what: Annotated[str, typer.Option(help="What to export, separated by commas.")] = ",".join(WHAT),
-    format: Annotated[Format, typer.Option(help="The format of the files.")] = "parquet",
-    since: Annotated[
-        str | None, typer.Option(help="Only what changed since the export with this cursor (from its manifest.json).")
-    ] = None,
-    incremental: Annotated[
-        bool,
-        typer.Option(
-            "--incremental",
-            help="Only what changed since the last export in the same place; everything if there is none.",
-        ),
-    ] = False,
-    with_tokens: Annotated[
-        bool,
-        typer.Option("--with-tokens", help="Include purchase tokens. They are secrets: a token works as a receipt."),
-    ] = False,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(envvar="AWS_ENDPOINT_URL", help="Where the bucket is, if not at Amazon: https://host:port."),
-    ] = None,
-    region: Annotated[str | None, typer.Option(envvar="AWS_REGION", help="The bucket's region.")] = None,
+    to: str = option("A folder, or s3://bucket/prefix.", default=...),
+    what: str = option("What to export, separated by commas.", default=",".join(WHAT)),
+    format: Format = option("The format of the files.", default="parquet"),
+    since: str | None = option("Only what changed since the export with this cursor (from its manifest.json)."),
+    incremental: bool = flag(
+        "Only what changed since the last export in the same place; everything if there is none.", "--incremental"
+    ),
+    with_tokens: bool = flag("Include purchase tokens. They are secrets: a token works as a receipt.", "--with-tokens"),
+    endpoint: str | None = option(
+        "Where the bucket is, if not at Amazon: https://host:port.", envvar="AWS_ENDPOINT_URL"
+    ),
+    region: str | None = option("The bucket's region.", envvar="AWS_REGION"),
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from msgspec import to_builtins
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from latchkey.cli import output
+from latchkey.cli.command import argument, flag, option
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.project_command import ProjectOption, audited, chosen
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
@@ -37,25 +36,15 @@ class FormatName(StrEnum):
 
 
 def import_files(
-    files: Annotated[list[Path], typer.Argument(help="CSV or JSON Lines, gzipped or not.")],
-    format: Annotated[
-        FormatName, typer.Option("--format", help="latchkey: the columns of `latchkey export`. revenuecat: its export.")
-    ] = FormatName.LATCHKEY,
-    app: Annotated[
-        list[str] | None,
-        typer.Option("--app", help="STORE=APP: the app for a store's purchases, such as app_store=app_1234."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; only report what would be imported.")
-    ] = False,
-    webhooks: Annotated[
-        bool,
-        typer.Option("--webhooks", help="Send webhooks for the imported purchases, too. Without it, none are sent."),
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write the rows that were not imported to this CSV file.")
-    ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Import the files even if they were imported before.")] = False,
+    files: list[Path] = argument("CSV or JSON Lines, gzipped or not."),
+    format: FormatName = option(
+        "latchkey: the columns of `latchkey export`. revenuecat: its export.", default=FormatName.LATCHKEY
+    ),
+    app: list[str] | None = option("STORE=APP: the app for a store's purchases, such as app_store=app_1234."),
+    dry_run: bool = flag("Write nothing; only report what would be imported.", "--dry-run"),
+    webhooks: bool = flag("Send webhooks for the imported purchases, too. Without it, none are sent.", "--webhooks"),
+    report: Path | None = option("Write the rows that were not imported to this CSV file."),
+    again: bool = flag("Import the files even if they were imported before.", "--again"),
     project: ProjectOption = None,
     config: ConfigOption = None,
     data: DataOption = DATA,

@@ -1,12 +1,11 @@
 """`latchkey rates`: the exchange rates of this deployment."""
 
 import os
-from typing import Annotated
 
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import shown as shown_instant
 from latchkey.cli.project_command import Office, audited, office
 from latchkey.cli.target_database import is_of_up
@@ -25,19 +24,11 @@ app = typer.Typer(no_args_is_help=True)
 @command(app, "import", office)
 async def take(
     at: Office,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|URL",
-            help="CSV with the columns date,currency,usd, or the CSV of the European Central Bank; zipped or not.",
-        ),
-    ],
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Overwrite known rates. Payments that were converted before keep their amounts."
-        ),
-    ] = False,
+    source: str = argument(
+        "CSV with the columns date,currency,usd, or the CSV of the European Central Bank; zipped or not.",
+        metavar="FILE|URL",
+    ),
+    replace: bool = flag("Overwrite known rates. Payments that were converted before keep their amounts.", "--replace"),
 ) -> None:
     """Import rates from a file or an https address: all of them, or none if a line is wrong."""
     settings = load(os.environ, at.config)
@@ -56,10 +47,8 @@ async def take(
 @command(app, "list", office)
 async def show(
     at: Office,
-    currency: Annotated[
-        str | None, typer.Option(help="The rates of one currency, newest first. Without it: an overview of all.")
-    ] = None,
-    limit: Annotated[int, typer.Option(help="At most this many days.", min=1, max=usecases.MOST_LISTED)] = 30,
+    currency: str | None = option("The rates of one currency, newest first. Without it: an overview of all."),
+    limit: int = option("At most this many days.", default=30, min=1, max=usecases.MOST_LISTED),
 ) -> None:
     """List the currencies with rates, or the rates of one currency."""
     if currency is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command
 from latchkey.cli.output import NameOption
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Eligibility, Offering
@@ -35,7 +35,7 @@ async def show_list(at: ProjectContext) -> None:
 @command(app, "create", project_context)
 async def create(
     at: ProjectContext,
-    key: Annotated[str, typer.Argument(help="The key that apps know it by, such as default.", metavar="KEY")],
+    key: str = argument("The key that apps know it by, such as default.", metavar="KEY"),
     name: NameOption = None,
     package: PackagesOption = None,
 ) -> None:

@@ -1,13 +1,11 @@
 """`latchkey project`: the projects of this deployment."""
 
-from typing import Annotated
-
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, option
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import Office, audited, chosen, office
 from latchkey.domain.customers.identity import RestoreBehavior
@@ -20,7 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @command(app, "create", office)
-async def create(at: Office, name: Annotated[str, typer.Argument(help="The name that people see.")]) -> None:
+async def create(at: Office, name: str = argument("The name that people see.")) -> None:
     """Create a project."""
     project = await usecases.create_project(at.database, name, real_now())
     at.done(render.project(project), f"Project {project.id} ({output.plain(project.name)})")
@@ -37,18 +35,14 @@ async def create(at: Office, name: Annotated[str, typer.Argument(help="The name 
 @command(app, "set", office)
 async def change(
     at: Office,
-    project: Annotated[
-        str | None,
-        typer.Argument(envvar="LATCHKEY_PROJECT", help="The project's id. Not needed if there is only one project."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The name that people see.")] = None,
-    restore_behavior: Annotated[
-        RestoreBehavior | None, typer.Option(help="What happens to a purchase that another user restores.")
-    ] = None,
-    test_store: Annotated[
-        rules.TestStore | None,
-        typer.Option(help="Whether test purchases can be made and renewed. Close it before you go live."),
-    ] = None,
+    project: str | None = argument(
+        "The project's id. Not needed if there is only one project.", default=None, envvar="LATCHKEY_PROJECT"
+    ),
+    name: str | None = option("The name that people see."),
+    restore_behavior: RestoreBehavior | None = option("What happens to a purchase that another user restores."),
+    test_store: rules.TestStore | None = option(
+        "Whether test purchases can be made and renewed. Close it before you go live."
+    ),
 ) -> None:
     """Change a project's settings. What is not given stays as it is."""
     given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, option
 from latchkey.cli.output import shown, typed_ahead, typed_duration
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.instants import parse_duration
@@ -19,9 +19,6 @@ from latchkey.subjects.test_clocks import render, rules, usecases
 app = typer.Typer(no_args_is_help=True)
 
 ClockArgument = Annotated[str, typer.Argument(help="The clock's id or name.", metavar="CLOCK")]
-CustomersOption = Annotated[
-    list[str] | None, typer.Option("--customer", help="Create this customer on the clock. May be given several times.")
-]
 
 
 @command(app, "list", project_context)
@@ -39,11 +36,11 @@ async def show_list(at: ProjectContext) -> None:
 @command(app, "create", project_context)
 async def create(
     at: ProjectContext,
-    name: Annotated[str, typer.Argument(help="The name that people see.", metavar="NAME")],
-    start: Annotated[
-        str | None, typer.Option("--at", help="Its time: a date and time in UTC, or 12h, 90d from now.")
-    ] = None,
-    customers: CustomersOption = None,
+    name: str = argument("The name that people see.", metavar="NAME"),
+    start: str | None = option("Its time: a date and time in UTC, or 12h, 90d from now.", "--at"),
+    customers: list[str] | None = option(
+        "Create this customer on the clock. May be given several times.", "--customer"
+    ),
 ) -> None:
     """Create a test clock. It stands still until it is moved."""
     now, id = real_now(), f"clk_{secrets.token_hex(12)}"
@@ -66,8 +63,8 @@ async def create(
 async def advance(
     at: ProjectContext,
     clock: ClockArgument,
-    by: Annotated[str | None, typer.Option(help="How far: '1 month', '7 days', P1Y.")] = None,
-    to: Annotated[str | None, typer.Option(help="To a date and time in UTC such as 2027-01-31T08:00.")] = None,
+    by: str | None = option("How far: '1 month', '7 days', P1Y."),
+    to: str | None = option("To a date and time in UTC such as 2027-01-31T08:00."),
 ) -> None:
     """Move a clock forward. Everything that falls due on the way happens, each at its own time."""
     if (by is None) == (to is None):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from latchkey.cli import output, secret_key
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.output import JsonOption, shown, typed
 from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
@@ -28,8 +28,6 @@ from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
 app = typer.Typer(no_args_is_help=True)
 
-UrlOption = Annotated[str | None, typer.Option(help="Where events are sent: an https:// address.")]
-NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
 HeaderOption = Annotated[
     str | None,
     typer.Option("--authorization-from", help="A file with the value of the Authorization header; - is stdin."),
@@ -117,14 +115,14 @@ async def show_one(at: WebhookDesk, webhook: WebhookArgument) -> None:
 @command(app, "create", webhook_desk)
 async def create(
     at: WebhookDesk,
-    name: Annotated[str, typer.Option(help="A name for people.")],
-    url: Annotated[str, typer.Option(help="Where events are sent: an https:// address.")],
+    name: str = option("A name for people.", default=...),
+    url: str = option("Where events are sent: an https:// address.", default=...),
     authorization_from: HeaderOption = None,
     types: TypesOption = None,
     environment: EnvironmentOption = None,
     app_id: AppOption = None,
-    dialect: Annotated[str, typer.Option(help="The form of the bodies: latchkey or revenuecat.")] = "latchkey",
-    paused: Annotated[bool, typer.Option("--paused", help="Queue events, and send none until it is resumed.")] = False,
+    dialect: str = option("The form of the bodies: latchkey or revenuecat.", default="latchkey"),
+    paused: bool = flag("Queue events, and send none until it is resumed.", "--paused"),
 ) -> None:
     """Create a webhook. Its signing secret is printed once, on stdout."""
     given = _given(authorization_from, types, environment, app_id=app_id)
@@ -144,14 +142,14 @@ async def create(
 async def edit(
     at: WebhookDesk,
     webhook: WebhookArgument,
-    name: NameOption = None,
-    url: UrlOption = None,
+    name: str | None = option("A name for people."),
+    url: str | None = option("Where events are sent: an https:// address."),
     authorization_from: HeaderOption = None,
     types: TypesOption = None,
-    all_types: Annotated[bool, typer.Option("--all-types", help="Send events of every type.")] = False,
-    environment: Annotated[str | None, typer.Option(help="production, sandbox, or both.")] = None,
+    all_types: bool = flag("Send events of every type.", "--all-types"),
+    environment: str | None = option("production, sandbox, or both."),
     app_id: AppOption = None,
-    every_app: Annotated[bool, typer.Option("--every-app", help="Send events of every app.")] = False,
+    every_app: bool = flag("Send events of every app.", "--every-app"),
 ) -> None:
     """Change a webhook. What is not given stays as it is."""
     if (types and all_types) or (app_id and every_app):
@@ -193,7 +191,7 @@ async def delete(at: WebhookDesk, webhook: WebhookArgument) -> None:
 async def send_test_event(
     at: WebhookDesk,
     webhook: WebhookArgument,
-    event_type: Annotated[str, typer.Option("--type", help="The type of the test event.")] = "TEST",
+    event_type: str = option("The type of the test event.", "--type", default="TEST"),
 ) -> None:
     """Send a test event now and show the response. Nothing is stored. Exit code 1 if it was not accepted."""
     if event_type.upper() not in TYPES:
@@ -225,11 +223,11 @@ async def send_test_event(
 async def deliveries(
     at: ProjectContext,
     webhook: WebhookArgument,
-    status: Annotated[str | None, typer.Option(help="Only waiting, delivered, failed or failing ones.")] = None,
-    event_type: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
-    customer: Annotated[str | None, typer.Option("--customer", help="Only events of this customer.")] = None,
-    since: Annotated[str | None, typer.Option(help="Since a date and time in UTC, or 90m, 6h, 3d ago.")] = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+    status: str | None = option("Only waiting, delivered, failed or failing ones."),
+    event_type: str | None = option("Only events of this type.", "--type"),
+    customer: str | None = option("Only events of this customer."),
+    since: str | None = option("Since a date and time in UTC, or 90m, 6h, 3d ago."),
+    limit: int = option("At most this many.", default=50, min=1, max=1000),
 ) -> None:
     """List what was sent to a webhook, newest first. A delivery has the id of its event."""
     if status not in (None, *get_args(Chosen)):
@@ -258,13 +256,8 @@ async def deliveries(
 async def resend(
     at: ProjectContext,
     webhook: WebhookArgument,
-    delivery: Annotated[
-        str | None, typer.Argument(help="The event's id, as `deliveries` shows it.", metavar="DELIVERY")
-    ] = None,
-    failed_since: Annotated[
-        str | None,
-        typer.Option("--failed-since", help="All that failed since a date and time in UTC, or 90m, 6h, 3d ago."),
-    ] = None,
+    delivery: str | None = argument("The event's id, as `deliveries` shows it.", default=None, metavar="DELIVERY"),
+    failed_since: str | None = option("All that failed since a date and time in UTC, or 90m, 6h, 3d ago."),
 ) -> None:
     """Send a delivery again, or with --failed-since all that failed. The body and its id stay the same."""
     if (delivery is None) == (failed_since is None):

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output, secret_key
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, option
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
@@ -97,8 +97,8 @@ async def list_apps(at: StoreDesk) -> None:
 @command(app, "create", project_context)
 async def create(
     at: ProjectContext,
-    name: Annotated[str, typer.Argument(help="The name that people see.")],
-    store: Annotated[str, typer.Option(help=f"Where it is sold: {', '.join(projects.PUBLIC_PREFIXES)}.")],
+    name: str = argument("The name that people see."),
+    store: str = option(f"Where it is sold: {', '.join(projects.PUBLIC_PREFIXES)}.", default=...),
 ) -> None:
     """Create an app and its public key, which ships inside the app. The key is printed on stdout."""
     async with at.audited("app.created", name, store=store):
@@ -152,9 +152,7 @@ def with_credential_fields(forms: Iterable[CredentialForm]) -> Callable[[Save], 
 async def save(
     at: StoreDesk,
     app_id: AppArgument,
-    file: Annotated[
-        Path | None, typer.Option(help="A JSON file with the fields of the store. Without it, standard input is read.")
-    ] = None,
+    file: Path | None = option("A JSON file with the fields of the store. Without it, standard input is read."),
     **field_files: Path | None,
 ) -> None:
     """Save credentials from a JSON file or standard input, and check them with a call to the store."""

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.command import command
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import shown, typed
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Refusal
@@ -32,12 +32,10 @@ async def show_list(
     at: ProjectContext,
     app_id: AppOption = None,
     status: StatusOption = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Only notifications whose type begins with this, such as DID_RENEW.")
-    ] = None,
-    purchase: Annotated[str | None, typer.Option(help="The store's id of the purchase.")] = None,
+    kind: str | None = option("Only notifications whose type begins with this, such as DID_RENEW."),
+    purchase: str | None = option("The store's id of the purchase."),
     since: SinceOption = None,
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 50,
+    limit: int = option("At most this many.", default=50, min=1, max=1000),
 ) -> None:
     """List entries, newest first."""
     wanted = JournalFilter(
@@ -83,8 +81,8 @@ async def show_list(
 @command(app, "show", project_context)
 async def show_entry(
     at: ProjectContext,
-    notification_id: Annotated[str, typer.Argument(help="Its id, as `latchkey journal list` shows it.")],
-    raw: Annotated[bool, typer.Option("--raw", help="Print only the payload, as it was received.")] = False,
+    notification_id: str = argument("Its id, as `latchkey journal list` shows it."),
+    raw: bool = flag("Print only the payload, as it was received.", "--raw"),
 ) -> None:
     """Show one entry: the checks, the resulting events, and the payload."""
     one = await journal.load(at.database, at.project_id, notification_id)
@@ -122,7 +120,7 @@ async def show_entry(
 @command(app, "reprocess", project_context)
 async def reprocess(
     at: ProjectContext,
-    notification_id: Annotated[str | None, typer.Argument(help="One entry; or use --since.")] = None,
+    notification_id: str | None = argument("One entry; or use --since.", default=None),
     since: SinceOption = None,
     status: StatusOption = None,
     app_id: AppOption = None,
