@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration, to_iso
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.control_requests import converted
+from latchkey.emulators.control_requests import converted, invalid_if, refuse_if
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.misbehaviour import Misbehaviour
 from latchkey.emulators.notification_outbox import OutgoingNotification
@@ -111,8 +111,7 @@ class _Control:
     async def act(self, request: Request) -> Any:
         asked = await _body(request)
         name = asked.pop("act", None)
-        if not isinstance(name, str):
-            raise Invalid("`act` says what should happen, such as cancel.", param="act")
+        invalid_if(not isinstance(name, str), "`act` says what should happen, such as cancel.", "act")
         id = self._store.act(self._store.known(str(request.path_params["id"])).purchase, name, **asked)
         await self._store.deliver()
         return self._shown(id)
@@ -129,8 +128,7 @@ class _Control:
     async def notifications(self, request: Request) -> Any:
         query = request.query_params
         limit = query.get("limit", "100")
-        if not limit.isdigit() or not 1 <= int(limit) <= 1000:
-            raise Invalid("limit is 1 to 1000.", param="limit")
+        invalid_if(not limit.isdigit() or not 1 <= int(limit) <= 1000, "limit is 1 to 1000.", "limit")
         wanted = [
             message for message in self._store.outbox.messages if query.get("purchase") in (None, message.subject)
         ]
@@ -195,10 +193,8 @@ def moment(move: _ClockMove, now: Ms) -> Ms:
         except ValueError:
             raise Invalid("to is epoch milliseconds or ISO 8601.", param="to") from None
         to = int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1000)
-    if to < now:
-        raise Refusal(f"The clock only moves forward, and it is {to_iso(now)} already.", param="to")
-    if to - now > _FARTHEST:
-        raise Invalid("The clock moves at most 20 years at a time.", param="by")
+    refuse_if(to < now, f"The clock only moves forward, and it is {to_iso(now)} already.", "to")
+    invalid_if(to - now > _FARTHEST, "The clock moves at most 20 years at a time.", "by")
     return to
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from latchkey.domain.instants import Duration, parse_duration
 from latchkey.domain.money.amounts import Price, to_micros
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Invalid, Refusal
 
 T = TypeVar("T")
 
@@ -54,8 +54,7 @@ class Acts:
 
     def apply(self, name: str, options: Mapping[str, Any], *context: Any) -> Any:
         """Calls the act with the context (the books and the purchase) and the options."""
-        if name not in self._acts:
-            raise Invalid(f"There is no act {name!r}, only {', '.join(sorted(self._acts))}.", param="act")
+        invalid_if(name not in self._acts, f"There is no act {name!r}, only {', '.join(sorted(self._acts))}.", "act")
         act, shape = self._acts[name]
         return act(*context, **msgspec.structs.asdict(converted(options, shape)))
 
@@ -78,6 +77,18 @@ def converted(given: Mapping[str, Any], type: type[T]) -> T:
         return msgspec.convert(given, type)
     except msgspec.ValidationError as error:
         raise Invalid(str(error)) from None
+
+
+def refuse_if(wrong: object, message: str, param: str = "act") -> None:
+    """Of what makes no sense as the store's books stand."""
+    if wrong:
+        raise Refusal(message, param=param)
+
+
+def invalid_if(wrong: object, message: str, param: str) -> None:
+    """Of what makes no sense whatever the books say."""
+    if wrong:
+        raise Invalid(message, param=param)
 
 
 def duration_of(text: str, param: str) -> Duration:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import Invalid
+from latchkey.emulators.control_requests import invalid_if
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -81,8 +82,7 @@ class Dice:
         unknown = sorted(set(wanted.lies) - self._known)
         if unknown:
             raise Invalid(f"This store cannot lie about {', '.join(unknown)}; it can about {_listed(self._known)}.")
-        if wanted.lie and not wanted.lies:
-            raise Invalid(f"`lie` needs `lies`, some of {_listed(self._known)}.", param="lies")
+        invalid_if(wanted.lie and not wanted.lies, f"`lie` needs `lies`, some of {_listed(self._known)}.", "lies")
         self.wanted = wanted
         self._random = random.Random(wanted.seed)  # noqa: S311 - as above
         self._calls_left = wanted.api.times if wanted.api else None

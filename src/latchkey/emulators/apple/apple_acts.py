@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms, to_iso
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_books import (
     AppleBooks,
     AppleKind,
@@ -27,14 +27,14 @@ from latchkey.emulators.apple.apple_books import (
     renewed,
     started,
 )
+from latchkey.emulators.control_requests import invalid_if, refuse_if
 
 _RUNNING = (AppleStatus.ACTIVE, AppleStatus.GRACE, AppleStatus.BILLING_RETRY)
 
 
 def cancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     purchase, renewal = _running(books, id)
-    if not renewal.auto_renew:
-        raise Refusal("Renewal is off already.", param="act")
+    refuse_if(not renewal.auto_renew, "Renewal is off already.")
     product = purchase.latest.product_id
     off = replace(renewal, auto_renew=False, product_id=product, offer=None, offers_left=0, fails_with_grace=None)
     purchase = replace(purchase, renewal=off)
@@ -48,8 +48,7 @@ def cancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
 
 def uncancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     purchase, renewal = _running(books, id)
-    if renewal.auto_renew and renewal.will_end is None:
-        raise Refusal("Renewal is on already.", param="act")
+    refuse_if(renewal.auto_renew and renewal.will_end is None, "Renewal is on already.")
     was_on = renewal.auto_renew
     purchase = replace(purchase, renewal=replace(renewal, auto_renew=True, will_end=None))
     notices = () if was_on else (noticed("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", now, purchase),)
@@ -58,24 +57,19 @@ def uncancel(books: AppleBooks, now: Ms, id: str) -> AppleStep:
 
 def fail_billing(books: AppleBooks, now: Ms, id: str, *, grace_days: int = 0) -> AppleStep:  # noqa: ARG001 - as all acts
     """The payment of the next renewal will fail. The App Store reports it when the renewal is due."""
-    if not 0 <= grace_days <= 28:
-        raise Invalid("grace_days is 0 to 28.", param="grace_days")
+    invalid_if(not 0 <= grace_days <= 28, "grace_days is 0 to 28.", "grace_days")
     purchase, renewal = _running(books, id)
-    if purchase.status is not AppleStatus.ACTIVE:
-        raise Refusal("A payment has failed already; use recover.", param="act")
-    if not renewal.auto_renew:
-        raise Refusal("Renewal is off, so no payment is due; use uncancel first.", param="act")
+    refuse_if(purchase.status is not AppleStatus.ACTIVE, "A payment has failed already; use recover.")
+    refuse_if(not renewal.auto_renew, "Renewal is off, so no payment is due; use uncancel first.")
     return kept(books, replace(purchase, renewal=replace(renewal, fails_with_grace=grace_days))), ()
 
 
 def recover(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     purchase, renewal = _running(books, id)
     if purchase.status is AppleStatus.ACTIVE:
-        if renewal.fails_with_grace is None:
-            raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
+        refuse_if(renewal.fails_with_grace is None, "No payment has failed, so there is nothing to recover.")
         return kept(books, replace(purchase, renewal=replace(renewal, fails_with_grace=None))), ()
-    if not renewal.auto_renew:
-        raise Refusal("Renewal is off, so no payment is tried; use uncancel first.", param="act")
+    refuse_if(not renewal.auto_renew, "Renewal is off, so no payment is tried; use uncancel first.")
     # Within the grace period nothing was missed. After it the new period begins with the payment.
     follows = (purchase.latest.expires_at or 0) if purchase.status is AppleStatus.GRACE else 0
     return renewed(books, now, purchase, "BILLING_RECOVERY", follows)
@@ -114,8 +108,7 @@ def refund(books: AppleBooks, now: Ms, id: str, *, transaction: str | None = Non
 def reverse_refund(books: AppleBooks, now: Ms, id: str, *, transaction: str | None = None) -> AppleStep:
     purchase = purchase_of(books, id)
     refunded = [paid for paid in purchase.transactions if paid.refunded and transaction in (None, paid.id)]
-    if not refunded:
-        raise Refusal("Nothing was refunded, so there is nothing to reverse.", param="act")
+    refuse_if(not refunded, "Nothing was refunded, so there is nothing to reverse.")
     restored = replace(refunded[-1], revoked_at=None, refunded=False)
     purchase = _changed(purchase, restored)
     if purchase.status is AppleStatus.REVOKED and purchase.latest.id == restored.id:
@@ -142,13 +135,11 @@ def change(
     next period."""
     chosen = offer_for(books, product_id, offer)
     purchase, renewal = _running(books, id)
-    if purchase.status is not AppleStatus.ACTIVE:
-        raise Refusal("A payment has failed; use recover first.", param="act")
+    refuse_if(purchase.status is not AppleStatus.ACTIVE, "A payment has failed; use recover first.")
     new, old = product_of(books, product_id), product_of(books, purchase.latest.product_id)
     if new.kind is not AppleKind.SUBSCRIPTION or new.group != old.group:
         raise Refusal(f"{new.id!r} is not a subscription of the group {old.group!r}.", param="product_id")
-    if new.id == renewal.product_id:
-        raise Refusal(f"The next period is {new.id!r} already.", param="product_id")
+    refuse_if(new.id == renewal.product_id, f"The next period is {new.id!r} already.", "product_id")
     if new.id == old.id:
         purchase = replace(purchase, renewal=replace(renewal, product_id=new.id, offer=None, offers_left=0))
         return kept(books, purchase), (noticed("DID_CHANGE_RENEWAL_PREF", None, now, purchase),)
@@ -181,8 +172,7 @@ def extend(books: AppleBooks, now: Ms, id: str, *, days: int = 7) -> AppleStep:
     purchase, _ = _running(books, id)
     if purchase.status is not AppleStatus.ACTIVE:
         raise Refusal("Only a subscription whose payments are in order can be extended.", param="act")
-    if not 1 <= days <= 90:
-        raise Refusal("The App Store extends a subscription by 1 to 90 days.", param="days")
+    refuse_if(not 1 <= days <= 90, "The App Store extends a subscription by 1 to 90 days.", "days")
     longer = replace(purchase.latest, expires_at=(purchase.latest.expires_at or now) + days * DAY)
     purchase = _changed(purchase, longer)
     return kept(books, purchase), (noticed("RENEWAL_EXTENDED", None, now, purchase),)
@@ -190,8 +180,7 @@ def extend(books: AppleBooks, now: Ms, id: str, *, days: int = 7) -> AppleStep:
 
 def end_family_sharing(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     purchase = purchase_of(books, id)
-    if not purchase.family:
-        raise Refusal("This purchase is not shared by a family member; use refund.", param="act")
+    refuse_if(not purchase.family, "This purchase is not shared by a family member; use refund.")
     if purchase.latest.revoked_at is not None or purchase.status is AppleStatus.EXPIRED:
         raise Refusal("The purchase has ended already.", param="act")
     ended = replace(purchase.latest, revoked_at=now)
@@ -212,8 +201,7 @@ def _running(books: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:
     purchase = purchase_of(books, id)
     if purchase.renewal is None:
         raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
-    if purchase.status is AppleStatus.REVOKED:
-        raise Refusal("The subscription was refunded or revoked.", param="act")
+    refuse_if(purchase.status is AppleStatus.REVOKED, "The subscription was refunded or revoked.")
     if purchase.status is AppleStatus.EXPIRED:
         at = to_iso(purchase.latest.expires_at or 0)
         raise Refusal(f"The subscription ended at {at}; buy again.", param="act")
@@ -223,18 +211,15 @@ def _running(books: AppleBooks, id: str) -> tuple[ApplePurchase, AppleRenewal]:
 def _to_refund(purchase: ApplePurchase, id: str | None) -> AppleTransaction:
     if id is not None:
         named = [transaction for transaction in purchase.transactions if transaction.id == id]
-        if not named:
-            raise Refusal(f"The purchase has no transaction {id!r}.", param="transaction")
-        if named[0].revoked_at is not None:
-            raise Refusal("The transaction is refunded already.", param="transaction")
+        refuse_if(not named, f"The purchase has no transaction {id!r}.", "transaction")
+        refuse_if(named[0].revoked_at is not None, "The transaction is refunded already.", "transaction")
         return named[0]
     paid = [
         transaction
         for transaction in purchase.transactions
         if transaction.price.micros and transaction.revoked_at is None
     ]
-    if not paid:
-        raise Refusal("Nothing was paid that is not refunded already.", param="act")
+    refuse_if(not paid, "Nothing was paid that is not refunded already.")
     return paid[-1]
 
 

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.control_requests import ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
+from latchkey.emulators.control_requests import (
+    ControlRequest,
+    ProductRequest,
+    SaleRequest,
+    duration_of,
+    price_of,
+    refuse_if,
+)
 
 
 class AppleKind(StrEnum):
@@ -361,10 +368,8 @@ def _offer_used(
         raise Refusal(message, param="product_id")
     if not sale.trial and not sale.intro:
         return offer
-    if sale.trial and product.trial is None:
-        raise Refusal(f"{product.id!r} has no trial on offer.", param="trial")
-    if sale.intro and product.intro is None:
-        raise Refusal(f"{product.id!r} has no introductory price on offer.", param="intro")
+    refuse_if(sale.trial and product.trial is None, f"{product.id!r} has no trial on offer.", "trial")
+    refuse_if(sale.intro and product.intro is None, f"{product.id!r} has no introductory price on offer.", "intro")
     before = [bought.offer for bought in known.transactions] if known is not None else []
     if any(used is not None and used.kind is AppleOfferKind.INTRODUCTORY for used in before):
         raise Refusal("The buyer has used an introductory offer of this group already.", param="trial")

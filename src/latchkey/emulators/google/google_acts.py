@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import DAY, Ms, add, to_iso
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.control_requests import duration_of
+from latchkey.emulators.control_requests import duration_of, refuse_if
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
@@ -34,8 +34,7 @@ def acknowledge(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa:
 def consume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa: ARG001 - as all acts
     """Using a purchase up also acknowledges it."""
     purchase = purchase_of(books, token)
-    if purchase.subscription:
-        raise Refusal("A subscription cannot be consumed.", param="act")
+    refuse_if(purchase.subscription, "A subscription cannot be consumed.")
     return kept(books, replace(purchase, acknowledged=True, consumed=True)), ()
 
 
@@ -44,11 +43,9 @@ def cancel(
 ) -> GoogleStep:
     """`scheduled`: in an instalment plan the cancellation counts from the end of the commitment."""
     purchase = _renewing(books, token)
-    if not purchase.auto_renew or purchase.cancellation_scheduled:
-        raise Refusal("Renewal is off already.", param="act")
+    refuse_if(not purchase.auto_renew or purchase.cancellation_scheduled, "Renewal is off already.")
     if scheduled:
-        if purchase.state is not GoogleState.ACTIVE:
-            raise Refusal("Only an active subscription can be cancelled so.", param="act")
+        refuse_if(purchase.state is not GoogleState.ACTIVE, "Only an active subscription can be cancelled so.")
         purchase = replace(purchase, cancellation_scheduled=True, cancelled_by=by, cancelled_at=now)
         return kept(books, purchase), (noticed(now, purchase, NoticeCode.CANCELLATION_SCHEDULED),)
     without_access = purchase.state in (GoogleState.ON_HOLD, GoogleState.PAUSED)
@@ -74,8 +71,7 @@ def uncancel(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     purchase = _renewing(books, token)
     if purchase.state is not GoogleState.CANCELED and not purchase.cancellation_scheduled:
         raise Refusal("Renewal is on already.", param="act")
-    if purchase.paid_until is not None:
-        raise Refusal("A payment has failed; use resubscribe.", param="act")
+    refuse_if(purchase.paid_until is not None, "A payment has failed; use resubscribe.")
     purchase = replace(
         purchase,
         state=GoogleState.ACTIVE,
@@ -92,8 +88,7 @@ def fail_billing(books: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0
     if not 0 <= grace_days <= 30 or not 0 <= hold_days <= 60:
         raise Invalid("grace_days is 0 to 30, hold_days 0 to 60.", param="grace_days")
     purchase = _renewing(books, token)
-    if purchase.state is not GoogleState.ACTIVE:
-        raise Refusal("No renewal is due in this state.", param="act")
+    refuse_if(purchase.state is not GoogleState.ACTIVE, "No renewal is due in this state.")
     return kept(books, replace(purchase, fails_with=(grace_days, hold_days))), ()
 
 
@@ -127,8 +122,7 @@ def resume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     purchase = _renewing(books, token)
     if purchase.state is GoogleState.PAUSED:
         return renewed(books, now, purchase, follows=now, code=NoticeCode.RECOVERED)
-    if purchase.resumes_at is None:
-        raise Refusal("The subscription is not paused.", param="act")
+    refuse_if(purchase.resumes_at is None, "The subscription is not paused.")
     purchase = replace(purchase, resumes_at=None)
     return kept(books, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
 
@@ -140,8 +134,7 @@ def defer(books: GoogleBooks, now: Ms, token: str, *, days: int = 7, until: Ms |
         raise Refusal("Only an active subscription that renews can be deferred.", param="act")
     ends_at = purchase.expires_at or now
     moved = until if until is not None else ends_at + days * DAY
-    if not ends_at < moved <= ends_at + 365 * DAY:
-        raise Refusal("Google defers a renewal by 1 to 365 days.", param="days")
+    refuse_if(not ends_at < moved <= ends_at + 365 * DAY, "Google defers a renewal by 1 to 365 days.", "days")
     purchase = replace(purchase, expires_at=moved)
     return kept(books, purchase), (noticed(now, purchase, NoticeCode.DEFERRED),)
 
@@ -154,8 +147,7 @@ def refund(books: GoogleBooks, now: Ms, token: str, *, order: str | None = None,
         candidates = [candidate for candidate in candidates if candidate.id == order]
     else:
         candidates = [candidate for candidate in candidates if candidate.price.micros]
-    if not candidates:
-        raise Refusal("There is no such order that cost something and is not refunded already.", param="order")
+    refuse_if(not candidates, "There is no such order that cost something and is not refunded already.", "order")
     if revoke and candidates[-1].id != purchase.latest.id:
         raise Refusal("Only the latest order can be revoked; refund an older one with revoke: false.", param="revoke")
     return voided(books, now, purchase, candidates[-1].id, revoke=revoke)
@@ -172,10 +164,8 @@ def change(books: GoogleBooks, now: Ms, token: str, *, product_id: str, deferred
     product begins with the next period."""
     old = _renewing(books, token)
     new = product_of(books, product_id)
-    if new.plan is None:
-        raise Refusal(f"{product_id!r} is not a subscription.", param="product_id")
-    if new.name == old.product:
-        raise Refusal(f"The subscription is {product_id!r} already.", param="product_id")
+    refuse_if(new.plan is None, f"{product_id!r} is not a subscription.", "product_id")
+    refuse_if(new.name == old.product, f"The subscription is {product_id!r} already.", "product_id")
     if old.state not in (GoogleState.ACTIVE, GoogleState.CANCELED):
         raise Refusal("A payment is due or the subscription is paused; use recover or resume first.", param="act")
     if not deferred:
@@ -259,8 +249,7 @@ def _replace(
 
 def _renewing(books: GoogleBooks, token: str) -> GooglePurchase:
     purchase = purchase_of(books, token)
-    if not purchase.subscription:
-        raise Refusal("This is a one-time purchase. The act is for subscriptions.", param="act")
+    refuse_if(not purchase.subscription, "This is a one-time purchase. The act is for subscriptions.")
     if purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED):
         raise Refusal("The first payment has not come through; use complete or decline.", param="act")
     if purchase.state is GoogleState.EXPIRED:
@@ -270,6 +259,5 @@ def _renewing(books: GoogleBooks, token: str) -> GooglePurchase:
 
 def _pending(books: GoogleBooks, token: str) -> GooglePurchase:
     purchase = purchase_of(books, token)
-    if purchase.state is not GoogleState.PENDING:
-        raise Refusal("No payment is pending.", param="act")
+    refuse_if(purchase.state is not GoogleState.PENDING, "No payment is pending.")
     return purchase

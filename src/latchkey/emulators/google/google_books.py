@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.control_requests import ControlRequest, ProductRequest, SaleRequest, duration_of, price_of
+from latchkey.emulators.control_requests import (
+    ControlRequest,
+    ProductRequest,
+    SaleRequest,
+    duration_of,
+    price_of,
+    refuse_if,
+)
 
 
 class NoticeCode(IntEnum):
@@ -359,9 +366,6 @@ def _check_offer(books: GoogleBooks, product: GoogleProduct, sale: GoogleSaleReq
             raise Refusal(message, param="product_id")
         if sale.trial and any(order.phase is GooglePhase.FREE_TRIAL for order in purchase.orders):
             raise Refusal(f"{sale.buyer!r} has used the trial of {product.id!r} already.", param="trial")
-    if sale.trial and sale.intro:
-        raise Refusal("A purchase has one offer at most: trial or intro.", param="trial")
-    if sale.trial and product.trial is None:
-        raise Refusal(f"{sale.product_id!r} has no trial on offer.", param="trial")
-    if sale.intro and product.intro is None:
-        raise Refusal(f"{sale.product_id!r} has no introductory price on offer.", param="intro")
+    refuse_if(sale.trial and sale.intro, "A purchase has one offer at most: trial or intro.", "trial")
+    refuse_if(sale.trial and product.trial is None, f"{sale.product_id!r} has no trial on offer.", "trial")
+    refuse_if(sale.intro and product.intro is None, f"{sale.product_id!r} has no introductory price on offer.", "intro")

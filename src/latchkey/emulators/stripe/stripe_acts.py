@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.emulators.control_requests import duration_of
+from latchkey.emulators.control_requests import duration_of, invalid_if, refuse_if
 from latchkey.emulators.stripe import stripe_billing, stripe_due_events, stripe_purchases
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -32,8 +32,7 @@ EndReason = Literal["cancellation_requested", "payment_failed", "payment_dispute
 def cancel(changes: StripeChangeset, id: str) -> None:
     """At the end of the paid period."""
     subscription = running(changes, id)
-    if subscription.cancel_at_period_end:
-        raise Refusal("It is cancelled already.", param="act")
+    refuse_if(subscription.cancel_at_period_end, "It is cancelled already.")
     changes.update(
         subscription,
         {"cancel_at_period_end": False, "cancel_at": None, "canceled_at": None},
@@ -46,8 +45,7 @@ def cancel(changes: StripeChangeset, id: str) -> None:
 
 def uncancel(changes: StripeChangeset, id: str) -> None:
     subscription = running(changes, id)
-    if not subscription.cancel_at_period_end and subscription.cancel_at is None:
-        raise Refusal("It is not cancelled.", param="act")
+    refuse_if(not subscription.cancel_at_period_end and subscription.cancel_at is None, "It is not cancelled.")
     before = {"cancel_at_period_end": subscription.cancel_at_period_end, "canceled_at": subscription.canceled_at}
     changes.update(
         subscription, before, cancel_at_period_end=False, cancel_at=None, canceled_at=None, cancel_reason=None
@@ -56,8 +54,7 @@ def uncancel(changes: StripeChangeset, id: str) -> None:
 
 def cancel_now(changes: StripeChangeset, id: str, *, reason: EndReason = "cancellation_requested") -> None:
     subscription = changes.subscription(id)
-    if subscription.status in OVER:
-        raise Refusal("The subscription has ended.", param="act")
+    refuse_if(subscription.status in OVER, "The subscription has ended.")
     if subscription.status is StripeStatus.INCOMPLETE:
         for invoice in stripe_billing.invoices_of(changes, id, "open"):
             stripe_billing.void(changes, invoice)
@@ -66,8 +63,7 @@ def cancel_now(changes: StripeChangeset, id: str, *, reason: EndReason = "cancel
 
 def cancel_at(changes: StripeChangeset, id: str, when: Seconds) -> None:
     subscription = running(changes, id)
-    if when <= changes.at:
-        raise Refusal("cancel_at has to be in the future.", param="cancel_at")
+    refuse_if(when <= changes.at, "cancel_at has to be in the future.", "cancel_at")
     before = {"cancel_at": subscription.cancel_at, "canceled_at": subscription.canceled_at}
     changes.update(subscription, before, cancel_at=when, canceled_at=changes.at, cancel_reason="cancellation_requested")
 
@@ -84,11 +80,9 @@ def fail_billing(
 def recover(changes: StripeChangeset, id: str) -> None:
     """The card works again, and everything open is paid."""
     subscription = changes.subscription(id)
-    if subscription.status in OVER:
-        raise Refusal("The subscription has ended.", param="act")
+    refuse_if(subscription.status in OVER, "The subscription has ended.")
     open_invoices = stripe_billing.invoices_of(changes, id, "open")
-    if not subscription.failing and not open_invoices:
-        raise Refusal("No payment has failed, so there is nothing to recover.", param="act")
+    refuse_if(not subscription.failing and not open_invoices, "No payment has failed, so there is nothing to recover.")
     changes.put(subscription, failing=False)
     for invoice in open_invoices:
         stripe_billing.pay(changes, invoice)
@@ -102,18 +96,15 @@ def pay(changes: StripeChangeset, id: str) -> None:
         return
     subscription = changes.subscription(id)
     open_invoices = stripe_billing.invoices_of(changes, id, "open")
-    if not open_invoices:
-        raise Refusal("No invoice is open.", param="act")
-    if subscription.status is StripeStatus.INCOMPLETE_EXPIRED:
-        raise Refusal("The first payment came too late.", param="act")
+    refuse_if(not open_invoices, "No invoice is open.")
+    refuse_if(subscription.status is StripeStatus.INCOMPLETE_EXPIRED, "The first payment came too late.")
     stripe_billing.pay(changes, open_invoices[0])
 
 
 def finalize(changes: StripeChangeset, id: str) -> None:
     """Every draft becomes an open invoice that waits for its payment."""
     drafts = stripe_billing.invoices_of(changes, id, "draft")
-    if not drafts:
-        raise Refusal("No invoice is a draft.", param="act")
+    refuse_if(not drafts, "No invoice is a draft.")
     for invoice in drafts:
         stripe_billing.finalize(changes, invoice)
 
@@ -145,22 +136,17 @@ def change_now(
 ) -> None:
     """With another interval the billing dates begin anew, and Stripe always invoices."""
     subscription = running(changes, id)
-    old = next((each for each in subscription.items if item in (None, each.id)), None)
+    old = _item_of(subscription, item, subscription.items[0])
     price = stripe_purchases.price_named(changes, name)
-    if old is None:
-        raise Refusal(f"The subscription has no item {item!r}.", param="items")
-    if price.interval is None:
-        raise Refusal(f"{price.name!r} is paid once.", param="product_id")
-    if price.currency != subscription.currency:
-        raise Refusal("A subscription keeps its currency.", param="product_id")
+    refuse_if(price.interval is None, f"{price.name!r} is paid once.", "product_id")
+    refuse_if(price.currency != subscription.currency, "A subscription keeps its currency.", "product_id")
     if price.id == old.price and quantity in (None, old.quantity):
         raise Refusal(f"The subscription is {price.name!r} already.", param="product_id")
     before = changes.price(old.price)
     new = replace(old, price=price.id, quantity=quantity if quantity is not None else old.quantity)
     trialing = subscription.status is StripeStatus.TRIALING
     anew = not trialing and (price.interval, price.count) != (before.interval, before.count)
-    if anew and len(subscription.items) > 1:
-        raise Refusal("All items of a subscription have the same interval.", param="items")
+    refuse_if(anew and len(subscription.items) > 1, "All items of a subscription have the same interval.", "items")
     if anew:
         new = replace(new, starts=changes.at, ends=next_period(price, changes.at, changes.at))
     items = tuple(new if each.id == old.id else each for each in subscription.items)
@@ -184,13 +170,8 @@ def remove_item(
 ) -> None:
     """Now; the last item if none is given. What is left of its price is a credit."""
     subscription = running(changes, id)
-    old = next(
-        (each for each in subscription.items if each.id == item), subscription.items[-1] if item is None else None
-    )
-    if old is None:
-        raise Refusal(f"The subscription has no item {item!r}.", param="items")
-    if len(subscription.items) == 1:
-        raise Refusal("A subscription has at least one item.", param="items")
+    old = _item_of(subscription, item, subscription.items[-1])
+    refuse_if(len(subscription.items) == 1, "A subscription has at least one item.", "items")
     price = changes.price(old.price)
     previous = _previous_item(old, price)
     subscription = changes.put(
@@ -241,12 +222,9 @@ def change_later(changes: StripeChangeset, id: str, name: str) -> None:
     price = stripe_purchases.price_named(changes, name)
     if price.interval is None or price.currency != subscription.currency:
         raise Refusal(f"{price.name!r} is paid once, or in another currency.", param="product_id")
-    if price.id == subscription.items[0].price:
-        raise Refusal(f"The subscription is {price.name!r} already.", param="product_id")
-    if len(subscription.items) > 1:
-        raise Refusal("Only a subscription with one item can be changed so here.", param="act")
-    if subscription.cancel_at_period_end:
-        raise Refusal("It ends with the period; use uncancel first.", param="act")
+    refuse_if(price.id == subscription.items[0].price, f"The subscription is {price.name!r} already.", "product_id")
+    refuse_if(len(subscription.items) > 1, "Only a subscription with one item can be changed so here.")
+    refuse_if(subscription.cancel_at_period_end, "It ends with the period; use uncancel first.")
     schedule = subscription.schedule or changes.id("sub_sched")
     changes.update(subscription, {"schedule": subscription.schedule}, schedule=schedule, next_price=price.id)
     changes.emit_schedule(
@@ -283,14 +261,12 @@ def resume(changes: StripeChangeset, id: str) -> None:
         )
         stripe_due_events.finalize(changes, invoice.id)
         return
-    if subscription.pause is None or subscription.status in OVER:
-        raise Refusal("The subscription is not paused.", param="act")
+    refuse_if(subscription.pause is None or subscription.status in OVER, "The subscription is not paused.")
     stripe_due_events.resume(changes, id)
 
 
 def extend_trial(changes: StripeChangeset, id: str, *, days: int = 7) -> None:
-    if not 1 <= days <= 730:
-        raise Invalid("days is 1 to 730.", param="days")
+    invalid_if(not 1 <= days <= 730, "days is 1 to 730.", "days")
     extend_trial_to(changes, id, running(changes, id).ends + days * DAY_S)
 
 
@@ -302,8 +278,7 @@ def extend_trial_to(changes: StripeChangeset, id: str, until: Seconds) -> None:
         _new_trial(changes, subscription, until)
         return
     assert subscription.trial_end is not None
-    if until <= max(changes.at, subscription.trial_end):
-        raise Refusal("A trial is only made longer here.", param="days")
+    refuse_if(until <= max(changes.at, subscription.trial_end), "A trial is only made longer here.", "days")
     changes.update(
         subscription,
         {"trial_end": subscription.trial_end},
@@ -316,8 +291,7 @@ def extend_trial_to(changes: StripeChangeset, id: str, until: Seconds) -> None:
 
 def _new_trial(changes: StripeChangeset, subscription: StripeSubscription, until: Seconds) -> None:
     """Free time for a subscription that is paid for: a trial that begins now, with an invoice of nothing."""
-    if until <= subscription.ends:
-        raise Refusal("A trial is only made longer here.", param="days")
+    refuse_if(until <= subscription.ends, "A trial is only made longer here.", "days")
     items = tuple(replace(item, starts=changes.at, ends=until) for item in subscription.items)
     before = {"status": "active", "trial_end": subscription.trial_end}
     subscription = changes.put(
@@ -341,11 +315,18 @@ def set_metadata(changes: StripeChangeset, id: str, metadata: dict[str, str]) ->
 
 def running(changes: StripeChangeset, id: str) -> StripeSubscription:
     subscription = changes.subscription(id)
-    if subscription.status in OVER:
-        raise Refusal("The subscription has ended.", param="act")
-    if subscription.status is StripeStatus.INCOMPLETE:
-        raise Refusal("The first payment has not come through; use pay.", param="act")
+    refuse_if(subscription.status in OVER, "The subscription has ended.")
+    refuse_if(subscription.status is StripeStatus.INCOMPLETE, "The first payment has not come through; use pay.")
     return subscription
+
+
+def _item_of(subscription: StripeSubscription, id: str | None, usual: StripeItem) -> StripeItem:
+    """The item that was named, or the usual one."""
+    if id is None:
+        return usual
+    named = [item for item in subscription.items if item.id == id]
+    refuse_if(not named, f"The subscription has no item {id!r}.", "items")
+    return named[0]
 
 
 def _previous_item(item: StripeItem, price: StripePrice) -> dict[str, Any]:

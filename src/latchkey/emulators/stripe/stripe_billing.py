@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from latchkey.domain.refusal import NotFound, Refusal
+from latchkey.emulators.control_requests import refuse_if
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
     InvoiceLine,
@@ -276,12 +277,9 @@ def give_back(
     charge = changes.charge(charge_id)
     left = charge.amount - charge.refunded
     given = left if amount is None else amount
-    if not charge.succeeded:
-        raise Refusal(f"Charge {charge.id} has failed and can't be refunded.", param="charge")
-    if left == 0:
-        raise Refusal(f"Charge {charge.id} has already been refunded.", param="charge")
-    if charge.disputed:
-        raise Refusal(f"Charge {charge.id} has been charged back; cannot issue a refund.", param="charge")
+    refuse_if(not charge.succeeded, f"Charge {charge.id} has failed and can't be refunded.", "charge")
+    refuse_if(left == 0, f"Charge {charge.id} has already been refunded.", "charge")
+    refuse_if(charge.disputed, f"Charge {charge.id} has been charged back; cannot issue a refund.", "charge")
     if not 0 < given <= left:
         raise Refusal(f"Refund amount ({given}) is greater than unrefunded amount on charge ({left})", param="amount")
     made = StripeRefund(
@@ -311,8 +309,7 @@ def charge_named(books: StripeBooks, purchase: str, name: str | None) -> StripeC
         ]
         if not charges:
             raise NotFound(f"The purchase has no payment {name!r}.", param="payment")
-    if not charges:
-        raise Refusal("Nothing was paid.", param="act")
+    refuse_if(not charges, "Nothing was paid.")
     return charges[-1]
 
 
@@ -336,8 +333,7 @@ def fail_refund(changes: StripeChangeset, id: str) -> None:
     charges = {charge.id for charge in charges_of(changes.books, id)}
     refunds = changes.books.refunds.values()
     made = [refund for refund in refunds if refund.charge in charges and refund.status == "succeeded"]
-    if not made:
-        raise Refusal("Nothing was refunded.", param="act")
+    refuse_if(not made, "Nothing was refunded.")
     failed = changes.put(made[-1], status="failed", failed_at=changes.at)
     charge = changes.charge(failed.charge)
     changes.put(charge, refunded=charge.refunded - failed.amount)
@@ -348,10 +344,8 @@ def fail_refund(changes: StripeChangeset, id: str) -> None:
 def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, reason: str = "fraudulent") -> None:
     """The customer's bank takes the money back; the dispute is open."""
     charge = charge_named(changes.books, id, payment)
-    if charge.disputed:
-        raise Refusal(f"Charge {charge.id} is disputed already.", param="charge")
-    if charge.refunded >= charge.amount:
-        raise Refusal(f"Charge {charge.id} has already been refunded.", param="charge")
+    refuse_if(charge.disputed, f"Charge {charge.id} is disputed already.", "charge")
+    refuse_if(charge.refunded >= charge.amount, f"Charge {charge.id} has already been refunded.", "charge")
     made = StripeDispute(
         id=changes.id("du"),
         charge=charge.id,
@@ -380,8 +374,7 @@ def _close_dispute(changes: StripeChangeset, id: str, *, won: bool) -> None:
     charges = {charge.id for charge in charges_of(changes.books, id)}
     disputes = changes.books.disputes.values()
     found = [dispute for dispute in disputes if dispute.charge in charges and dispute.status == "needs_response"]
-    if not found:
-        raise Refusal("No dispute is open.", param="act")
+    refuse_if(not found, "No dispute is open.")
     closed = replace(found[-1], status="won", reinstated_at=changes.at) if won else replace(found[-1], status="lost")
     changes.put(closed)
     changes.emit("charge.dispute.closed", closed, status="needs_response")

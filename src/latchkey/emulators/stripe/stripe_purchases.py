@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
-from latchkey.emulators.control_requests import ProductRequest, SaleRequest, duration_of
+from latchkey.emulators.control_requests import ProductRequest, SaleRequest, duration_of, invalid_if, refuse_if
 from latchkey.emulators.stripe import stripe_billing
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -191,8 +191,7 @@ def complete_session(
     changes: StripeChangeset, session: CheckoutSession, *, buyer: str | None = None, country: str | None = None
 ) -> CheckoutSession:
     """The customer has paid: the subscription or the payment exists now."""
-    if session.status != "open":
-        raise Refusal(f"The checkout session is {session.status}.", param="act")
+    refuse_if(session.status != "open", f"The checkout session is {session.status}.")
     customer = changes.books.customers.get(session.customer or "")
     if customer is None and (session.mode == "subscription" or session.makes_customer or buyer is not None):
         customer = new_customer(changes, name=buyer, email=session.email, country=country)
@@ -248,8 +247,7 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
     def apply(self, changes: StripeChangeset) -> None:
         currency = self.currency.lower()
         interval, count = _interval(self.period) if self.period else (None, 1)
-        if self.trial and interval is None:
-            raise Invalid("Only a recurring price has a trial.", param="trial")
+        invalid_if(self.trial and interval is None, "Only a recurring price has a trial.", "trial")
         if self.id not in changes.books.products or self.name is not None:
             changes.put(StripeProduct(id=self.id, name=self.name or self.id, created=changes.at))
         changes.put(
@@ -339,8 +337,7 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 
 def _interval(period: str) -> tuple[Interval, int]:
     length = duration_of(period, "period")
-    if length.ms or (length.months and length.days):
-        raise Invalid("A period is in days, weeks, months or years.", param="period")
+    invalid_if(length.ms or (length.months and length.days), "A period is in days, weeks, months or years.", "period")
     if length.months:
         return ("year", length.months // 12) if length.months % 12 == 0 else ("month", length.months)
     return ("week", length.days // 7) if length.days % 7 == 0 else ("day", length.days)
