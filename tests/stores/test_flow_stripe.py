@@ -316,7 +316,7 @@ async def test_stripe_cancels_extends_and_refunds(billing: World) -> None:
     assert not billing.store.known(purchase).auto_renew
     reply = await act(billing, found, "actions/refund")
     assert (reply.status, reply.json()["gives_access"]) == (200, False)
-    assert [charge.refunded for charge in billing.store.books.charges.values()] == [999]
+    assert [charge.amount_refunded for charge in billing.store.books.charges.values()] == [999]
     assert not billing.store.known(purchase).active
     await billing.settle()
     assert await billing.types("ada") == [

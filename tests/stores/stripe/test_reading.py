@@ -168,7 +168,7 @@ async def test_several_things_at_one_checkout_share_a_partial_refund(
     reading = await read_again(adapter, app, stripe.purchase)
     session = stripe.books.sessions[stripe.purchase]
     assert [(seen.snapshot.id, seen.handle) for seen in reading.seen] == [
-        (f"{session.intent}#{item.id}", f"{session.id}#{item.id}") for item in session.items
+        (f"{session.payment_intent}#{item.id}", f"{session.id}#{item.id}") for item in session.items
     ]
     assert [getattr(seen.snapshot, "given_back", None) for seen in reading.seen] == [990_000, 2_490_000]
     assert await read_again(adapter, app, reading.seen[1].handle) == reading

@@ -70,7 +70,7 @@ def release_schedule(stripe: EmulatedStripe) -> None:
 def never_charge(stripe: EmulatedStripe) -> None:
     """Stripe does not finalize the draft when it is due."""
     invoice = [*stripe.books.invoices.values()][-1]
-    stripe.emulator.do(lambda changes: changes.put(invoice, finalizes_at=None))
+    stripe.emulator.do(lambda changes: changes.put(invoice, automatically_finalizes_at=None))
 
 
 def refund_the_first(stripe: EmulatedStripe) -> None:

@@ -107,7 +107,7 @@ def summary(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
         "total": str(total),
         "currency": session.currency,
         "free": shown["amount_total"] == 0,
-        "email": (customer.email if customer else None) or session.email,
+        "email": (customer.email if customer else None) or session.customer_email,
         "return_url": session.return_url,
         "status": session.status,
     }

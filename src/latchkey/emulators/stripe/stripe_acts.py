@@ -57,7 +57,7 @@ def cancel_now(changes: StripeChangeset, id: str, *, reason: EndReason = "cancel
     refuse_if(subscription.status in OVER, "The subscription has ended.")
     if subscription.status is StripeStatus.INCOMPLETE:
         for invoice in stripe_billing.invoices_of(changes, id, "open"):
-            stripe_billing.void(changes, invoice)
+            stripe_billing.close(changes, invoice)
     stripe_due_events.end(changes, subscription, reason)
 
 

@@ -16,7 +16,7 @@ from latchkey.emulators.stripe import checkout_pages
 from latchkey.emulators.stripe import stripe_queries as queries
 from latchkey.emulators.stripe import stripe_writes as writes
 from latchkey.emulators.stripe.stripe_books import DAY_S, StripeBooks
-from latchkey.emulators.stripe.stripe_catalog_objects import session_secret
+from latchkey.emulators.stripe.stripe_catalog_objects import session_secret, stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
@@ -149,18 +149,7 @@ class _Api:
         return faulty(self._store.dice, answer, busy=_BUSY)
 
     async def account(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        account = self._store.account
-        return {
-            "id": account.id,
-            "object": "account",
-            "charges_enabled": True,
-            "country": account.country,
-            "default_currency": "usd",
-            "details_submitted": True,
-            "email": "owner@example.com",
-            "payouts_enabled": True,
-            "type": "standard",
-        }
+        return stripe_object("account", self._store.account)
 
     async def events(self, request: Request, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
@@ -288,11 +277,12 @@ class _Api:
         id, books = str(request.path_params["id"]), self._store.books
         if not _same(asked.get("key"), self._store.keys.publishable_key):
             raise StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
-        intent = books.intents.get(id) or books.setups.get(id)
-        secret = (
-            intent.secret if intent else session_secret(books, books.sessions[id]) if id in books.sessions else None
-        )
-        if secret is None or not _same(asked.get("client_secret"), secret):
+        if id in books.sessions:
+            secret = session_secret(books, books.sessions[id])
+        else:
+            intent = books.intents.get(id) or books.setups.get(id)
+            secret = intent.client_secret if intent else ""
+        if not secret or not _same(asked.get("client_secret"), secret):
             raise missing("payment_intent", id)
 
     def _authenticate(self, request: Request) -> None:

@@ -84,10 +84,10 @@ def _draft(
         customer=of.customer,
         subscription=of.id,
         currency=of.currency,
-        reason=reason,
+        billing_reason=reason,
         created=changes.at,
-        starts=of.starts,
-        ends=of.ends,
+        period_start=of.starts,
+        period_end=of.ends,
         lines=(*of.pending, *lines),
         sent=of.sends_invoices,
         metadata=of.metadata,
@@ -133,7 +133,7 @@ def finalize(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
         ending_balance=balance,
         amount_due=due,
         finalized_at=changes.at,
-        finalizes_at=None,
+        automatically_finalizes_at=None,
         paid_at=None if due else changes.at,
         due_date=changes.at + (days or 0) * DAY_S if invoice.sent else None,
     )
@@ -141,10 +141,10 @@ def finalize(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
         intent = new_intent(
             changes, due, invoice.currency, invoice.customer, invoice=invoice.id, setup_future_usage="off_session"
         )
-        invoice = changes.put(invoice, intent=intent.id)
+        invoice = changes.put(invoice, payment_intent=intent.id)
     changes.emit("invoice.finalized", invoice)
     if due:
-        changes.emit("payment_intent.created", changes.intent(invoice.intent or ""))
+        changes.emit("payment_intent.created", changes.intent(invoice.payment_intent or ""))
     else:
         _emit_paid(changes, invoice)
     return invoice
@@ -156,7 +156,7 @@ def new_intent(
     id = changes.id("pi")
     intent = PaymentIntent(
         id=id,
-        secret=changes.secret(id),
+        client_secret=changes.secret(id),
         amount=amount,
         currency=currency,
         customer=customer,
@@ -166,61 +166,53 @@ def new_intent(
     return changes.put(intent)
 
 
-def pay(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
+def pay(changes: StripeChangeset, invoice: StripeInvoice) -> None:
     """An open invoice is paid; the subscription runs again if that was its problem."""
-    assert invoice.intent is not None
-    intent = changes.intent(invoice.intent)
+    assert invoice.payment_intent is not None
+    intent = changes.intent(invoice.payment_intent)
     charged(changes, intent)
     invoice = changes.put(
         invoice,
         status="paid",
         amount_paid=invoice.amount_due,
-        attempts=invoice.attempts + 1,
-        next_attempt=None,
+        attempt_count=invoice.attempt_count + 1,
+        next_payment_attempt=None,
         paid_at=changes.at,
     )
     _emit_paid(changes, invoice)
     subscription = changes.subscription(invoice.subscription)
     if subscription.latest_invoice == invoice.id or not invoices_of(changes, subscription.id, "open"):
         _runs(changes, subscription)
-    return changes.invoice(invoice.id)
 
 
-def fail(changes: StripeChangeset, invoice: StripeInvoice, *, next_attempt: Seconds | None) -> StripeInvoice:
+def fail(changes: StripeChangeset, invoice: StripeInvoice, next_attempt: Seconds | None = None) -> None:
     """A try to collect an open invoice fails."""
-    assert invoice.intent is not None
-    intent = changes.intent(invoice.intent)
+    assert invoice.payment_intent is not None
+    intent = changes.intent(invoice.payment_intent)
     charge = _charge(changes, intent, succeeded=False)
-    intent = changes.put(intent, charge=charge.id, failed=True)
+    intent = changes.put(intent, latest_charge=charge.id, failed=True)
     changes.emit("charge.failed", charge)
     changes.emit("payment_intent.payment_failed", intent)
-    invoice = changes.put(invoice, attempts=invoice.attempts + 1, next_attempt=next_attempt)
+    invoice = changes.put(invoice, attempt_count=invoice.attempt_count + 1, next_payment_attempt=next_attempt)
     changes.emit("invoice.payment_failed", invoice)
-    return invoice
 
 
-def void(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
-    invoice = changes.put(invoice, status="void", voided_at=changes.at, next_attempt=None, finalizes_at=None)
-    if invoice.intent is not None:
-        changes.put(changes.intent(invoice.intent), status="canceled")
-    changes.emit("invoice.voided", invoice)
-    return invoice
+def close(changes: StripeChangeset, invoice: StripeInvoice, *, void: bool = True) -> None:
+    """It is not collected any more: void, or written off."""
+    status = {"status": "void", "voided_at": changes.at}
+    if not void:
+        status = {"status": "uncollectible", "uncollectible_at": changes.at}
+    invoice = changes.put(invoice, next_payment_attempt=None, automatically_finalizes_at=None, **status)
+    if invoice.payment_intent is not None:
+        changes.put(changes.intent(invoice.payment_intent), status="canceled")
+    changes.emit("invoice.voided" if void else "invoice.marked_uncollectible", invoice)
 
 
-def write_off(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
-    invoice = changes.put(
-        invoice, status="uncollectible", uncollectible_at=changes.at, next_attempt=None, finalizes_at=None
-    )
-    changes.emit("invoice.marked_uncollectible", invoice)
-    return invoice
-
-
-def charged(changes: StripeChangeset, intent: PaymentIntent) -> PaymentIntent:
+def charged(changes: StripeChangeset, intent: PaymentIntent) -> None:
     charge = _charge(changes, intent, succeeded=True)
-    intent = changes.put(intent, status="succeeded", charge=charge.id, failed=False)
+    intent = changes.put(intent, status="succeeded", latest_charge=charge.id, failed=False)
     changes.emit("charge.succeeded", charge)
     changes.emit("payment_intent.succeeded", intent)
-    return intent
 
 
 def invoices_of(changes: StripeChangeset, subscription: str, *statuses: str) -> list[StripeInvoice]:
@@ -239,7 +231,7 @@ def _charge(changes: StripeChangeset, intent: PaymentIntent, *, succeeded: bool)
         amount=intent.amount,
         currency=intent.currency,
         customer=intent.customer,
-        intent=intent.id,
+        payment_intent=intent.id,
         created=changes.at,
         succeeded=succeeded,
         country=customer.country if customer else None,
@@ -275,7 +267,7 @@ def give_back(
 ) -> StripeRefund:
     """All that is left of a payment, or a part of it."""
     charge = changes.charge(charge_id)
-    left = charge.amount - charge.refunded
+    left = charge.amount - charge.amount_refunded
     given = left if amount is None else amount
     refuse_if(not charge.succeeded, f"Charge {charge.id} has failed and can't be refunded.", "charge")
     refuse_if(left == 0, f"Charge {charge.id} has already been refunded.", "charge")
@@ -285,7 +277,7 @@ def give_back(
     made = StripeRefund(
         id=changes.id("re"),
         charge=charge.id,
-        intent=charge.intent,
+        payment_intent=charge.payment_intent,
         amount=given,
         currency=charge.currency,
         created=changes.at,
@@ -293,8 +285,8 @@ def give_back(
         metadata=metadata or {},
     )
     changes.put(made)
-    before = {"amount_refunded": charge.refunded, "refunded": False}
-    charge = changes.put(charge, refunded=charge.refunded + given)
+    before = {"amount_refunded": charge.amount_refunded, "refunded": False}
+    charge = changes.put(charge, amount_refunded=charge.amount_refunded + given)
     changes.emit("refund.created", made)
     changes.emit("charge.refunded", charge, **before)
     return made
@@ -305,7 +297,9 @@ def charge_named(books: StripeBooks, purchase: str, name: str | None) -> StripeC
     charges = charges_of(books, purchase)
     if name is not None:
         charges = [
-            charge for charge in charges if name in (charge.id, charge.intent, books.intents[charge.intent].invoice)
+            charge
+            for charge in charges
+            if name in (charge.id, charge.payment_intent, books.intents[charge.payment_intent].invoice)
         ]
         if not charges:
             raise NotFound(f"The purchase has no payment {name!r}.", param="payment")
@@ -336,7 +330,7 @@ def fail_refund(changes: StripeChangeset, id: str) -> None:
     refuse_if(not made, "Nothing was refunded.")
     failed = changes.put(made[-1], status="failed", failed_at=changes.at)
     charge = changes.charge(failed.charge)
-    changes.put(charge, refunded=charge.refunded - failed.amount)
+    changes.put(charge, amount_refunded=charge.amount_refunded - failed.amount)
     for type in ("refund.updated", "charge.refund.updated", "refund.failed"):
         changes.emit(type, failed, status="succeeded")
 
@@ -345,12 +339,12 @@ def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, re
     """The customer's bank takes the money back; the dispute is open."""
     charge = charge_named(changes.books, id, payment)
     refuse_if(charge.disputed, f"Charge {charge.id} is disputed already.", "charge")
-    refuse_if(charge.refunded >= charge.amount, f"Charge {charge.id} has already been refunded.", "charge")
+    refuse_if(charge.amount_refunded >= charge.amount, f"Charge {charge.id} has already been refunded.", "charge")
     made = StripeDispute(
         id=changes.id("du"),
         charge=charge.id,
-        intent=charge.intent,
-        amount=charge.amount - charge.refunded,
+        payment_intent=charge.payment_intent,
+        amount=charge.amount - charge.amount_refunded,
         currency=charge.currency,
         created=changes.at,
         reason=reason,

@@ -155,20 +155,20 @@ class StripeInvoice(StripeRecord, frozen=True, kw_only=True):
     customer: str
     subscription: str
     currency: str
-    reason: str
-    starts: Seconds
-    ends: Seconds
+    billing_reason: str
+    period_start: Seconds
+    period_end: Seconds
     lines: tuple[InvoiceLine, ...]
     status: Literal["draft", "open", "paid", "void", "uncollectible"] = "draft"
-    intent: str | None = None
+    payment_intent: str | None = None
     starting_balance: int = 0
     ending_balance: int | None = None
     amount_due: int = 0
     amount_paid: int = 0
-    attempts: int = 0
+    attempt_count: int = 0
     # Stripe finalizes it, or tries to collect it, at this moment.
-    next_attempt: Seconds | None = None
-    finalizes_at: Seconds | None = None
+    next_payment_attempt: Seconds | None = None
+    automatically_finalizes_at: Seconds | None = None
     due_date: Seconds | None = None
     finalized_at: Seconds | None = None
     paid_at: Seconds | None = None
@@ -182,7 +182,7 @@ class StripeInvoice(StripeRecord, frozen=True, kw_only=True):
 
 
 class StripeIntent(StripeRecord, frozen=True, kw_only=True):
-    secret: str
+    client_secret: str
     customer: str | None
     status: Literal["requires_payment_method", "succeeded", "canceled"] = "requires_payment_method"
 
@@ -190,7 +190,7 @@ class StripeIntent(StripeRecord, frozen=True, kw_only=True):
 class PaymentIntent(StripeIntent, frozen=True, kw_only=True):
     amount: int
     currency: str
-    charge: str | None = None
+    latest_charge: str | None = None
     invoice: str | None = None
     session: str | None = None
     failed: bool = False
@@ -205,16 +205,16 @@ class StripeCharge(StripeRecord, frozen=True, kw_only=True):
     amount: int
     currency: str
     customer: str | None
-    intent: str
+    payment_intent: str
     succeeded: bool = True
-    refunded: int = 0
+    amount_refunded: int = 0
     disputed: bool = False
     country: str | None = None
 
 
 class StripeRefund(StripeRecord, frozen=True, kw_only=True):
     charge: str
-    intent: str
+    payment_intent: str
     amount: int
     currency: str
     status: Literal["succeeded", "failed"] = "succeeded"
@@ -224,7 +224,7 @@ class StripeRefund(StripeRecord, frozen=True, kw_only=True):
 
 class StripeDispute(StripeRecord, frozen=True, kw_only=True):
     charge: str
-    intent: str
+    payment_intent: str
     amount: int
     currency: str
     status: Literal["needs_response", "lost", "won"] = "needs_response"
@@ -246,7 +246,7 @@ class CheckoutSession(StripeRecord, frozen=True, kw_only=True):
     ui_mode: str = "hosted_page"
     status: Literal["open", "complete", "expired"] = "open"
     customer: str | None = None
-    email: str | None = None
+    customer_email: str | None = None
     makes_customer: bool = False
     client_reference_id: str | None = None
     # For the subscription or the payment that it makes.
@@ -254,8 +254,8 @@ class CheckoutSession(StripeRecord, frozen=True, kw_only=True):
     trial_days: int | None = None
     trial_end: Seconds | None = None
     subscription: str | None = None
-    intent: str | None = None
-    setup: str | None = None
+    payment_intent: str | None = None
+    setup_intent: str | None = None
     invoice: str | None = None
     success_url: str | None = None
     cancel_url: str | None = None
@@ -310,7 +310,7 @@ def subject_of(books: StripeBooks, record: StripeRecord) -> str | None:
         case CheckoutSession():
             return record.subscription or record.id
         case StripeCharge() | StripeRefund() | StripeDispute():
-            return subject_of(books, books.intents[record.intent])
+            return subject_of(books, books.intents[record.payment_intent])
         case PaymentIntent():
             return books.invoices[record.invoice].subscription if record.invoice else record.session or record.id
     return None

@@ -18,15 +18,21 @@ from latchkey.emulators.stripe.stripe_books import (
     next_period,
 )
 
-# The fields that are the same for every object of a kind here.
-_FIXED: dict[str, dict[str, Any]] = msgspec.json.decode(Path(__file__).with_name("fixed_fields.json").read_bytes())
+
+class _Kind(msgspec.Struct, frozen=True):
+    # The names of fields that have the same name in the books.
+    same: str
+    # What is the same for every object here.
+    fixed: dict[str, Any]
 
 
-def stripe_object(kind: str, record: Any, *, same: str = "", **fields: Any) -> dict[str, Any]:
-    """An object of the API, its fields in alphabetical order as Stripe writes them. `same` are the fields that have the
-    same name in the books."""
-    shown = {name: getattr(record, name) for name in ("id", *same.split())}
-    shown |= {**_FIXED.get(kind, {}), **fields}
+_KINDS = msgspec.json.decode(Path(__file__).with_name("object_fields.json").read_bytes(), type=dict[str, _Kind])
+
+
+def stripe_object(kind: str, record: Any, **fields: Any) -> dict[str, Any]:
+    """An object of the API, its fields in alphabetical order as Stripe writes them."""
+    same = {name: getattr(record, name) for name in ("id", *_KINDS[kind].same.split())}
+    shown = same | _KINDS[kind].fixed | fields
     return {"id": shown.pop("id"), "object": kind, **dict(sorted(shown.items()))}
 
 
@@ -35,10 +41,6 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
     return stripe_object(
         "subscription",
         subscription,
-        same=(
-            "cancel_at_period_end canceled_at created currency customer days_until_due ended_at "
-            "latest_invoice metadata schedule trial_end trial_start"
-        ),
         billing_cycle_anchor=subscription.anchor,
         cancel_at=cancel_at,
         cancellation_details={"comment": None, "feedback": None, "reason": subscription.cancel_reason},
@@ -51,7 +53,6 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
         pause_collection=pause_collection(subscription),
         pending_setup_intent=_pending_setup(books, subscription),
         start_date=subscription.created,
-        status=str(subscription.status),
         trial_settings={
             "end_behavior": {
                 "billing_cycle_anchor": None,
@@ -66,13 +67,11 @@ def item(books: StripeBooks, subscription: StripeSubscription, item: StripeItem)
     return stripe_object(
         "subscription_item",
         item,
-        same="created quantity",
         current_period_end=item.ends,
         current_period_start=item.starts,
         plan=stripe_object(
             "plan",
             sold,
-            same="active amount created currency interval metadata product",
             amount_decimal=str(sold.amount),
             interval_count=sold.count,
             livemode=books.live,
@@ -89,7 +88,6 @@ def schedule(books: StripeBooks, subscription: StripeSubscription) -> dict[str, 
     return stripe_object(
         "subscription_schedule",
         subscription,
-        same="customer",
         id=subscription.schedule,
         created=subscription.starts,
         current_phase={"start_date": subscription.starts, "end_date": subscription.ends},
@@ -131,7 +129,6 @@ def product(books: StripeBooks, product: StripeProduct) -> dict[str, Any]:
     return stripe_object(
         "product",
         product,
-        same="active created metadata name",
         default_price=first,
         livemode=books.live,
         updated=product.created,
@@ -142,7 +139,6 @@ def price(books: StripeBooks, price: StripePrice) -> dict[str, Any]:
     return stripe_object(
         "price",
         price,
-        same="active created currency lookup_key metadata product",
         livemode=books.live,
         recurring=_recurring(price),
         type="recurring" if price.interval else "one_time",
@@ -155,7 +151,6 @@ def customer(books: StripeBooks, customer: StripeCustomer) -> dict[str, Any]:
     return stripe_object(
         "customer",
         customer,
-        same="balance created email metadata name",
         address=address(customer.country),
         invoice_prefix=customer.id[-8:].upper(),
         livemode=books.live,
@@ -191,17 +186,13 @@ def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
     return stripe_object(
         "checkout.session",
         session,
-        same=(
-            "cancel_url client_reference_id created currency customer expires_at invoice metadata mode "
-            "return_url status subscription success_url ui_mode"
-        ),
         amount_subtotal=0 if free else total,
         amount_total=0 if free else total,
         client_secret=session_secret(books, session) if not hosted and session.status == "open" else None,
         customer_creation="always" if session.mode == "subscription" or session.makes_customer else "if_required",
         customer_details={
             "address": address(customer.country if customer else None),
-            "email": (customer.email if customer else None) or session.email,
+            "email": (customer.email if customer else None) or session.customer_email,
             "name": customer.name if customer else None,
             "phone": None,
             "tax_exempt": "none",
@@ -209,12 +200,9 @@ def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
         }
         if session.status == "complete"
         else None,
-        customer_email=session.email,
         livemode=books.live,
-        payment_intent=session.intent,
         payment_status=paid if free or session.status == "complete" else "unpaid",
         redirect_on_completion=None if hosted else ("always" if session.return_url else "never"),
-        setup_intent=session.setup,
         url=f"{session.page_at}/pay/{session.id}" if hosted and session.status == "open" else None,
     )
 
@@ -230,7 +218,6 @@ def session_item(books: StripeBooks, session: CheckoutSession, item: CheckoutIte
     return stripe_object(
         "item",
         item,
-        same="quantity",
         amount_subtotal=0 if free else amount,
         amount_total=0 if free else amount,
         currency=sold.currency,

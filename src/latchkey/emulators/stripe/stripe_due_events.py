@@ -38,10 +38,10 @@ def due_events(books: StripeBooks) -> Iterator[tuple[Seconds, str, str]]:
     for subscription in books.subscriptions.values():
         yield from _due_of(subscription)
     for invoice in books.invoices.values():
-        if invoice.status == "draft" and invoice.finalizes_at is not None:
-            yield invoice.finalizes_at, "2 finalize", invoice.id
-        if invoice.status == "open" and invoice.next_attempt is not None:
-            yield invoice.next_attempt, "3 collect", invoice.id
+        if invoice.status == "draft" and invoice.automatically_finalizes_at is not None:
+            yield invoice.automatically_finalizes_at, "2 finalize", invoice.id
+        if invoice.status == "open" and invoice.next_payment_attempt is not None:
+            yield invoice.next_payment_attempt, "3 collect", invoice.id
         if invoice.status == "open" and invoice.sent and invoice.due_date is not None:
             subscription = books.subscriptions[invoice.subscription]
             if subscription.status is StripeStatus.ACTIVE:
@@ -72,10 +72,10 @@ def _due_of(subscription: StripeSubscription) -> Iterator[tuple[Seconds, str, st
     yield subscription.ends, "1 cycle", subscription.id
 
 
-def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str | None) -> StripeSubscription:
+def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str | None) -> None:
     """Over at once. What is open is not collected any more."""
     for invoice in stripe_billing.invoices_of(changes, subscription.id, "open", "draft"):
-        changes.put(invoice, next_attempt=None, finalizes_at=None, due_date=None)
+        changes.put(invoice, next_payment_attempt=None, automatically_finalizes_at=None, due_date=None)
     subscription = changes.put(
         changes.subscription(subscription.id),
         status=StripeStatus.CANCELED,
@@ -88,7 +88,6 @@ def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str 
         next_price=None,
     )
     changes.emit("customer.subscription.deleted", subscription)
-    return subscription
 
 
 def collect(changes: StripeChangeset, id: str) -> None:
@@ -99,8 +98,8 @@ def collect(changes: StripeChangeset, id: str) -> None:
         stripe_billing.pay(changes, invoice)
         return
     waits = subscription.retry_days
-    again = invoice.attempts < len(waits)
-    stripe_billing.fail(changes, invoice, next_attempt=changes.at + waits[invoice.attempts] * DAY_S if again else None)
+    again = invoice.attempt_count < len(waits)
+    stripe_billing.fail(changes, invoice, changes.at + waits[invoice.attempt_count] * DAY_S if again else None)
     _past_due(changes, subscription.id)
     if not again:
         give_up(changes, subscription.id)
@@ -148,7 +147,7 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
     if subscription.pause is not None:
         _uncollected(changes, subscription, invoice)
     elif subscription.draft_for:
-        changes.put(invoice, finalizes_at=changes.at + subscription.draft_for)
+        changes.put(invoice, automatically_finalizes_at=changes.at + subscription.draft_for)
     else:
         finalize(changes, invoice.id)
 
@@ -164,10 +163,7 @@ def _uncollected(changes: StripeChangeset, subscription: StripeSubscription, inv
     if subscription.pause.behavior == "keep_as_draft":
         return
     invoice = changes.put(invoice, finalized_at=changes.at)
-    if subscription.pause.behavior == "void":
-        stripe_billing.void(changes, invoice)
-    else:
-        stripe_billing.write_off(changes, invoice)
+    stripe_billing.close(changes, invoice, void=subscription.pause.behavior == "void")
 
 
 def _without_card(changes: StripeChangeset, subscription: StripeSubscription) -> None:
@@ -192,7 +188,7 @@ def _overdue(changes: StripeChangeset, id: str) -> None:
 
 def _never_paid(changes: StripeChangeset, id: str) -> None:
     for invoice in stripe_billing.invoices_of(changes, id, "open"):
-        stripe_billing.void(changes, invoice)
+        stripe_billing.close(changes, invoice)
     over = {"status": StripeStatus.INCOMPLETE_EXPIRED, "ended_at": changes.at}
     changes.update(changes.subscription(id), {"status": "incomplete"}, **over)
 

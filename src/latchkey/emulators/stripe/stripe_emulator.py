@@ -15,6 +15,7 @@ from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.emulators.stripe import stripe_acts, stripe_billing, stripe_due_events
 from latchkey.emulators.stripe.stripe_books import Seconds, StripeBooks, StripeEvent
+from latchkey.emulators.stripe.stripe_catalog_objects import stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
@@ -196,17 +197,14 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         data: dict[str, Any] = {"object": event.object}
         if event.previous is not None:
             data["previous_attributes"] = event.previous
-        return {
-            "id": event.id,
-            "object": "event",
-            "api_version": API_VERSION,
-            "created": event.created,
-            "data": data,
-            "livemode": self.books.live,
-            "pending_webhooks": int(waiting),
-            "request": {"id": None, "idempotency_key": None},
-            "type": event.type,
-        }
+        return stripe_object(
+            "event",
+            event,
+            api_version=API_VERSION,
+            data=data,
+            livemode=self.books.live,
+            pending_webhooks=int(waiting),
+        )
 
     def _change(self, books: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
         """All events are in the log; those that the endpoint asked for are sent."""

@@ -89,7 +89,7 @@ def _kept_until(
     invoice, line = min(unpaid, key=lambda each: each[1].starts)
     until = max(line.starts + 14 * DAY_S, min(line.ends, line.starts + 60 * DAY_S))
     if subscription.status is StripeStatus.UNPAID or subscription.cancel_reason == "payment_failed":
-        tries = [each.created for each in books.charges.values() if each.intent == invoice.intent]
+        tries = [each.created for each in books.charges.values() if each.payment_intent == invoice.payment_intent]
         return min(until, max([*tries, invoice.finalized_at or invoice.created]))
     return until if subscription.ended_at is None else min(until, subscription.ended_at)
 
@@ -102,21 +102,21 @@ def _charged_by(books: StripeBooks, subscription: StripeSubscription, ends: Seco
     invoice = books.invoices.get(subscription.latest_invoice or "")
     if invoice is None or invoice.status not in ("draft", "open"):
         return 0
-    due = invoice.due_date or invoice.finalizes_at or invoice.finalized_at
+    due = invoice.due_date or invoice.automatically_finalizes_at or invoice.finalized_at
     follows = any(line.item == subscription.items[0].id and line.starts == ends for line in invoice.lines)
     return due + DAY_S if due is not None and follows else 0
 
 
 def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[ExpectedState]:
     """What was bought once; each line is a purchase by itself."""
-    if session.mode != "payment" or session.intent is None:
+    if session.mode != "payment" or session.payment_intent is None:
         return []
-    intent = books.intents[session.intent]
+    intent = books.intents[session.payment_intent]
     customer = books.customers.get(session.customer or "")
     account_token = session.client_reference_id or next(
         iter((session.metadata or session.made_metadata).values()), None
     )
-    taken_at = _charge_taken_at(books, intent.charge)
+    taken_at = _charge_taken_at(books, intent.latest_charge)
     several = len(session.items) > 1
     return [
         ExpectedState(
@@ -137,10 +137,6 @@ def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[Ex
     ]
 
 
-def money_taken_back_at(books: StripeBooks, invoice: StripeInvoice) -> Seconds | None:
-    return _charge_taken_at(books, books.intents[invoice.intent].charge) if invoice.intent is not None else None
-
-
 def _charge_taken_at(books: StripeBooks, charge_id: str | None) -> Seconds | None:
     """When all of a payment was given back, or the bank took it."""
     charge = books.charges.get(charge_id or "")
@@ -151,7 +147,7 @@ def _charge_taken_at(books: StripeBooks, charge_id: str | None) -> Seconds | Non
     ]
     if disputes:
         return disputes[-1].created
-    if charge.refunded < charge.amount:
+    if charge.amount_refunded < charge.amount:
         return None
     refunds = [
         refund for refund in books.refunds.values() if refund.charge == charge.id and refund.status == "succeeded"
@@ -164,8 +160,9 @@ def _taken_back_at(books: StripeBooks, paid: list[tuple[StripeInvoice, InvoiceLi
     payment before it, unless that had gone back by then."""
     given: Seconds | None = None
     for invoice, line in reversed(paid):
-        if line.amount or invoice.reason != "subscription_update":
-            taken_at = money_taken_back_at(books, invoice)
+        if line.amount or invoice.billing_reason != "subscription_update":
+            intent = books.intents.get(invoice.payment_intent or "")
+            taken_at = _charge_taken_at(books, intent.latest_charge) if intent is not None else None
             return None if taken_at is not None and given is not None and taken_at < given else taken_at
         given = line.starts
     return None

@@ -38,13 +38,9 @@ def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
     return stripe_object(
         "invoice",
         invoice,
-        same="amount_due amount_paid created currency customer due_date ending_balance starting_balance status",
         amount_remaining=remaining,
-        attempt_count=invoice.attempts,
-        attempted=invoice.attempts > 0,
-        auto_advance=invoice.next_attempt is not None or invoice.finalizes_at is not None,
-        automatically_finalizes_at=invoice.finalizes_at,
-        billing_reason=invoice.reason,
+        attempted=invoice.attempt_count > 0,
+        auto_advance=invoice.next_payment_attempt is not None or invoice.automatically_finalizes_at is not None,
         collection_method="send_invoice" if invoice.sent else "charge_automatically",
         customer_address=address(customer.country),
         customer_email=customer.email,
@@ -59,11 +55,8 @@ def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
             "url": f"/v1/invoices/{invoice.id}/lines",
         },
         livemode=books.live,
-        next_payment_attempt=invoice.next_attempt,
         number=invoice.number if invoice.finalized_at else None,
         parent={"quote_details": None, "subscription_details": subscription_details, "type": "subscription_details"},
-        period_end=invoice.ends,
-        period_start=invoice.starts,
         status_transitions={
             "finalized_at": invoice.finalized_at,
             "marked_uncollectible_at": invoice.uncollectible_at,
@@ -82,7 +75,6 @@ def line(books: StripeBooks, invoice: StripeInvoice, line: InvoiceLine) -> dict[
     return stripe_object(
         "line_item",
         line,
-        same="amount description quantity",
         currency=invoice.currency,
         discountable=not line.proration,
         invoice=invoice.id,
@@ -130,7 +122,6 @@ def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: Inv
     return stripe_object(
         "invoiceitem",
         line,
-        same="amount description quantity",
         id=f"ii_{line.id.removeprefix('il_')}",
         currency=subscription.currency,
         customer=subscription.customer,
@@ -148,20 +139,19 @@ def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: Inv
 
 def invoice_payment(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any] | None:
     """Its only payment. An invoice that costs nothing has none."""
-    if invoice.intent is None:
+    if invoice.payment_intent is None:
         return None
     status = {"paid": "paid", "void": "canceled"}.get(invoice.status, "open")
     return stripe_object(
         "invoice_payment",
         invoice,
-        same="currency",
         id=f"inpay_{invoice.id.removeprefix('in_')}",
         amount_paid=invoice.amount_paid if status == "paid" else None,
         amount_requested=invoice.amount_due,
         created=invoice.finalized_at,
         invoice=invoice.id,
         livemode=books.live,
-        payment={"payment_intent": invoice.intent, "type": "payment_intent"},
+        payment={"payment_intent": invoice.payment_intent, "type": "payment_intent"},
         status=status,
         status_transitions={"canceled_at": invoice.voided_at, "paid_at": invoice.paid_at if status == "paid" else None},
     )
@@ -169,7 +159,7 @@ def invoice_payment(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any
 
 def intent(books: StripeBooks, intent: PaymentIntent) -> dict[str, Any]:
     failure = {
-        "charge": intent.charge,
+        "charge": intent.latest_charge,
         "code": "card_declined",
         "decline_code": "generic_decline",
         "message": "Your card was declined.",
@@ -179,11 +169,8 @@ def intent(books: StripeBooks, intent: PaymentIntent) -> dict[str, Any]:
     return stripe_object(
         "payment_intent",
         intent,
-        same="amount created currency customer metadata setup_future_usage status",
         amount_received=intent.amount if paid else 0,
-        client_secret=intent.secret,
         last_payment_error=failure if intent.failed else None,
-        latest_charge=intent.charge,
         livemode=books.live,
         payment_method=f"pm_{intent.id.removeprefix('pi_')}" if paid else None,
     )
@@ -193,8 +180,6 @@ def setup(books: StripeBooks, setup: SetupIntent) -> dict[str, Any]:
     return stripe_object(
         "setup_intent",
         setup,
-        same="created customer metadata status",
-        client_secret=setup.secret,
         livemode=books.live,
         payment_method=f"pm_{setup.id.removeprefix('seti_')}" if setup.status == "succeeded" else None,
     )
@@ -206,9 +191,7 @@ def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
     return stripe_object(
         "charge",
         charge,
-        same="amount created currency customer disputed metadata",
         amount_captured=charge.amount if charge.succeeded else 0,
-        amount_refunded=charge.refunded,
         balance_transaction=f"txn_{charge.id.removeprefix('ch_')}" if charge.succeeded else None,
         billing_details={
             "address": postal_address(charge.country),
@@ -222,8 +205,7 @@ def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
         failure_message="Your card was declined." if failed else None,
         livemode=books.live,
         paid=charge.succeeded,
-        payment_intent=charge.intent,
-        payment_method=f"pm_{charge.intent.removeprefix('pi_')}",
+        payment_method=f"pm_{charge.payment_intent.removeprefix('pi_')}",
         payment_method_details={
             "card": {
                 "brand": "visa",
@@ -233,7 +215,7 @@ def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
             },
             "type": "card",
         },
-        refunded=charge.succeeded and charge.refunded >= charge.amount > 0,
+        refunded=charge.succeeded and charge.amount_refunded >= charge.amount > 0,
         status="failed" if failed else "succeeded",
     )
 
@@ -243,50 +225,36 @@ def refund(books: StripeBooks, refund: StripeRefund) -> dict[str, Any]:
     return stripe_object(
         "refund",
         refund,
-        same="amount charge created currency metadata reason status",
         balance_transaction=f"txn_{refund.id.removeprefix('re_')}",
         customer=books.charges[refund.charge].customer,
         failure_balance_transaction=f"txn_failed_{refund.id.removeprefix('re_')}" if failed else None,
         failure_reason="lost_or_stolen_card" if failed else None,
-        payment_intent=refund.intent,
     )
 
 
 def failure_movement(refund: StripeRefund) -> dict[str, Any]:
     """The money of a refund that failed comes back to the account."""
-    return _movement(
-        f"txn_failed_{refund.id.removeprefix('re_')}", refund.id, refund.amount, refund.currency, refund.failed_at or 0
-    )
+    return _movement(refund, f"txn_failed_{refund.id.removeprefix('re_')}", refund.amount, refund.failed_at or 0)
 
 
 def dispute(books: StripeBooks, dispute: StripeDispute) -> dict[str, Any]:
     rest = dispute.id.removeprefix("du_")
-    moved = [_movement(f"txn_out_{rest}", dispute.id, -dispute.amount, dispute.currency, dispute.created)]
+    moved = [_movement(dispute, f"txn_out_{rest}", -dispute.amount, dispute.created)]
     if dispute.reinstated_at is not None:
-        moved.append(_movement(f"txn_in_{rest}", dispute.id, dispute.amount, dispute.currency, dispute.reinstated_at))
+        moved.append(_movement(dispute, f"txn_in_{rest}", dispute.amount, dispute.reinstated_at))
     return stripe_object(
         "dispute",
         dispute,
-        same="amount charge created currency reason status",
         balance_transactions=moved,
         livemode=books.live,
-        payment_intent=dispute.intent,
     )
 
 
-def _movement(id: str, source: str, amount: int, currency: str, at: int) -> dict[str, Any]:
-    return {
-        "id": id,
-        "object": "balance_transaction",
-        "amount": amount,
-        "created": at,
-        "currency": currency,
-        "fee": 0,
-        "net": amount,
-        "source": source,
-        "status": "available",
-        "type": "refund_failure" if source.startswith("re_") else "adjustment",
-    }
+def _movement(of: StripeRefund | StripeDispute, id: str, amount: int, at: int) -> dict[str, Any]:
+    kind = "refund_failure" if isinstance(of, StripeRefund) else "adjustment"
+    return stripe_object(
+        "balance_transaction", of, id=id, amount=amount, created=at, net=amount, source=of.id, type=kind
+    )
 
 
 # A product can have any id, so it is looked for first.

@@ -15,7 +15,6 @@ from latchkey.emulators.stripe.stripe_books import (
     CheckoutSession,
     Interval,
     NoCard,
-    PaymentIntent,
     Seconds,
     SetupIntent,
     StripeCustomer,
@@ -114,7 +113,7 @@ def subscribe(
     invoice = stripe_billing.finalize(changes, invoice)
     if invoice.status == "open" and not subscription.sends_invoices:
         if declined:
-            stripe_billing.fail(changes, invoice, next_attempt=None)
+            stripe_billing.fail(changes, invoice)
         elif not waits:
             stripe_billing.pay(changes, invoice)
     return changes.subscription(subscription.id)
@@ -122,14 +121,15 @@ def subscribe(
 
 def new_setup(changes: StripeChangeset, customer: str | None, metadata: Mapping[str, str]) -> SetupIntent:
     id = changes.id("seti")
+    secret = changes.secret(id)
     made = changes.put(
-        SetupIntent(id=id, secret=changes.secret(id), customer=customer, created=changes.at, metadata=dict(metadata))
+        SetupIntent(id=id, client_secret=secret, customer=customer, created=changes.at, metadata=dict(metadata))
     )
     changes.emit("setup_intent.created", made)
     return made
 
 
-def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False) -> PaymentIntent:
+def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False) -> None:
     """The customer pays: an invoice, a checkout, or a payment by itself."""
     intent = changes.intent(id)
     if intent.status == "succeeded":
@@ -139,26 +139,22 @@ def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False)
         raise Refusal("You cannot confirm this PaymentIntent because it has a status of canceled.", param="intent")
     if declined:
         if intent.invoice is not None:
-            stripe_billing.fail(changes, changes.invoice(intent.invoice), next_attempt=None)
+            stripe_billing.fail(changes, changes.invoice(intent.invoice))
         else:
             changes.emit("payment_intent.payment_failed", changes.put(intent, failed=True))
-        return changes.intent(id)
-    if intent.invoice is not None:
+    elif intent.invoice is not None:
         stripe_billing.pay(changes, changes.invoice(intent.invoice))
     else:
         stripe_billing.charged(changes, intent)
-    return changes.intent(id)
 
 
-def confirm_setup(changes: StripeChangeset, id: str) -> SetupIntent:
+def confirm_setup(changes: StripeChangeset, id: str) -> None:
     found = changes.books.setups.get(id)
     if found is None:
         raise NotFound(f"No such setupintent: '{id}'", param="intent")
     if found.status == "succeeded":
         raise Refusal("You cannot confirm this SetupIntent because it has already succeeded.", param="intent")
-    found = changes.put(found, status="succeeded")
-    changes.emit("setup_intent.succeeded", found)
-    return found
+    changes.emit("setup_intent.succeeded", changes.put(found, status="succeeded"))
 
 
 def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any) -> CheckoutSession:
@@ -194,7 +190,7 @@ def complete_session(
     refuse_if(session.status != "open", f"The checkout session is {session.status}.")
     customer = changes.books.customers.get(session.customer or "")
     if customer is None and (session.mode == "subscription" or session.makes_customer or buyer is not None):
-        customer = new_customer(changes, name=buyer, email=session.email, country=country)
+        customer = new_customer(changes, name=buyer, email=session.customer_email, country=country)
     elif customer is not None and customer.country is None and country is not None:
         customer = changes.put(customer, country=country)
     session = changes.put(session, customer=customer.id if customer else None)
@@ -213,12 +209,12 @@ def complete_session(
             changes, amount, session.currency, owner, metadata=session.made_metadata, session=session.id
         )
         changes.emit("payment_intent.created", intent)
-        session = changes.put(session, intent=intent.id)
+        session = changes.put(session, payment_intent=intent.id)
         stripe_billing.charged(changes, intent)
     else:
         setup = new_setup(changes, session.customer, session.made_metadata)
         confirm_setup(changes, setup.id)
-        session = changes.put(session, setup=setup.id)
+        session = changes.put(session, setup_intent=setup.id)
     session = changes.put(session, status="complete")
     changes.emit("checkout.session.completed", session)
     return session

@@ -133,9 +133,9 @@ def _payments(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
 
 def _confirmation(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any] | None:
     invoice = books.invoices[value["id"]]
-    if invoice.intent is None or invoice.status != "open":
+    if invoice.payment_intent is None or invoice.status != "open":
         return None
-    return {"client_secret": books.intents[invoice.intent].secret, "type": "payment_intent"}
+    return {"client_secret": books.intents[invoice.payment_intent].client_secret, "type": "payment_intent"}
 
 
 def _line_items(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def new_session(changes: StripeChangeset, asked: Asked, page_at: str) -> str:
         mode,
         ui_mode=ui_mode,
         customer=_customer(changes, asked).id if asked.get("customer") else None,
-        email=asked.get("customer_email"),
+        customer_email=asked.get("customer_email"),
         makes_customer=asked.get("customer_creation") == "always",
         client_reference_id=asked.get("client_reference_id"),
         metadata=metadata_of(asked),
@@ -231,8 +231,8 @@ def complete_session(changes: StripeChangeset, id: str, asked: Asked) -> None:
     if _is_declined(asked):
         raise StripeError(402, "Your card was declined.", code="card_declined")
     session = changes.session(id)
-    if session.email is None and asked.get("email"):
-        session = changes.put(session, email=str(asked["email"]))
+    if session.customer_email is None and asked.get("email"):
+        session = changes.put(session, customer_email=str(asked["email"]))
     stripe_purchases.complete_session(changes, session, buyer=asked.get("name"), country=asked.get("country"))
 
 
