@@ -20,19 +20,6 @@ from latchkey.emulators.stripe.stripe_catalog_objects import session_secret, str
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
-from latchkey.emulators.stripe.stripe_queries import (
-    FormError,
-    StripeError,
-    all_of,
-    expanded,
-    found,
-    items,
-    missing,
-    of_kind,
-    page,
-    parse,
-    session_lines,
-)
 
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
 
@@ -73,13 +60,13 @@ class _Api:
             ("GET", "/account", self.account),
             ("GET", "/events", self.events),
             ("GET", "/events/{id}", self.event),
-            ("GET", "/products", find(all_of("products", "active"))),
+            ("GET", "/products", find(queries.all_of("products", "active"))),
             ("GET", "/products/{id}", get("product")),
             ("POST", "/products", make(writes.new_product)),
             ("GET", "/prices", find(queries.prices)),
             ("GET", "/prices/{id}", get("price")),
             ("POST", "/prices", make(writes.new_price)),
-            ("GET", "/customers", find(all_of("customers", "email"))),
+            ("GET", "/customers", find(queries.all_of("customers", "email"))),
             ("GET", "/customers/{id}", get("customer")),
             ("POST", "/customers", make(writes.new_customer)),
             ("POST", "/customers/{id}", change(writes.change_customer)),
@@ -97,14 +84,14 @@ class _Api:
             ("GET", "/invoiceitems", find(queries.invoice_items)),
             ("GET", "/invoice_payments", find(queries.invoice_payments)),
             ("GET", "/invoice_payments/{id}", get("invoice_payment")),
-            ("GET", "/charges", find(all_of("charges", "customer", "payment_intent"))),
+            ("GET", "/charges", find(queries.all_of("charges", "customer", "payment_intent"))),
             ("GET", "/charges/{id}", get("charge")),
-            ("GET", "/refunds", find(all_of("refunds", "charge", "payment_intent"))),
+            ("GET", "/refunds", find(queries.all_of("refunds", "charge", "payment_intent"))),
             ("GET", "/refunds/{id}", get("refund")),
             ("POST", "/refunds", make(writes.new_refund)),
-            ("GET", "/disputes", find(all_of("disputes", "charge", "payment_intent"))),
+            ("GET", "/disputes", find(queries.all_of("disputes", "charge", "payment_intent"))),
             ("GET", "/disputes/{id}", get("dispute")),
-            ("GET", "/payment_intents", find(all_of("intents", "customer"))),
+            ("GET", "/payment_intents", find(queries.all_of("intents", "customer"))),
             ("GET", "/payment_intents/{id}", get("payment_intent")),
             ("POST", "/payment_intents", make(writes.new_intent)),
             ("POST", "/payment_intents/{id}", change(writes.change_intent)),
@@ -115,7 +102,7 @@ class _Api:
             (
                 "GET",
                 "/checkout/sessions",
-                find(all_of("sessions", "customer", "payment_intent", "subscription", "status")),
+                find(queries.all_of("sessions", "customer", "payment_intent", "subscription", "status")),
             ),
             ("GET", "/checkout/sessions/{id}", get("checkout.session")),
             ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
@@ -137,14 +124,14 @@ class _Api:
         async def checked(request: Request) -> Response:
             try:
                 return await self._once(request, handler, public=public)
-            except StripeError as error:
+            except queries.StripeError as error:
                 return refused(error)
             except NotFound as error:
-                return refused(StripeError(404, error.message, code="resource_missing", param=error.param))
+                return refused(queries.StripeError(404, error.message, code="resource_missing", param=error.param))
             except Refusal as error:
-                return refused(StripeError(400, error.message, param=error.param))
-            except FormError as error:
-                return refused(StripeError(400, str(error)))
+                return refused(queries.StripeError(400, error.message, param=error.param))
+            except queries.FormError as error:
+                return refused(queries.StripeError(400, str(error)))
 
         return faulty(self._store.dice, answer, busy=_BUSY)
 
@@ -153,7 +140,7 @@ class _Api:
 
     async def events(self, request: Request, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
-        types = set(items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
+        types = set(queries.items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
         wanted = (
             self._store.event(event)
             for event in self._store.books.events
@@ -162,25 +149,25 @@ class _Api:
         if (delivered := asked.get("delivery_success")) is not None:
             failed = {message.id for message in self._store.outbox.messages if message.state != "delivered"}
             wanted = (item for item in wanted if (item["id"] in failed) is (delivered == "false"))
-        return page(self._store.books, request.url.path, wanted, asked)
+        return queries.page(self._store.books, request.url.path, wanted, asked)
 
     async def event(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         id = str(request.path_params["id"])
         event = next((event for event in self._store.books.events if event.id == id), None)
         if event is None:
-            raise missing("event", id)
+            raise queries.missing("event", id)
         return self._store.event(event)
 
     async def invoice_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
-        lines = of_kind(self._store.books, "invoice", id)["lines"]["data"]
-        return page(self._store.books, request.url.path, lines[::-1], asked)
+        lines = queries.of_kind(self._store.books, "invoice", id)["lines"]["data"]
+        return queries.page(self._store.books, request.url.path, lines[::-1], asked)
 
     async def session_lines(self, request: Request, asked: dict[str, Any]) -> Any:
         id = str(request.path_params["id"])
-        of_kind(self._store.books, "checkout.session", id)
-        lines = session_lines(self._store.books, id)
-        return page(self._store.books, request.url.path, lines[::-1], asked)
+        queries.of_kind(self._store.books, "checkout.session", id)
+        lines = queries.session_lines(self._store.books, id)
+        return queries.page(self._store.books, request.url.path, lines[::-1], asked)
 
     async def new_session(self, request: Request, asked: dict[str, Any]) -> Any:
         page_at = str(request.base_url).rstrip("/")
@@ -190,13 +177,13 @@ class _Api:
         """A declined card is an error, but the failed try is kept."""
         shown = await self._change(writes.confirm_intent)(request, asked)
         if shown["status"] == "requires_payment_method":
-            raise StripeError(402, "Your card was declined.", code="card_declined")
+            raise queries.StripeError(402, "Your card was declined.", code="card_declined")
         return shown
 
     async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         session = self._store.books.sessions[str(request.path_params["id"])]
         if session.status != "open":
-            raise StripeError(400, f"This checkout is {session.status}.")
+            raise queries.StripeError(400, f"This checkout is {session.status}.")
         return checkout_pages.summary(self._store.books, session)
 
     async def pay(self, request: Request, asked: dict[str, Any]) -> Any:
@@ -207,20 +194,20 @@ class _Api:
     def _get(self, kind: str) -> Handler:
         async def read(request: Request, asked: dict[str, Any]) -> Any:
             books = self._store.books
-            return expanded(books, of_kind(books, kind, str(request.path_params["id"])), asked)
+            return queries.expanded(books, queries.of_kind(books, kind, str(request.path_params["id"])), asked)
 
         return read
 
     def _find(self, listing: queries.Lists) -> Handler:
         async def read(request: Request, asked: dict[str, Any]) -> Any:
-            return page(self._store.books, request.url.path, listing(self._store.books, asked), asked)
+            return queries.page(self._store.books, request.url.path, listing(self._store.books, asked), asked)
 
         return read
 
     def _make(self, make: Callable[[StripeChangeset, dict[str, Any]], str]) -> Handler:
         async def write(_: Request, asked: dict[str, Any]) -> Any:
             id = self._store.do(lambda changes: make(changes, asked))
-            return expanded(self._store.books, _found(self._store.books, id), asked)
+            return queries.expanded(self._store.books, _found(self._store.books, id), asked)
 
         return write
 
@@ -228,7 +215,7 @@ class _Api:
         async def write(request: Request, asked: dict[str, Any]) -> Any:
             id = str(request.path_params["id"])
             self._store.do(lambda changes: change(changes, id, asked))
-            return expanded(self._store.books, _found(self._store.books, id), asked)
+            return queries.expanded(self._store.books, _found(self._store.books, id), asked)
 
         return write
 
@@ -238,11 +225,11 @@ class _Api:
             self._authenticate(request)
         raw = await request.body()
         if len(raw) > _LARGEST_FORM:
-            raise StripeError(413, "The request is too large.")
+            raise queries.StripeError(413, "The request is too large.")
         text = request.url.query if request.method == "GET" else raw.decode("utf-8", "replace")
-        asked = parse(text)
+        asked = queries.parse(text)
         if request.method == "DELETE":
-            asked |= parse(request.url.query)
+            asked |= queries.parse(request.url.query)
         if public:
             self._authenticate_page(request, asked)
         key = request.headers.get("idempotency-key")
@@ -261,7 +248,7 @@ class _Api:
                 "Keys for idempotent requests can only be used with the same parameters they were first used with. "
                 "Try using a key other than the one you used here."
             )
-            raise StripeError(400, message, code="idempotency_error")
+            raise queries.StripeError(400, message, code="idempotency_error")
         headers = {"Idempotent-Replayed": "true", "Stripe-Version": API_VERSION}
         return Response(kept[2], kept[1], headers, "application/json")
 
@@ -276,32 +263,32 @@ class _Api:
             return
         id, books = str(request.path_params["id"]), self._store.books
         if not _same(asked.get("key"), self._store.keys.publishable_key):
-            raise StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
+            raise queries.StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
         if id in books.sessions:
             secret = session_secret(books, books.sessions[id])
         else:
             intent = books.intents.get(id) or books.setups.get(id)
             secret = intent.client_secret if intent else ""
         if not secret or not _same(asked.get("client_secret"), secret):
-            raise missing("payment_intent", id)
+            raise queries.missing("payment_intent", id)
 
     def _authenticate(self, request: Request) -> None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme != "Bearer" or not given:
-            raise StripeError(
+            raise queries.StripeError(
                 401,
                 "You did not provide an API key. You need to provide your API key in the Authorization header, using "
                 "Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY').",
             )
         if not _same(given, self._store.keys.secret_key):
-            raise StripeError(401, f"Invalid API Key provided: {given[:8]}{'*' * 8}", code="invalid_api_key")
+            raise queries.StripeError(401, f"Invalid API Key provided: {given[:8]}{'*' * 8}", code="invalid_api_key")
 
 
 def _same(given: object, secret: str) -> bool:
     return isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode())
 
 
-def refused(error: StripeError) -> Response:
+def refused(error: queries.StripeError) -> Response:
     kind = "idempotency_error" if error.code == "idempotency_error" else "invalid_request_error"
     declined = error.status == 402
     if declined:
@@ -317,7 +304,7 @@ def refused(error: StripeError) -> Response:
 
 
 def _found(books: StripeBooks, id: str) -> dict[str, Any]:
-    value = found(books, id)
+    value = queries.found(books, id)
     assert value is not None
     return value
 
