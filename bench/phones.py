@@ -10,11 +10,9 @@ from msgspec import json
 from pyreqwest.client import Client
 
 from bench.load import client
-from latchkey.emulators.apple import apple_payloads
 from latchkey.emulators.apple.apple_books import AppleBooks
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator, transaction_payload
 from latchkey.emulators.apple.apple_keys import make_apple_keys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import EmulatorClock
 from latchkey.now import real_now
 
@@ -54,7 +52,7 @@ class Receipts:
     def _sold(self, product_id: str) -> dict[str, Any]:
         id = self.store.sell(product_id=product_id, buyer=product_id)
         purchase = self.store.books.purchases[id]
-        return apple_payloads.transaction(APP, self.store.books, purchase, purchase.latest, real_now())
+        return transaction_payload(APP, self.store.books, purchase, purchase.latest, real_now())
 
     def _signed(self, product_id: str) -> str:
         """The same purchase by somebody else: only the ids differ. The emulator keeps no record of it."""

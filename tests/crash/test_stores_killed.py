@@ -21,9 +21,8 @@ from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.emulators.apple.apple_books import AppleBooks
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
 from latchkey.emulators.apple.apple_keys import make_apple_keys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import ServedEmulator, running
 from latchkey.now import real_now

@@ -9,9 +9,8 @@ from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from latchkey.emulators.apple.apple_books import AppleBooks
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import Emulator, EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator

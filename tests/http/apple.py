@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import json
 
 from latchkey.emulators.apple.apple_books import AppleBooks
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_apple_keys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import EmulatorClock
 from latchkey.emulators.emulator_server import running
 from latchkey.http.services import Services

@@ -9,9 +9,8 @@ import jwt
 
 from latchkey.domain.instants import add, parse_duration
 from latchkey.emulators.apple.apple_books import AppleBooks, AppleNotice
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import EmulatorClock
 from tests.stores.apple.app_store import APP_APPLE_ID, BUNDLE_ID, PRIVATE_KEY, START, notification
 

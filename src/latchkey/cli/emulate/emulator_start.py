@@ -16,9 +16,8 @@ from latchkey.cli.emulate.store_state import FOLDERS, TITLES
 from latchkey.cli.output import shown, titled
 from latchkey.cli.target_database import DATA
 from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
-from latchkey.emulators.control_api import checked_url
 from latchkey.emulators.emulator import Emulator
-from latchkey.emulators.emulator_server import ServedEmulator, keep_time, running
+from latchkey.emulators.emulator_server import ServedEmulator, checked_url, keep_time, running
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates

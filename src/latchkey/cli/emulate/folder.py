@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from latchkey.cli.data_folder import read_json, write_json, write_private
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_books import AppleBooks
-from latchkey.emulators.apple.apple_emulator import AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys
-from latchkey.emulators.apple.apple_payloads import AppleApp
 from latchkey.emulators.emulator import Emulator, EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator

@@ -21,12 +21,10 @@ from latchkey.stores.adapter import (
     SeenPurchase,
     StoreReading,
 )
-from latchkey.stores.apple import credentials
+from latchkey.stores.apple import credentials, payloads
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, UnknownTransaction
 from latchkey.stores.apple.credentials import AppleCredentials
-from latchkey.stores.apple.payloads import AppleTransaction, OpenedNotification, Opener, RenewalInfo, reopened, shaped
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
-from latchkey.stores.apple.signatures import NotSigned, is_jws, payload_of
 from latchkey.stores.apple.snapshots import STORE, Renewal, purchases
 from latchkey.stores.http import StoreHttp
 
@@ -54,7 +52,7 @@ class _Connection:
     """What is made from an app's credentials, until they change."""
 
     credentials: AppleCredentials = field(repr=False)
-    opener: Opener
+    opener: payloads.Opener
     api: AppStoreApi
 
 
@@ -97,15 +95,19 @@ class AppleAdapter:
         return _journalled(self._connection(app).opener, signed)
 
     async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
-        notice = reopened(payload)
+        notice = payloads.reopened(payload)
         note = await self._answered(app, notice)
         if notice.transaction is None:
             return StoreReading(note=note or f"{notice.payload.kind} is about no purchase.")
         about = notice.payload.about
         renewals: tuple[Renewal, ...] = ()
         if notice.renewal is not None:
-            renewals = (Renewal(shaped(notice.renewal, RenewalInfo), about.status if about is not None else None),)
-        transaction = shaped(notice.transaction, AppleTransaction)
+            renewals = (
+                Renewal(
+                    payloads.shaped(notice.renewal, payloads.RenewalInfo), about.status if about is not None else None
+                ),
+            )
+        transaction = payloads.shaped(notice.transaction, payloads.AppleTransaction)
         return StoreReading(seen=purchases(app.app_id, (transaction,), renewals, complete=False), note=note)
 
     async def read_receipt(self, app: ConnectedApp, receipt: AppReceipt) -> StoreReading:
@@ -116,11 +118,11 @@ class AppleAdapter:
                 told = connection.opener.app_transaction(receipt.app_transaction.strip())
                 version = told.original_application_version
                 return StoreReading(note="The app was downloaded; nothing has been bought.", app_version=version)
-            if is_jws(token):
+            if payloads.is_jws(token):
                 transaction = connection.opener.transaction(token)
                 version = _app_version(connection.opener, receipt.app_transaction)
                 return StoreReading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
-        except (errors.NotAuthentic, NotSigned, errors.Misdirected) as error:
+        except (errors.NotAuthentic, payloads.NotSigned, errors.Misdirected) as error:
             raise errors.InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
         except errors.Malformed as error:
             raise errors.StoreDown(f"Apple signed it in a form that Latchkey cannot read. {error.message}") from None
@@ -132,10 +134,10 @@ class AppleAdapter:
         """A StoreKit 1 receipt with a purchase in it, or a transaction that has not ended by its own word. Signatures
         are checked before Apple is asked."""
         token = (receipt.token or "").strip()
-        if not is_jws(token):
+        if not payloads.is_jws(token):
             return bool(token) and is_receipt(token)
         try:
-            told = shaped(payload_of(token), AppleTransaction)
+            told = payloads.shaped(payloads.payload_of(token), payloads.AppleTransaction)
         except errors.Malformed:
             return False
         over = told.revocation_date is not None or (told.expires_date or LATEST) <= now
@@ -195,9 +197,9 @@ class AppleAdapter:
 
     def _connect(self, app: ConnectedApp) -> _Connection:
         api = AppStoreApi(self._http, app.credentials, self._now)
-        return _Connection(app.credentials, Opener(app.credentials), api)
+        return _Connection(app.credentials, payloads.Opener(app.credentials), api)
 
-    async def _answered(self, app: ConnectedApp, notice: OpenedNotification) -> str:
+    async def _answered(self, app: ConnectedApp, notice: payloads.OpenedNotification) -> str:
         """Answers a consumption request where that is set up. Says what was done."""
         payload, transaction = notice.payload, notice.transaction
         if payload.notification_type != "CONSUMPTION_REQUEST" or transaction is None:
@@ -209,7 +211,7 @@ class AppleAdapter:
         if self._now() - payload.signed_date > _CONSUMPTION_ANSWERED_WITHIN:
             return "Apple asked how far the purchase was used, too long ago for an answer."
         try:
-            id = shaped(transaction, AppleTransaction).transaction_id
+            id = payloads.shaped(transaction, payloads.AppleTransaction).transaction_id
             await connection.api.answer_consumption(id, consumption.body(), notice.environment)
         except (Declined, UnknownTransaction) as error:
             return f"The answer to Apple's question how far the purchase was used was not taken. {error.message}"
@@ -269,13 +271,13 @@ def _days(target: ActionTarget, extension: Extension) -> int:
     return days
 
 
-def _journalled(opener: Opener, signed: str) -> Notification:
+def _journalled(opener: payloads.Opener, signed: str) -> Notification:
     notice = opener.notification(signed)
     payload, transaction = notice.payload, notice.transaction
     subject = None
     if transaction is not None:
         try:
-            subject = shaped(transaction, AppleTransaction).handle
+            subject = payloads.shaped(transaction, payloads.AppleTransaction).handle
         except errors.Malformed:
             # It is authentic, so it is kept. Processing will say what is wrong with it.
             subject = None
@@ -296,7 +298,7 @@ def _journalled(opener: Opener, signed: str) -> Notification:
     )
 
 
-def _open_own(opener: Opener, signed: str) -> None:
+def _open_own(opener: payloads.Opener, signed: str) -> None:
     """What Apple's own server gave out must open with the credentials."""
     try:
         opener.notification(signed)
@@ -308,7 +310,7 @@ def _open_own(opener: Opener, signed: str) -> None:
         raise errors.StoreDown(f"Apple answered something unexpected. {error.message}") from None
 
 
-def _app_version(opener: Opener, signed: str | None) -> str | None:
+def _app_version(opener: payloads.Opener, signed: str | None) -> str | None:
     """The version that an app transaction beside a receipt tells. A wrong one is no reason to refuse the receipt."""
     try:
         return opener.app_transaction(signed.strip()).original_application_version if signed else None

@@ -19,7 +19,7 @@ from latchkey.stores.adapter import (
     StoreReading,
 )
 from latchkey.stores.errors import ActionRefused, InvalidReceipt, StoreDown
-from latchkey.stores.google import credentials, line, periods, product, push, resources, subscription
+from latchkey.stores.google import credentials, line, periods, push, resources, subscription
 from latchkey.stores.google.line import Chain, Earlier
 from latchkey.stores.google.publisher import AccessTokens, Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.push import GoogleCertificates
@@ -214,7 +214,7 @@ class GoogleAdapter:
             with_history=with_history,
             at=told_at or self._now(),
         )
-        return subscription.read(app.app_id, token, purchase, around)
+        return subscription.read_subscription(app.app_id, token, purchase, around)
 
     async def _chain(self, app: ConnectedApp, purchase: resources.SubscriptionPurchase) -> tuple[Chain, Earlier]:
         """The purchases that one replaced, newest first: an upgrade has a new token, which names the one before it. A
@@ -258,7 +258,7 @@ class GoogleAdapter:
                 bought = await self._publisher.subscription(app, token)
                 return bought.acknowledgement_state == resources.UNACKNOWLEDGED
             one = await self._publisher.product(app, token)
-            paid = one.purchase_state_context.purchase_state == product.PURCHASED
+            paid = one.purchase_state_context.purchase_state == subscription.PURCHASED
             return paid and one.acknowledgement_state == resources.UNACKNOWLEDGED
         except (UnknownPurchase, Gone):
             return False
@@ -266,7 +266,7 @@ class GoogleAdapter:
     async def _product(self, app: ConnectedApp, token: str) -> StoreReading:
         purchase = await self._publisher.product(app, token)
         orders = await self._publisher.orders(app, [purchase.order_id] if purchase.order_id else [])
-        return product.read(app.app_id, token, purchase, orders.get(purchase.order_id or ""))
+        return subscription.read_product(app.app_id, token, purchase, orders.get(purchase.order_id or ""))
 
     async def _voided(self, app: ConnectedApp, voided: push.VoidedTold) -> StoreReading:
         if voided.refund_type == push.PARTIAL_REFUND:

@@ -1,4 +1,7 @@
-"""A subscription as `purchases.subscriptionsv2` tells it, in Latchkey's words. Pure."""
+"""A subscription as `purchases.subscriptionsv2` tells it, and a one-time purchase as `purchases.productsv2` does, in
+Latchkey's words. Pure."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +10,8 @@ from hashlib import sha256
 from msgspec import structs
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.purchases.purchase import Environment, Reason
+from latchkey.domain.money.amounts import UNKNOWN
+from latchkey.domain.purchases.purchase import Environment, MoneyBack, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import PAUSE_NOT_TOLD, Pause, Status, Subscription
 from latchkey.domain.stores.store import PLAY_STORE
 from latchkey.stores.adapter import SeenPurchase, StoreReading
@@ -26,6 +30,8 @@ from latchkey.stores.google.resources import (
     UNACKNOWLEDGED,
     GoogleOrder,
     LineItem,
+    ProductItem,
+    ProductPurchase,
     SubscriptionPurchase,
     instant,
     product_of,
@@ -70,10 +76,10 @@ def why_nothing_follows(purchase: SubscriptionPurchase) -> str:
     return "" if purchase.items else "The purchase has no item with an end."
 
 
-def read(app_id: str, token: str, purchase: SubscriptionPurchase, around: PurchaseContext) -> StoreReading:
+def read_subscription(app_id: str, token: str, purchase: SubscriptionPurchase, around: PurchaseContext) -> StoreReading:
     if note := why_nothing_follows(purchase):
         return StoreReading(note=note)
-    newest = (_seen(app_id, token, purchase, item, around) for item in purchase.items)
+    newest = (_seen_subscription(app_id, token, purchase, item, around) for item in purchase.items)
     # Last what has ended: by then the customer has what took its place.
     ended = (*_vanished(app_id, token, purchase, around), *_given_up(app_id, purchase, around))
     return StoreReading(seen=(*_topped_up(app_id, purchase, around), *newest, *ended))
@@ -163,7 +169,7 @@ def _given_up(app_id: str, purchase: SubscriptionPurchase, around: PurchaseConte
     )
 
 
-def _seen(
+def _seen_subscription(
     app_id: str, token: str, purchase: SubscriptionPurchase, item: LineItem, around: PurchaseContext
 ) -> SeenPurchase:
     order_id = item.latest_successful_order_id or made_up_id(token)
@@ -310,3 +316,79 @@ def _environment(purchase: SubscriptionPurchase) -> Environment:
 def made_up_id(token: str) -> str:
     """For a purchase without an order, such as one made with a promotional code: the token stays the same."""
     return NO_ORDER + sha256(token.encode()).hexdigest()[:32]
+
+
+# A one-time purchase as `purchases.productsv2` tells it, in Latchkey's words. Pure.
+
+
+PURCHASED, CANCELLED, UNPAID = "PURCHASED", "CANCELLED", "PENDING"
+
+
+def read_product(app_id: str, token: str, purchase: ProductPurchase, order: GoogleOrder | None) -> StoreReading:
+    state = purchase.purchase_state_context.purchase_state
+    if state == UNPAID:
+        return StoreReading(note="The purchase is waiting for its payment.")
+    completed_at = instant(purchase.purchase_completion_time)
+    if completed_at is None and state == CANCELLED:
+        return StoreReading(note="The purchase was called off before it was paid.")
+    if state not in (PURCHASED, CANCELLED):
+        raise StoreDown("Google tells of a purchase in a state that this version of Latchkey does not know.")
+    at = completed_at or (periods.paid_at(order) if order is not None else None)
+    if at is None:
+        raise StoreDown("Google tells of a purchase without the time of its payment.")
+    # A refund that left the user the purchase is none.
+    back = (MoneyBack(_cancelled_at(order, at)),) if state == CANCELLED else ()
+    return StoreReading(
+        seen=tuple(
+            _seen_product(app_id, token, purchase, item, order, at, back, number)
+            for number, item in enumerate(purchase.product_line_item)
+        )
+    )
+
+
+def _cancelled_at(order: GoogleOrder | None, paid_at: Ms) -> Ms:
+    """The same moment in every reading. The money is back as soon as the order says so too; without a right to read
+    orders, the purchase counts as never made."""
+    if order is None:
+        return paid_at
+    if (refunded_at := periods.refunded_at(order)) is not None:
+        return refunded_at
+    if order.state != "CANCELED":
+        raise StoreDown("Google tells that a purchase is cancelled, and does not tell yet when it was.")
+    event = order.order_history.cancellation_event
+    return (instant(event.event_time) if event is not None else None) or paid_at
+
+
+def _seen_product(
+    app_id: str,
+    token: str,
+    purchase: ProductPurchase,
+    item: ProductItem,
+    order: GoogleOrder | None,
+    at: Ms,
+    back: tuple[MoneyBack, ...],
+    number: int,
+) -> SeenPurchase:
+    """Whether it should be used up, Google does not know: the catalog does."""
+    suffix = f"{ADD_ON}{item.product_id}" if number else ""
+    test = purchase.test_purchase_context is not None
+    return SeenPurchase(
+        snapshot=Purchase(
+            kind=PurchaseKind.ONE_TIME,
+            store=STORE,
+            id=(purchase.order_id or made_up_id(token)) + suffix,
+            product_id=item.product_id,
+            environment=Environment.SANDBOX if test else Environment.PRODUCTION,
+            app_id=app_id,
+            purchased_at=at,
+            price=periods.price_of(order, item.product_id) or UNKNOWN,
+            given_back=periods.given_back(order),
+            parts_back=periods.parts_back(order),
+            country=periods.country_of(order, purchase.region_code),
+            money_back=back,
+        ),
+        account_token=purchase.obfuscated_external_account_id,
+        handle=token + suffix,
+        unordered=True,
+        acknowledge=not number and purchase.acknowledgement_state == UNACKNOWLEDGED and not back,
+    )
