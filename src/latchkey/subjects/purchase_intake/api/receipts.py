@@ -30,6 +30,7 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.http.services import Services
 from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of
+from latchkey.subjects.purchase_intake.api.store_notifications import INCOMING, accept
 from latchkey.subjects.purchase_intake.usecases import sandbox_receipts
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
@@ -226,7 +227,7 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
     )
 
 
-# The hot write, an app's receipt, without the framework in between.
+# The hot writes, receipts of apps and notifications of stores, without the framework in between.
 
 
 _encode = json.Encoder().encode
@@ -239,7 +240,9 @@ class ReceiptEndpoint:
         self._services = services
 
     async def answer(self, exchange: Exchange, segments: list[str], body: CheckedBody) -> bytes | None:
-        """The reply, if this is a receipt and its body is valid."""
+        """The reply, if this is a notification, or a receipt with a valid body."""
+        if segments[0] == "incoming" and len(segments) == 2:
+            return await self._notified(exchange, segments[1], body)
         if segments != ["v1", "receipts"]:
             return None
         try:
@@ -248,6 +251,14 @@ class ReceiptEndpoint:
             return None
         caller = await app_caller(exchange, self._services, "write", receipt=True)
         return _encode(await take(exchange, self._services, caller, new))
+
+    async def _notified(self, exchange: Exchange, token: str, body: CheckedBody) -> bytes | None:
+        exchange.route = INCOMING
+        content = await body.content()
+        if content is None:
+            return None
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers.items()}
+        return _encode(await accept(self._services, token, content, headers))
 
     async def spared(self, exchange: Exchange, error: ApiError) -> ApiError:
         """What a phone gets instead of an error that would make it drop a purchase."""

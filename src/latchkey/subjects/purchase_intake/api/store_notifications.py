@@ -4,6 +4,7 @@ The answer tells the store whether to try again: 2xx when the notification is in
 checked or stored now, 4xx when it will never be taken.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -31,6 +32,7 @@ from latchkey.wire.v2 import Page
 incoming_router = Router(tags=["Stores"])
 
 log = structlog.get_logger()
+INCOMING = "/incoming/{token}"
 
 
 class AcceptedNotification(Struct, frozen=True, kw_only=True):
@@ -40,10 +42,14 @@ class AcceptedNotification(Struct, frozen=True, kw_only=True):
 
 
 # Not in the document: stores do not read it, and everybody else must not use it.
-@incoming_router.post("/incoming/{token}", include_in_schema=False)
+@incoming_router.post(INCOMING, include_in_schema=False)
 async def receive_notification(request: Request, services: Provided, token: str) -> Response:
+    return reply(await accept(services, token, await request.body(), request.headers))
+
+
+async def accept(services: Services, token: str, body: bytes, headers: Mapping[str, str]) -> AcceptedNotification:
     try:
-        new = await services.inbox.receive(token, await request.body(), dict(request.headers))
+        new = await services.inbox.receive(token, body, headers)
     except (NotAuthentic, Misdirected, Malformed) as error:
         log.warning("notification refused", app_id=await _app_of(services, token), reason=error.message)
         kind = Unauthenticated if isinstance(error, NotAuthentic) else BadRequest
@@ -54,7 +60,7 @@ async def receive_notification(request: Request, services: Provided, token: str)
     except NotConnected as error:
         log.error("notification for an app without credentials", app_id=await _app_of(services, token))
         raise StoreNotConnected("This app has no credentials for its store yet, so nothing can be checked.") from error
-    return reply(AcceptedNotification(duplicate=not new))
+    return AcceptedNotification(duplicate=not new)
 
 
 async def _app_of(services: Services, token: str) -> str | None:

@@ -19,6 +19,9 @@ from latchkey.subjects.purchase_intake.storage import connection_rows, journal_r
 from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
+_NOTED_EVERY_MS = 1_000
+_OF_A_NOTIFICATION = tuple(field.name for field in fields(Notification))
+
 
 class NotConnected(Exception):
     """The app has no credentials, so nothing can be checked. The store should try again later."""
@@ -30,6 +33,8 @@ class NotificationInbox:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._batch = filing(connections.database)
+        # When it was last written that an app is notified: once a second is enough.
+        self._noted: dict[tuple[str, str], Ms] = {}
 
     async def receive(self, token: str, body: bytes, headers: Mapping[str, str]) -> bool:
         """False: it was in the journal already. Raises a StoreError where it must not be believed."""
@@ -40,7 +45,16 @@ class NotificationInbox:
             raise NotConnected
         adapter = self._connections.adapters[app.store]
         notification = await adapter.verify(app, Incoming(body=body, headers=headers, received_at=now))
-        return await self._batch.ask(entry_of(app, notification, "notification", now)) is not None
+        is_new = await self._batch.ask(entry_of(app, notification, "notification", now)) is not None
+        await self._note(app.project_id, app.app_id, now)
+        return is_new
+
+    async def _note(self, project_id: str, app_id: str, now: Ms) -> None:
+        # After a crash before this the store sends again, and it is noted then.
+        if abs(now - self._noted.get((project_id, app_id), 0)) > _NOTED_EVERY_MS:
+            self._noted[project_id, app_id] = now
+            async with self._connections.database.at_hand() as connection:
+                await connection_rows.note_notified(connection, project_id, app_id, now)
 
     async def drain(self) -> None:
         await self._batch.drain()
@@ -53,14 +67,8 @@ def filing(database: Database, *, apart: float = 0.0) -> Batch[NewEntry, int | N
 
 async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:
     """The id of each that is new."""
-    notified = {(entry.app_id, entry.project_id) for entry in entries if entry.source == "notification"}
     async with database.at_hand() as connection:
         filed = await journal_rows.file(connection, entries)
-        # After a crash between the two the store sends again, and this is noted then.
-        for app_id, project_id in notified:
-            await connection_rows.note_notified(
-                connection, project_id, app_id, max(entry.received_at for entry in entries)
-            )
     return [filed.pop((entry.project_id, entry.app_id, entry.external_id), None) for entry in entries]
 
 
@@ -72,7 +80,7 @@ def entry_of(app: ConnectedApp, notification: Notification, source: Source, now:
         source=source,
         received_at=now,
         next_at=now,
-        **{field.name: getattr(notification, field.name) for field in fields(notification)},
+        **{name: getattr(notification, name) for name in _OF_A_NOTIFICATION},
     )
 
 
