@@ -7,13 +7,12 @@ from msgspec import json
 
 from latchkey.http_client import parse_retry_after
 from latchkey.push.push_notification import (
-    BrokenError,
     BusyError,
-    KeyRefusedError,
-    NonsenseError,
     NotificationRefusedError,
     PushError,
+    PushNotSentError,
     PushResult,
+    RefusedError,
     RetryPolicy,
     interpret,
 )
@@ -46,21 +45,21 @@ def test_a_response_that_accepts_the_notification(status: int, said: Any, sent: 
 @pytest.mark.parametrize(
     ("status", "body", "error"),
     [
-        (200, b"", NonsenseError),
-        (200, b'{"id": ""}', NonsenseError),
-        (200, b'{"id": null, "errors": null}', NonsenseError),
-        (204, b"", NonsenseError),
-        (200, b"[" * 100_000, NonsenseError),
+        (200, b"", PushNotSentError),
+        (200, b'{"id": ""}', PushNotSentError),
+        (200, b'{"id": null, "errors": null}', PushNotSentError),
+        (204, b"", PushNotSentError),
+        (200, b"[" * 100_000, PushNotSentError),
         (400, b'{"errors": ["bad"]}', NotificationRefusedError),
         (400, b"<html>", NotificationRefusedError),
-        (401, b'{"errors": ["no key"]}', KeyRefusedError),
-        (403, b"", KeyRefusedError),
+        (401, b'{"errors": ["no key"]}', RefusedError),
+        (403, b"", RefusedError),
         (404, b"", NotificationRefusedError),
         (301, b"", NotificationRefusedError),
-        (408, b"", BrokenError),
+        (408, b"", PushNotSentError),
         (429, b"", BusyError),
-        (500, b'{"id": "n"}', BrokenError),
-        (599, b"", BrokenError),
+        (500, b'{"id": "n"}', PushNotSentError),
+        (599, b"", PushNotSentError),
     ],
 )
 def test_a_response_that_refuses_or_is_invalid(status: int, body: bytes, error: type[PushError]) -> None:
@@ -69,7 +68,7 @@ def test_a_response_that_refuses_or_is_invalid(status: int, body: bytes, error: 
 
 def test_what_the_sandbox_sends_as_nonsense_is_no_answer() -> None:
     for body in NONSENSE:
-        assert isinstance(interpret(200, body, ["a"]), NonsenseError), body[:50]
+        assert isinstance(interpret(200, body, ["a"]), PushNotSentError), body[:50]
 
 
 def test_the_providers_reasons_are_in_the_error_up_to_a_length() -> None:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_notification import PushNotification
-from latchkey.runtime.device_errors import AlreadyRunningError, CannotShowError
+from latchkey.runtime.device_errors import CannotShowError, DeviceError
 from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.http.serving import serving
 from tests.patience import PATIENCE, until
@@ -95,7 +95,7 @@ async def test_it_is_the_same_phone_after_every_start_and_gets_what_came_meanwhi
         known = device.player_id
         assert known is not None
         await device.page.evaluate("localStorage.setItem('signed in', 'alice')")
-        with pytest.raises(AlreadyRunningError):
+        with pytest.raises(DeviceError):
             async with phone.start():
                 pass
 

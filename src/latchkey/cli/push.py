@@ -24,7 +24,7 @@ from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.process.supervision.stop_signal import StopSignal
 from latchkey.process.up.push_sandbox import push_sandbox
-from latchkey.push.push_notification import PushError, PushNotification, PushResult, UnreachableError
+from latchkey.push.push_notification import PushError, PushNotification, PushNotSentError, PushResult
 from latchkey.settings import Problem, SettingsRefusedError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def reach_push(data: Path) -> tuple[PushConnection, bytes]:
     try:
         return msgspec.convert(kept["push"], PushConnection), Path(kept["ca_cert"]).read_bytes()
     except (KeyError, msgspec.ValidationError, OSError):
-        raise UnreachableError(
+        raise PushNotSentError(
             f"{data} is not the folder of a running `latchkey up` or `latchkey push sandbox`; name it with --data."
         ) from None
 
@@ -156,7 +156,7 @@ async def _fetch(connection: PushConnection, authority: bytes, limit: int) -> li
         try:
             response = await http.ask("GET", url, authorization=f"Basic {connection.rest_api_key}")
         except HttpError as error:
-            raise UnreachableError(f"The push sandbox at {connection.base_url} does not answer.") from error
+            raise PushNotSentError(f"The push sandbox at {connection.base_url} does not answer.") from error
     if response.status != 200:
         raise PushError(f"The push sandbox at {connection.base_url} answered {response.status}.")
     found: list[dict[str, Any]] = msgspec.json.decode(response.body)["notifications"]

@@ -28,7 +28,6 @@ from latchkey.push.push_notification import (
     PushResult,
     RefusedError,
     RetryPolicy,
-    UnreachableError,
     interpret,
 )
 
@@ -140,10 +139,10 @@ class PushClient:
                     most_bytes=MOST_BYTES,
                 )
         except TimeoutError:
-            return UnreachableError(f"The push provider did not answer within {self._policy.timeout:g} s.")
+            return PushNotSentError(f"The push provider did not answer within {self._policy.timeout:g} s.")
         except HttpError as error:
             cause = (causes_of(error) or [type(error).__name__])[-1]
-            return UnreachableError(f"The push provider cannot be reached ({self._redacted(cause)}).")
+            return PushNotSentError(f"The push provider cannot be reached ({self._redacted(cause)}).")
         result = interpret(response.status, response.body if len(response.body) <= MOST_BYTES else b"", ids)
         if isinstance(result, PushError):
             result.args = (self._redacted(str(result)),)

@@ -1,13 +1,10 @@
 """A notification, the result of sending it, and why it was not sent.
 
 PushError
-├── PushNotSentError              a retry may help; `retry_after` is what the provider asked for
-│   ├── UnreachableError          no response: down, too slow, cut off, not trusted
-│   ├── BusyError                 429
-│   ├── BrokenError               5xx
-│   └── NonsenseError             a response that is not in the provider's format
-└── RefusedError                  a retry would be refused again
-    ├── KeyRefusedError           401 or 403
+├── PushNotSentError              a retry may help: no response, a 5xx, or one that is not in the provider's format;
+│   │                             `retry_after` is what the provider asked for
+│   └── BusyError                 429
+└── RefusedError                  a retry would be refused again: the key was refused with 401 or 403
     └── NotificationRefusedError  400 and every other status; `reasons` are the provider's
 
 No message ever contains the REST API key, even if the provider repeats it.
@@ -71,19 +68,7 @@ class PushNotSentError(PushError):
     retry_after: float | None = None
 
 
-class UnreachableError(PushNotSentError):
-    pass
-
-
 class BusyError(PushNotSentError):
-    pass
-
-
-class BrokenError(PushNotSentError):
-    pass
-
-
-class NonsenseError(PushNotSentError):
     pass
 
 
@@ -92,10 +77,6 @@ class RefusedError(PushError):
         super().__init__(message)
         self.status = status
         self.reasons = tuple(reasons)
-
-
-class KeyRefusedError(RefusedError):
-    pass
 
 
 class NotificationRefusedError(RefusedError):
@@ -114,7 +95,7 @@ def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | Pu
     if status == 429:
         return BusyError("The push provider is busy (429).")
     if status >= 500 or status == 408:
-        return BrokenError(f"The push provider failed ({status}).")
+        return PushNotSentError(f"The push provider failed ({status}).")
     response = _decoded(body)
     errors = response.get("errors") if isinstance(response, dict) else None
     if 200 <= status < 300 or status == 400:
@@ -122,11 +103,11 @@ def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | Pu
         if sent is not None:
             return sent
     if 200 <= status < 300:
-        return NonsenseError(f"The push provider answered {status} with something that is not its protocol.")
+        return PushNotSentError(f"The push provider answered {status} with something that is not its protocol.")
     reasons = tuple(_words(errors))[:_REASONS]
     shown = f": {'; '.join(reasons)}" if reasons else "."
     if status in {401, 403}:
-        return KeyRefusedError(f"The push provider refused the REST API key ({status}){shown}", status=status)
+        return RefusedError(f"The push provider refused the REST API key ({status}){shown}", status=status)
     if status == 400:
         return NotificationRefusedError(
             f"The push provider refused the notification (400){shown}", status=status, reasons=reasons

@@ -2,7 +2,6 @@
 
 DeviceError
 ├── ChromiumMissingError
-├── AlreadyRunningError
 ├── PushServiceError           the push service is unreachable or its response is invalid
 │   └── UnknownDeviceError     the push service does not know this device
 └── CannotShowError            the page, or its window, cannot be shown
@@ -14,10 +13,6 @@ class DeviceError(Exception):
 
 
 class ChromiumMissingError(DeviceError):
-    pass
-
-
-class AlreadyRunningError(DeviceError):
     pass
 
 

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from latchkey.runtime.device_errors import AlreadyRunningError
+from latchkey.runtime.device_errors import DeviceError
 
 # A push service may repeat notifications; it repeats none older than the last 500.
 _REMEMBERED = 500
@@ -45,7 +45,7 @@ class DeviceIdentity:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
-            raise AlreadyRunningError(
+            raise DeviceError(
                 f"The device in {self.folder} is already running. Stop it, or start another with --state."
             ) from None
         self._lock = lock
