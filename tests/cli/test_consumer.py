@@ -217,7 +217,7 @@ def test_migrate_and_events_speak_plainly(environment: dict[str, str], tmp_path:
     body = json.dumps({"id": "evt_2", "type": "RENEWAL", "app_user_id": "ada", "entitlements": {}}).encode()
     with sqlite3.connect(tmp_path / "consumer.db") as database:
         database.execute(
-            "insert into billing_events_set_aside values ('evt_2', 'RENEWAL', 'ada', ?, 'boom', 1, 1, 1)", (body,)
+            "insert into billing_events_set_aside values ('evt_2', 'RENEWAL', 'ada', 'boom', 1, 1, 1, ?)", (body,)
         )
     database.close()
     assert "boom" in typed("consumer", "events", "list-set-aside", **environment).stdout

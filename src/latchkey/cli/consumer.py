@@ -21,7 +21,7 @@ from latchkey.consumer.consumer_errors import SettingsError
 from latchkey.consumer.consumer_settings import PREFIX, Settings, variable
 from latchkey.consumer.reconcile import ReconcileReport
 from latchkey.consumer.reference_consumer import Consumer
-from latchkey.consumer.storage.event_log import SetAside
+from latchkey.consumer.storage.copy_tables import SetAside
 from latchkey.consumer.storage.schema import migrate as migrate_schema
 from latchkey.process.supervision.listeners import ConsumerFailedError, bind
 from latchkey.process.supervision.stop_signal import StopSignal

@@ -18,7 +18,7 @@ from latchkey.consumer.rules.event_handlers import HANDLERS
 from latchkey.consumer.rules.received_event import MalformedEvent, read_event
 from latchkey.consumer.rules.timestamps import to_iso
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
-from latchkey.consumer.storage.event_log import SetAside
+from latchkey.consumer.storage.copy_tables import SetAside
 
 log = structlog.get_logger()
 

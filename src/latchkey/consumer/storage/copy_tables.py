@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args
 
 import msgspec
+from msgspec import Struct
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -28,6 +29,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from latchkey.consumer.rules.event_handlers import CurrencyRow, EnrollmentRow, InvoiceRow
 from latchkey.consumer.rules.record import Entitlement, Subscription
+from latchkey.consumer.rules.timestamps import Ms
 
 ID = 255
 
@@ -55,7 +57,7 @@ _TYPES: dict[Any, Any] = {
 }
 
 
-def _columns(row: type[msgspec.Struct], *key: str, long: tuple[str, ...] = ()) -> list[Column[Any]]:
+def _columns(row: type[Struct], *key: str, long: tuple[str, ...] = ()) -> list[Column[Any]]:
     """A column for each field of the struct, in the same order and with its default. `long` are texts of any length."""
     columns: list[Column[Any]] = []
     for field in msgspec.structs.fields(row):
@@ -91,15 +93,16 @@ entitlements = Table(
     *_columns(Entitlement, "entitlement_id"),
 )
 
-processed_events = Table(
-    "billing_processed_events",
-    metadata,
-    Column("event_id", String(ID), primary_key=True),
-    Column("event_type", String(ID), nullable=False),
-    Column("app_user_id", String(ID), nullable=False),
-    Column("environment", String(ID)),
-    _instant("processed_at", nullable=False),
-)
+
+class ProcessedEvent(Struct, frozen=True):
+    event_id: str
+    event_type: str
+    app_user_id: str
+    environment: str | None
+    processed_at: Ms
+
+
+processed_events = Table("billing_processed_events", metadata, *_columns(ProcessedEvent, "event_id"))
 
 # Other ids of a customer, and the id its record is stored under.
 aliases = Table(
@@ -138,18 +141,19 @@ jobs = Table(
     Index(None, "run_at"),
 )
 
-set_aside = Table(
-    "billing_events_set_aside",
-    metadata,
-    Column("event_id", String(ID), primary_key=True),
-    Column("event_type", String(ID), nullable=False),
-    Column("app_user_id", String(ID), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("error", Text, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default="1"),
-    _instant("received_at", nullable=False),
-    _instant("last_attempt_at", nullable=False),
-)
+
+class SetAside(Struct, frozen=True):
+    event_id: str
+    event_type: str
+    app_user_id: str
+    error: str
+    attempts: int
+    received_at: Ms
+    last_attempt_at: Ms
+    body: bytes
+
+
+set_aside = Table("billing_events_set_aside", metadata, *_columns(SetAside, "event_id", long=("error",)))
 
 # Events with fields that could not be used, each as received.
 event_bodies = Table(

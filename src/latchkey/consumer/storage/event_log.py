@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,6 +13,8 @@ from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.batch_statements import InsertRows, Row, SelectByIds
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
 from latchkey.consumer.storage.copy_tables import (
+    ProcessedEvent,
+    SetAside,
     currency_transactions,
     enrollments,
     event_bodies,
@@ -24,17 +25,6 @@ from latchkey.consumer.storage.copy_tables import (
 )
 
 ERROR_LENGTH = 2000
-
-
-class SetAside(Struct, frozen=True):
-    event_id: str
-    event_type: str
-    app_user_id: str
-    error: str
-    attempts: int
-    received_at: Ms
-    last_attempt_at: Ms
-    body: bytes
 
 
 class EventLog:
@@ -72,14 +62,7 @@ class EventLog:
     def recorded(self, done: Sequence[ReceivedEvent], now: Ms) -> tuple[InsertRows, list[Row]]:
         """The rows that say that these were processed, for `Copies.save`."""
         return self._record, [
-            {
-                "event_id": event.id,
-                "event_type": event.type,
-                "app_user_id": event.app_user_id,
-                "environment": event.fields.environment,
-                "processed_at": now,
-            }
-            for event in done
+            ProcessedEvent(event.id, event.type, event.app_user_id, event.fields.environment, now) for event in done
         ]
 
     async def note(self, connection: AsyncConnection, handled: Sequence[Handling]) -> None:
@@ -102,16 +85,8 @@ class EventLog:
             await connection.execute(self._keep, rows)
 
     async def put_aside(self, connection: AsyncConnection, event: ReceivedEvent, error: str, now: Ms) -> None:
-        row = {
-            "event_id": event.id,
-            "event_type": event.type,
-            "app_user_id": event.app_user_id,
-            "body": event.body,
-            "error": error[:ERROR_LENGTH],
-            "received_at": now,
-            "last_attempt_at": now,
-        }
-        await connection.execute(self._set_aside, row)
+        row = SetAside(event.id, event.type, event.app_user_id, error[:ERROR_LENGTH], 1, now, now, event.body)
+        await connection.execute(self._set_aside, asdict(row))
 
     async def take_back(self, connection: AsyncConnection, ids: Collection[str]) -> None:
         """Removes events that have been processed after all."""
