@@ -102,7 +102,7 @@ def show(console, parts, chosen):
     started.extend(child.process.pid for child in parts.supervisor.children)
     raise StoppedError
 up.show = show
-up.up(data=Path({str(short_folder / "stopped")!r}), port=0, host=None, workers=1, stores=True)
+up.up(data=Path({str(short_folder / "stopped")!r}), port=0, host=None, workers=1, stores=True, history=None)
 print(*[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in started])
 """
     assert told(script) == ["-9 -9 -9 -9"]

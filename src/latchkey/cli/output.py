@@ -58,11 +58,6 @@ def console(*, markup: bool = True) -> Console:
     return Console(highlight=False, markup=markup)
 
 
-def done(words: str) -> None:
-    """The outcome of a change, for people. `words` may hold markup; what is from outside is escaped by the caller."""
-    console().print(f"[green]✓[/green] {words}", soft_wrap=True)
-
-
 def told(words: str) -> None:
     """A note for people, on stderr, where stdout holds only what a script reads. `words` may hold markup."""
     Console(stderr=True, highlight=False).print(words, soft_wrap=True)
@@ -128,7 +123,7 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def show_list(rows: Sequence[Sequence[str]], columns: Sequence[str], nothing: str, more: str = "") -> None:
-    if not rows:
+    if not rows and nothing:
         console().print(nothing)
         return
     made = table(*columns)

@@ -74,9 +74,9 @@ class Office(Printer):
 
 @asynccontextmanager
 async def office(
-    config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+    config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False, **pool: Any
 ) -> AsyncIterator[Office]:
-    async with Database(database_url(config, data), max_size=2) as database:
+    async with Database(database_url(config, data), **{"max_size": 2, **pool}) as database:
         yield Office(as_json, database, config, data)
 
 
@@ -105,9 +105,13 @@ class ProjectContext(Office):
 
 @asynccontextmanager
 async def project_context(
-    project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
+    project: ProjectOption = None,
+    config: ConfigOption = None,
+    data: DataOption = DATA,
+    as_json: JsonOption = False,
+    **pool: Any,
 ) -> AsyncIterator[ProjectContext]:
-    async with office(config, data, as_json) as at:
+    async with office(config, data, as_json, **pool) as at:
         catalogs, project_id = Catalogs(), await chosen(at.database, project)
         changes, reader = Changes(at.database, real_now, catalogs), Reader(at.database, catalogs)
         settings = load(os.environ, config)

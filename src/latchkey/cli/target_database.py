@@ -51,12 +51,9 @@ def _of_up(data: Path) -> str:
                 "or set LATCHKEY_DATABASE_URL."
             )
         return str(found)
-    raise SettingsRefusedError(
-        [
-            Problem(
-                "LATCHKEY_DATABASE_URL",
-                f"is missing, and {data} is not the folder of a running `latchkey up`.",
-                "Set it, or name the folder with --data.",
-            )
-        ]
-    )
+    raise no_database(f"{data} is not the folder of a running `latchkey up`.")
+
+
+def no_database(reason: str) -> SettingsRefusedError:
+    remedy = "Set it, or name the folder with --data."
+    return SettingsRefusedError([Problem("LATCHKEY_DATABASE_URL", f"is missing, and {reason}", remedy)])

@@ -3,14 +3,13 @@
 import asyncio
 import time
 from functools import partial
-from typing import Annotated
 
-import typer
 from msgspec import Struct
 from rich.console import Console
 
 from latchkey import logs
 from latchkey.cli import output
+from latchkey.cli.command import flag, option
 from latchkey.cli.output import JsonOption
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
 from latchkey.database import migrate as database_migrate
@@ -32,25 +31,14 @@ from latchkey.process.database_wait import WaitOption, until_reachable, waits
 def migrate(
     config: ConfigOption = None,
     data: DataOption = DATA,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the migrations that would run.")] = False,
-    after: Annotated[
-        bool,
-        typer.Option(
-            "--after", help="Finish the upgrade. Only when no process of an older version is running any more."
-        ),
-    ] = False,
-    distributed: Annotated[
-        bool,
-        typer.Option(
-            "--distributed",
-            help="Also distribute the tables by project over the nodes of a Citus cluster. Only once. If there are "
-            "rows already, stop all processes first, or use `latchkey admin copy-database`.",
-        ),
-    ] = False,
-    shards: Annotated[
-        int,
-        typer.Option("--shards", min=1, max=10_000, help="With --distributed: the number of shards."),
-    ] = SHARDS,
+    dry_run: bool = flag("Only list the migrations that would run.", "--dry-run"),
+    after: bool = flag("Finish the upgrade. Only when no process of an older version is running any more.", "--after"),
+    distributed: bool = flag(
+        "Also distribute the tables by project over the nodes of a Citus cluster. Only once. If there are "
+        "rows already, stop all processes first, or use `latchkey admin copy-database`.",
+        "--distributed",
+    ),
+    shards: int = option("With --distributed: the number of shards.", "--shards", default=SHARDS, min=1, max=10_000),
     wait: WaitOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -134,18 +122,11 @@ _GB = 1e9
 
 
 def copy_database(
-    to: Annotated[
-        str, typer.Option("--to", help="The address of the other database, migrated with this version of Latchkey.")
-    ],
+    to: str = option("The address of the other database, migrated with this version of Latchkey.", "--to", default=...),
     config: ConfigOption = None,
     data: DataOption = DATA,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Copy and compare while the service runs, then undo it: how long does it take?"),
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Delete what the other database has. Without it, it must be empty.")
-    ] = False,
+    dry_run: bool = flag("Copy and compare while the service runs, then undo it: how long does it take?", "--dry-run"),
+    replace: bool = flag("Delete what the other database has. Without it, it must be empty.", "--replace"),
     as_json: JsonOption = False,
 ) -> None:
     """Copy all rows into another database: from a plain one into a Citus cluster, or back.

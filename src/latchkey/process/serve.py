@@ -5,14 +5,13 @@ import contextlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import structlog
-import typer
 from msgspec.structs import replace
 
 from latchkey import logs
 from latchkey.cli import secret_key
+from latchkey.cli.command import option
 from latchkey.database.errors import DatabaseUnreachableError
 from latchkey.database.pool import connect
 from latchkey.now import real_now
@@ -27,15 +26,11 @@ log = structlog.get_logger()
 
 
 def serve(
-    roles: Annotated[
-        str | None, typer.Option(help="What this machine does: some of api,clock,delivery. All unless given.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="How many processes answer requests; 0 means one for each core.", min=0)
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="The IP address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on.", min=0, max=65535)] = None,
-    config: Annotated[Path | None, typer.Option(help="A settings file. docs/latchkey.toml lists all settings.")] = None,
+    roles: str | None = option("What this machine does: some of api,clock,delivery. All unless given."),
+    workers: int | None = option("How many processes answer requests; 0 means one for each core.", min=0),
+    host: str | None = option("The IP address to listen on."),
+    port: int | None = option("The port to listen on.", min=0, max=65535),
+    config: Path | None = option("A settings file. docs/latchkey.toml lists all settings."),
     wait: WaitOption = None,
 ) -> None:
     """Run the service in production. Settings come from LATCHKEY_… environment variables or from a file."""

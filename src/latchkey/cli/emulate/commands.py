@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from latchkey.cli import output
@@ -70,10 +71,7 @@ async def connect(
 ) -> None:
     """Set where a running store emulator sends notifications. Queued notifications are sent at once."""
     said = await at.one().ask("PUT", "/notification_url", {"url": notification_url})
-    if at.as_json:
-        output.write(said)
-    else:
-        output.console(markup=False).print(f"Notifications go to {said['notification_url']}")
+    at.say(said, escape(f"Notifications go to {said['notification_url']}"))
 
 
 @command(app, "sell", EmulatorChoice)

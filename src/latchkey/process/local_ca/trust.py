@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from msgspec import Struct
 from rich.console import Console
 
+from latchkey.cli.command import flag
 from latchkey.cli.data_folder import DataFolder, write_private
 from latchkey.cli.target_database import DATA
 from latchkey.domain.refusal import Refusal
@@ -240,9 +241,7 @@ def untrust(
     data: DataOption = DATA,
     only: OnlyOption = None,
     yes: YesOption = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Remove the authorities of all `latchkey up`, also of deleted folders.")
-    ] = False,
+    everything: bool = flag("Remove the authorities of all `latchkey up`, also of deleted folders.", "--all"),
 ) -> None:
     """Undo what `latchkey trust` did. Asks first."""
     console = Console(highlight=False)

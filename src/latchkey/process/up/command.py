@@ -10,14 +10,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import structlog
-import typer
 from msgspec import Struct
 from rich.console import Console
 
 from latchkey import logs
+from latchkey.cli.command import option
 from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, read_json, write_json
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
@@ -58,27 +58,20 @@ class Said(Protocol):
 
 def up(
     # Our own message about a folder that cannot be read says whose it is.
-    data: Annotated[Path, typer.Option(help="The folder for all data.", readable=False)] = Path(".latchkey"),
-    port: Annotated[
-        int | None,
-        typer.Option(help="The port to listen on; 0 chooses a free one.", show_default="8443", min=0, max=65535),
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="The IP address to listen on.", show_default="127.0.0.1")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="How many processes answer requests.", show_default="one for two cores, at least two", min=0),
-    ] = None,
-    stores: Annotated[
-        bool, typer.Option("--stores/--no-stores", help="Also run emulators of the App Store, Google Play and Stripe.")
-    ] = True,
-    history: Annotated[
-        bool | None,
-        typer.Option(
-            "--history/--no-history",
-            help="A made-up year of customers in the demo project.",
-            show_default="only in a new data folder",
-        ),
-    ] = None,
+    data: Path = option("The folder for all data.", default=Path(".latchkey"), readable=False),
+    port: int | None = option("The port to listen on; 0 chooses a free one.", show_default="8443", min=0, max=65535),
+    host: str | None = option("The IP address to listen on.", show_default="127.0.0.1"),
+    workers: int | None = option(
+        "How many processes answer requests.", show_default="one for two cores, at least two", min=0
+    ),
+    stores: bool = option(
+        "Also run emulators of the App Store, Google Play and Stripe.", "--stores/--no-stores", default=True
+    ),
+    history: bool | None = option(
+        "A made-up year of customers in the demo project.",
+        "--history/--no-history",
+        show_default="only in a new data folder",
+    ),
 ) -> None:
     """Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project."""
     # The supervisor's own log. The processes log to a file.

@@ -2,14 +2,12 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from latchkey.cli import output
-from latchkey.cli.command import command, flag, option
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import Office, ProjectContext, audited, office, project_context
@@ -25,13 +23,13 @@ from latchkey.subjects.accounts.usecases import accounts, second_factor, session
 app = typer.Typer(no_args_is_help=True)
 
 _ROLES = " ".join(f"{role}: {EXPLAINED[role]}" for role in Role)
-EmailArgument = Annotated[str, typer.Argument(help="The e-mail address that the person signs in with.")]
+EMAIL = argument("The e-mail address that the person signs in with.")
 
 
 @command(app, "create", project_context)
 async def create(
     at: ProjectContext,
-    email: EmailArgument,
+    email: str = EMAIL,
     role: Role = option(_ROLES, default=Role.OWNER),
     name: str = option("The name shown on pages.", default=""),
     password_stdin: bool = flag("Read the password from standard input instead of printing a link to choose one."),
@@ -47,72 +45,66 @@ async def create(
             await accounts.create_account(at.database, email, now, name=name, password=password)
         account, made = await team.add_member(at.database, at.project_id, email, role, now, name=name)
     token = await accounts.invite(at.database, account.id, now) if made and password is None else None
-    if at.as_json:
-        link = _link(at, token) if token is not None else None
-        output.write({"email": email, "project_id": at.project_id, "role": role.value, "link": link})
-        return
-    Console(highlight=False).print(f"[bold]{email}[/bold] now has the role {role} in {at.project_id}.")
-    if token is not None:
-        _show_link(at, token)
+    link = _link(at, token) if token is not None else None
+    at.say(
+        {"email": email, "project_id": at.project_id, "role": role.value, "link": link},
+        f"[bold]{email}[/bold] now has the role {role} in {at.project_id}.",
+        *(_invitation(link) if link is not None else ()),
+    )
 
 
 @command(app, "list", project_context)
 async def show(at: ProjectContext) -> None:
     """List the members of a project."""
     members = await team.members(at.database, at.project_id)
-    if at.as_json:
-        output.write_list(_as_data(member) for member in members)
-        return
-    table = output.table("e-mail", "name", "role", "second factor", "since", "last seen")
-    for member in members:
-        seen = shown(member.last_seen_at) or "never"
-        account, second = member.account, "on" if member.account.has_second_factor else "off"
-        table.add_row(escape(account.email), escape(account.name), member.role, second, shown(member.since), seen)
-    output.show_table(table)
+    at.show_list(
+        members,
+        _as_data,
+        ("e-mail", "name", "role", "second factor", "since", "last seen"),
+        lambda member: (
+            *(member.account.email, member.account.name, member.role),
+            *("on" if member.account.has_second_factor else "off", shown(member.since)),
+            shown(member.last_seen_at) or "never",
+        ),
+    )
 
 
 @command(app, "invite", office)
-async def invite(at: Office, email: EmailArgument) -> None:
+async def invite(at: Office, email: str = EMAIL) -> None:
     """Print a link to choose a new password. It works once, within seven days."""
     account = await _known(at.database, email)
     async with audited(at.database, None, "account.invited", account.email, account_id=account.id):
         token = await accounts.invite(at.database, account.id, real_now())
-    if at.as_json:
-        output.write({"email": email, "link": _link(at, token)})
-    else:
-        _show_link(at, token)
+    link = _link(at, token)
+    at.say({"email": email, "link": link}, *_invitation(link))
 
 
 @command(app, "reset-second-factor", office)
-async def reset_second_factor(at: Office, email: EmailArgument) -> None:
+async def reset_second_factor(at: Office, email: str = EMAIL) -> None:
     """Turn off the second factor of an account whose owner lost the phone and the recovery codes."""
     account = await _known(at.database, email)
     async with audited(at.database, None, "account.second_factor_reset", account.email, account_id=account.id):
         await second_factor.remove(at.database, account.id)
-    if at.as_json:
-        output.write({"email": account.email, "second_factor": False})
-    else:
-        output.console().print(f"[bold]{account.email}[/bold] signs in with the password alone now.")
+    words = f"[bold]{account.email}[/bold] signs in with the password alone now."
+    at.say({"email": account.email, "second_factor": False}, words)
 
 
 @command(app, "remove", project_context)
-async def remove(at: ProjectContext, email: EmailArgument) -> None:
+async def remove(at: ProjectContext, email: str = EMAIL) -> None:
     """Remove a member from a project and end their sessions."""
     account = await _known(at.database, email)
     async with at.audited("member.removed", account.email):
         await team.remove_member(at.database, at.project_id, account.id)
         for stay in await sessions.stays(at.database, account.id):
             await sessions.end_stay(at.database, account.id, stay.id)
-    if at.as_json:
-        output.write({"email": email, "project_id": at.project_id, "removed": True})
-    else:
-        output.console().print(f"[bold]{email}[/bold] was removed from {at.project_id}.")
+    words = f"[bold]{email}[/bold] was removed from {at.project_id}."
+    at.say({"email": email, "project_id": at.project_id, "removed": True}, words)
 
 
 @command(app, "operator", office)
 async def operator(
     at: Office,
-    email: EmailArgument,
+    email: str = EMAIL,
     remove: bool = flag("The account is no operator any more.", "--remove"),
 ) -> None:
     """Make an account an operator, who may see the dashboard's page about the database, or (--remove) undo that."""
@@ -121,14 +113,13 @@ async def operator(
     async with audited(at.database, None, action, account.email, account_id=account.id):
         await team.set_operator(at.database, account, None if remove else real_now())
     operators = await team.addresses(at.database)
-    if at.as_json:
-        output.write({"email": account.email, "operator": not remove, "operators": operators})
-        return
-    console = Console(highlight=False)
-    console.print(f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.")
-    console.print(f"Operators: {escape(', '.join(operators)) or 'none'}.")
+    lines = [
+        f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.",
+        f"Operators: {escape(', '.join(operators)) or 'none'}.",
+    ]
     if not remove and not account.has_password and account.openid is None:
-        console.print("They have no password yet, and earlier links do not work any more: run `latchkey user invite`.")
+        lines.append("They have no password yet, and earlier links do not work any more: run `latchkey user invite`.")
+    at.say({"email": account.email, "operator": not remove, "operators": operators}, *lines)
 
 
 async def _known(database: Database, email: str) -> rules.Account:
@@ -156,9 +147,6 @@ def _link(at: Office, token: str) -> str:
     return f"{start}/dashboard/invitations/{token}"
 
 
-def _show_link(at: Office, token: str) -> None:
-    link = _link(at, token)
+def _invitation(link: str) -> tuple[str, str]:
     where = "this page" if not link.startswith("/") else "this page of your service (put its https:// address in front)"
-    console = Console(highlight=False)
-    console.print(f"The person chooses a password on {where}. The link works once, within seven days:")
-    console.print(link, soft_wrap=True, markup=False)
+    return f"The person chooses a password on {where}. The link works once, within seven days:", escape(link)

@@ -1,13 +1,12 @@
 """`latchkey key`: API keys. A secret key is shown once, when it is created."""
 
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 from msgspec import UNSET, UnsetType
 
 from latchkey.cli import output
-from latchkey.cli.command import command, flag, option
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS
@@ -20,17 +19,9 @@ from latchkey.subjects.api_keys.wire import ApiKey, PublicApiKey
 
 app = typer.Typer(no_args_is_help=True)
 
-ExpiresOption = Annotated[
-    str | None,
-    typer.Option(
-        "--expires", help="When a secret key stops working: a date and time in UTC, or in how long: 12h, 90d."
-    ),
-]
-NetworksOption = Annotated[
-    list[str] | None,
-    typer.Option("--allow", help="A secret key works only from this address or network. May be given several times."),
-]
-KeyArgument = Annotated[str, typer.Argument(help="The key's id, as `latchkey key list` shows it.")]
+EXPIRES = option("When a secret key stops working: a date and time in UTC, or in how long: 12h, 90d.")
+NETWORKS = option("A secret key works only from this address or network. May be given several times.")
+KEY = argument("The key's id, as `latchkey key list` shows it.")
 
 
 @command(app, "create", project_context)
@@ -44,8 +35,8 @@ async def create(
         "How many requests the key may make in any 60 seconds.", default=usecases.RATE_LIMIT, min=1
     ),
     app_id: str | None = option("Create a public key for this app (its id).", "--app"),
-    expires: ExpiresOption = None,
-    allow: NetworksOption = None,
+    expires: str | None = EXPIRES,
+    allow: list[str] | None = NETWORKS,
     shape: str = option(
         "vendor: V2 replies to a secret key are as the vendor's clients expect them.", default="latchkey"
     ),
@@ -71,20 +62,16 @@ async def create(
                 allowed_networks=allow or (),
                 shape=shape,
             )
-    _show_once(issued, at.as_json)
+    at.reveal(_as_data(issued.key, issued.plaintext), issued.plaintext, *_notes(issued.key))
 
 
-def _show_once(issued: usecases.IssuedKey, as_json: bool) -> None:
-    if as_json:
-        output.write(_as_data(issued.key, issued.plaintext))
-        return
-    # Only the key goes to stdout, so that a script can read it; everything else goes to stderr.
-    output.told(f"[green]✓[/green] {issued.key.kind} key {issued.key.id} of {issued.key.project_id}")
-    if issued.key.app_id is not None:
-        output.told(f"[green]✓[/green] for the app {issued.key.app_id}")
-    if issued.key.kind == "secret":
-        output.told("[bold]Copy the key now. Only a hash of it is stored, so it cannot be shown again.[/bold]")
-    output.bare(issued.plaintext)
+def _notes(key: keys.ApiKey) -> list[str]:
+    notes = [f"[green]✓[/green] {key.kind} key {key.id} of {key.project_id}"]
+    if key.app_id is not None:
+        notes.append(f"[green]✓[/green] for the app {key.app_id}")
+    if key.kind == "secret":
+        notes.append("[bold]Copy the key now. Only a hash of it is stored, so it cannot be shown again.[/bold]")
+    return notes
 
 
 @command(app, "list", project_context)
@@ -114,12 +101,12 @@ async def show(at: ProjectContext) -> None:
 @command(app, "edit", project_context)
 async def edit(
     at: ProjectContext,
-    key_id: KeyArgument,
+    key_id: str = KEY,
     name: str | None = option("A new name."),
     rate_limit: int | None = option("How many requests the key may make in any 60 seconds.", min=1),
-    expires: ExpiresOption = None,
+    expires: str | None = EXPIRES,
     never_expires: bool = flag("Remove the expiry.", "--never-expires"),
-    allow: NetworksOption = None,
+    allow: list[str] | None = NETWORKS,
     allow_everywhere: bool = flag("Allow all networks.", "--allow-everywhere"),
 ) -> None:
     """Change a secret key's name, limit, expiry or networks. --allow replaces all networks."""
@@ -145,7 +132,7 @@ async def edit(
 @command(app, "rotate", project_context)
 async def rotate(
     at: ProjectContext,
-    key_id: KeyArgument,
+    key_id: str = KEY,
     overlap_days: int = option(
         "How many more days the old key works.", default=OVERLAP_DAYS, min=0, max=LONGEST_OVERLAP_DAYS
     ),
@@ -155,15 +142,13 @@ async def rotate(
         issued, old = await usecases.rotate_key(
             at.database, at.project_id, key_id, real_now(), overlap_days=overlap_days
         )
-    if at.as_json:
-        output.write({"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)})
-        return
-    output.told(f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}")
-    _show_once(issued, at.as_json)
+    both = {"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)}
+    overlap = f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}"
+    at.reveal(both, issued.plaintext, overlap, *_notes(issued.key))
 
 
 @command(app, "revoke", project_context)
-async def revoke(at: ProjectContext, key_id: KeyArgument) -> None:
+async def revoke(at: ProjectContext, key_id: str = KEY) -> None:
     """Revoke a key for good. The next request with it is refused."""
     async with at.audited("key.revoked", key_id):
         key = await usecases.revoke_key(at.database, at.project_id, key_id, real_now())

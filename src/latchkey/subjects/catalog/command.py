@@ -1,6 +1,6 @@
 """`latchkey product`: what customers can buy, and which entitlements it grants."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -18,18 +18,12 @@ from latchkey.subjects.catalog.usecases import entitlement_catalog, product_cata
 
 app_product = typer.Typer(no_args_is_help=True)
 
-ProductArgument = Annotated[str, typer.Argument(help="The product's id, as in the store.", metavar="PRODUCT")]
-EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
-LastsOption = Annotated[
-    str | None, typer.Option("--duration", help="How long a period lasts: '1 month', '7 days', P1Y.")
-]
-TrialOption = Annotated[str | None, typer.Option("--trial", help="How long the free trial lasts, such as '7 days'.")]
-AppsOption = Annotated[
-    list[str] | None, typer.Option("--app", help="Sold only in this app (its id). May be given several times.")
-]
-CreditsOption = Annotated[
-    str | None, typer.Option(help="Virtual currency that comes with it: the code and the amount, such as GEMS:100.")
-]
+PRODUCT = argument("The product's id, as in the store.", metavar="PRODUCT")
+ENTITLEMENT = argument("The entitlement's id.", metavar="ENTITLEMENT")
+LASTS = option("How long a period lasts: '1 month', '7 days', P1Y.", "--duration")
+TRIAL = option("How long the free trial lasts, such as '7 days'.")
+APPS = option("Sold only in this app (its id). May be given several times.", "--app")
+CREDITS = option("Virtual currency that comes with it: the code and the amount, such as GEMS:100.")
 
 
 @command(app_product, "list", project_context)
@@ -49,13 +43,11 @@ async def show_list_product(at: ProjectContext) -> None:
 
 
 @command(app_product, "show", project_context)
-async def show_one(at: ProjectContext, product: ProductArgument) -> None:
+async def show_one(at: ProjectContext, product: str = PRODUCT) -> None:
     """Show one product."""
     one = await product_catalog.load_product(at.database, at.project_id, product)
-    if at.as_json:
-        output.write(render.product(at.project_id, one))
-        return
-    output.show_facts(
+    at.show_facts(
+        render.product(at.project_id, one),
         (
             ("id", one.id),
             ("name", one.display_name),
@@ -67,22 +59,22 @@ async def show_one(at: ProjectContext, product: ProductArgument) -> None:
             ("entitlements", ", ".join(one.grants) or "none"),
             ("apps", ", ".join(one.apps) or "every app"),
             ("created", shown(one.created_at)),
-        )
+        ),
     )
 
 
 @command(app_product, "create", project_context)
 async def create_product(
     at: ProjectContext,
-    product: ProductArgument,
+    product: str = PRODUCT,
     price: float = option("The price, such as 9.99.", default=...),
     currency: str = option("The currency's code, such as EUR.", default=...),
     product_type: ProductType | None = option("Default: a subscription with --duration, else one_time.", "--type"),
     name: NameOption = None,
-    lasts: LastsOption = None,
-    trial: TrialOption = None,
-    apps: AppsOption = None,
-    credits: CreditsOption = None,
+    lasts: str | None = LASTS,
+    trial: str | None = TRIAL,
+    apps: list[str] | None = APPS,
+    credits: str | None = CREDITS,
     grants: list[str] | None = option("Attach this entitlement. May be given several times."),
 ) -> None:
     """Create a product. Attach entitlements with --grants, or later with `latchkey product attach`."""
@@ -104,16 +96,16 @@ async def create_product(
 @command(app_product, "edit", project_context)
 async def edit(
     at: ProjectContext,
-    product: ProductArgument,
+    product: str = PRODUCT,
     name: NameOption = None,
-    lasts: LastsOption = None,
-    trial: TrialOption = None,
+    lasts: str | None = LASTS,
+    trial: str | None = TRIAL,
     no_trial: bool = flag("Without a free trial from now on.", "--no-trial"),
     price: float | None = option("The price, such as 9.99."),
     currency: str | None = option("The currency's code, such as EUR."),
-    apps: AppsOption = None,
+    apps: list[str] | None = APPS,
     every_app: bool = flag("Sold in every app.", "--every-app"),
-    credits: CreditsOption = None,
+    credits: str | None = CREDITS,
 ) -> None:
     """Change a product. What is not given stays as it is. Active subscriptions keep the price they were bought at."""
     if (trial and no_trial) or (apps and every_app):
@@ -132,7 +124,7 @@ async def edit(
 
 
 @command(app_product, "delete", project_context, asks="Take the product {product!r} off sale?")
-async def delete_product(at: ProjectContext, product: ProductArgument) -> None:
+async def delete_product(at: ProjectContext, product: str = PRODUCT) -> None:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
     async with at.audited("product.deleted", product):
         await product_catalog.delete_product(at.database, at.project_id, product, real_now())
@@ -142,7 +134,7 @@ async def delete_product(at: ProjectContext, product: ProductArgument) -> None:
 
 
 @command(app_product, "attach", project_context)
-async def attach(at: ProjectContext, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+async def attach(at: ProjectContext, product: str = PRODUCT, entitlement: str = ENTITLEMENT) -> None:
     """Let a product grant an entitlement, also to customers who already own the product."""
     async with at.audited("entitlement.products_attached", entitlement, product=product):
         await entitlement_catalog.attach_products(at.database, at.project_id, entitlement, [product])
@@ -155,7 +147,7 @@ async def attach(at: ProjectContext, product: ProductArgument, entitlement: Enti
     project_context,
     asks="Customers who have {entitlement!r} only through {product!r} lose it at once. Detach it?",
 )
-async def detach(at: ProjectContext, product: ProductArgument, entitlement: EntitlementArgument) -> None:
+async def detach(at: ProjectContext, product: str = PRODUCT, entitlement: str = ENTITLEMENT) -> None:
     """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
     async with at.audited("entitlement.products_detached", entitlement, product=product):
         await entitlement_catalog.detach_products(at.database, at.project_id, entitlement, [product], real_now())
@@ -212,7 +204,7 @@ async def show_list_entitlement(at: ProjectContext) -> None:
 
 
 @command(app_entitlement, "create", project_context)
-async def create_entitlement(at: ProjectContext, entitlement: EntitlementArgument, name: NameOption = None) -> None:
+async def create_entitlement(at: ProjectContext, entitlement: str = ENTITLEMENT, name: NameOption = None) -> None:
     """Create an entitlement."""
     async with at.audited("entitlement.created", entitlement):
         made = await entitlement_catalog.create_entitlement(
@@ -224,7 +216,7 @@ async def create_entitlement(at: ProjectContext, entitlement: EntitlementArgumen
 @command(app_entitlement, "rename", project_context)
 async def rename(
     at: ProjectContext,
-    entitlement: EntitlementArgument,
+    entitlement: str = ENTITLEMENT,
     name: str = argument("The name that people see.", metavar="NAME"),
 ) -> None:
     """Change the name that people see. The id stays."""
@@ -234,7 +226,7 @@ async def rename(
 
 
 @command(app_entitlement, "delete", project_context, asks="Delete the entitlement {entitlement!r}?")
-async def delete_entitlement(at: ProjectContext, entitlement: EntitlementArgument) -> None:
+async def delete_entitlement(at: ProjectContext, entitlement: str = ENTITLEMENT) -> None:
     """Delete an entitlement that no product grants. Asks first."""
     async with at.audited("entitlement.deleted", entitlement):
         await entitlement_catalog.delete_entitlement(at.database, at.project_id, entitlement)

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from msgspec import to_builtins
 
 from latchkey.cli import output
-from latchkey.cli.command import argument, command, flag, option
+from latchkey.cli.command import LIMIT, argument, command, flag, option
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.access.entitlements import held
@@ -96,15 +96,14 @@ def _tell(missing: int) -> None:
 
 app = typer.Typer(no_args_is_help=True)
 
-CustomerArgument = Annotated[str, typer.Argument(help="Any id of the customer.", metavar="CUSTOMER")]
-EntitlementArgument = Annotated[str, typer.Argument(help="The entitlement's id.", metavar="ENTITLEMENT")]
-LimitOption = Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)]
+CUSTOMER = argument("Any id of the customer.", metavar="CUSTOMER")
+ENTITLEMENT = argument("The entitlement's id.", metavar="ENTITLEMENT")
 
 _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, length in DURATIONS.items()}
 
 
 @command(app, "show", project_context)
-async def show_one(at: ProjectContext, customer: CustomerArgument) -> None:
+async def show_one(at: ProjectContext, customer: str = CUSTOMER) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
     view = await at.customer(customer)
     ids = [alias.id for alias in await list_aliases(at.database, at.project_id, view.key)]
@@ -124,7 +123,7 @@ async def show_list(
     segment: str | None = option("The id of a saved segment, instead of --where."),
     sort: Sort | None = option("The highest first; key is the order of creation."),
     csv: bool = flag("All customers of the list as CSV, without --limit.", "--csv"),
-    limit: LimitOption = 50,
+    limit: int = LIMIT,
 ) -> None:
     """List customers: the newest first, or those that match conditions.
 
@@ -145,7 +144,7 @@ async def show_list(
 async def find(
     at: ProjectContext,
     text: str = argument("An id, an e-mail address, a transaction, or how one of them begins."),
-    limit: LimitOption = 50,
+    limit: int = LIMIT,
 ) -> None:
     """Find customers by an id, an e-mail address or a transaction. Exact matches come first."""
     found = await search.search(at.database, at.catalogs, at.project_id, text, real_now(), limit=limit)
@@ -159,8 +158,8 @@ async def find(
 @command(app, "grant", project_context)
 async def grant(
     at: ProjectContext,
-    customer: CustomerArgument,
-    entitlement: EntitlementArgument,
+    customer: str = CUSTOMER,
+    entitlement: str = ENTITLEMENT,
     lasts: str | None = option(f"For how long: {', '.join(f'{k} ({v})' for k, v in _LENGTHS.items())}.", "--for"),
     until: str | None = option("Until when: a date and time in UTC such as 2027-01-31T08:00, or 12h, 90d."),
     create: bool = flag("Create the customer if there is none.", "--create"),
@@ -178,7 +177,7 @@ async def grant(
 
 
 @command(app, "revoke", project_context)
-async def revoke(at: ProjectContext, customer: CustomerArgument, entitlement: EntitlementArgument) -> None:
+async def revoke(at: ProjectContext, customer: str = CUSTOMER, entitlement: str = ENTITLEMENT) -> None:
     """End every active grant of an entitlement. Purchases are not changed."""
     async with at.audited("customer.grant_revoked", customer, entitlement=entitlement):
         await edits.revoke(at.changes, at.project_id, customer, entitlement)
@@ -191,7 +190,7 @@ async def revoke(at: ProjectContext, customer: CustomerArgument, entitlement: En
     project_context,
     asks="Delete the customer {customer!r}? Access ends at once, and this cannot be undone.",
 )
-async def delete(at: ProjectContext, customer: CustomerArgument) -> None:
+async def delete(at: ProjectContext, customer: str = CUSTOMER) -> None:
     """Delete a customer: ids, attributes and access. Sales stay in the charts under a pseudonym. Asks first."""
     async with at.audited("customer.deleted", customer, afterwards=ERASED):
         await erase(at.changes, at.project_id, customer)

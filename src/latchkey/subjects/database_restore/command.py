@@ -21,7 +21,7 @@ from latchkey.cli.command import argument, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json, write_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.project_command import ACTOR
-from latchkey.cli.target_database import DATA, ConfigOption
+from latchkey.cli.target_database import DATA, ConfigOption, no_database
 from latchkey.database import migrate
 from latchkey.database.embedded.postgres import EmbeddedServer, programs
 from latchkey.database.errors import EmbeddedServerError
@@ -31,7 +31,7 @@ from latchkey.database_address import without_password
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.restore import Origin
 from latchkey.now import real_now
-from latchkey.settings import Problem, SettingsRefusedError, load
+from latchkey.settings import load
 from latchkey.subjects.database_restore.usecases import Report, RestoreOptions
 from latchkey.subjects.database_restore.usecases import after_restore as run_it
 
@@ -155,15 +155,7 @@ def database_at_rest(config: Path | None, data: Path) -> Iterator[str]:
         return
     folder = DataFolder(data)
     if not (folder.path / "postgres" / "PG_VERSION").exists():
-        raise SettingsRefusedError(
-            [
-                Problem(
-                    "LATCHKEY_DATABASE_URL",
-                    f"is missing, and {data} is not the data folder of a `latchkey up`.",
-                    "Set it, or name the folder with --data.",
-                )
-            ]
-        )
+        raise no_database(f"{data} is not the data folder of a `latchkey up`.")
     with database_of(folder) as url:
         yield url
 
@@ -208,8 +200,8 @@ def backup(
         output.write({"file": str(file), "bytes": file.stat().st_size})
         return
     words = f"{file}, {file.stat().st_size / 1024**2:.1f} MiB: the database, the secret key and everything else"
-    output.done(words)
     console = output.console()
+    console.print(f"[green]✓[/green] {words}", soft_wrap=True)
     console.print("  It holds secrets: the key that decrypts webhook secrets, and API keys. Keep it safe.")
     console.print(f"  To go back: latchkey restore {file} --data NEW_FOLDER", soft_wrap=True, markup=False)
 

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from msgspec import Raw, json
 
 from latchkey.cli import output
-from latchkey.cli.command import argument, command, option
+from latchkey.cli.command import LIMIT, argument, command, flag, option
 from latchkey.cli.output import shown
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.subjects.events import usecases
@@ -17,10 +17,10 @@ from latchkey.subjects.events.rules import EventFilter, ListedEvent
 
 app = typer.Typer(no_args_is_help=True)
 
-TypeOption = Annotated[str | None, typer.Option("--type", help="Only this type, such as RENEWAL.")]
-EnvironmentOption = Annotated[str | None, typer.Option(help="Only production, or only sandbox.")]
-CustomerOption = Annotated[str | None, typer.Option("--customer", help="Only events of this customer (any id).")]
-BodiesOption = Annotated[bool, typer.Option("--bodies", help="With --json: each event whole, as webhooks get it.")]
+TYPE = option("Only this type, such as RENEWAL.", "--type")
+ENVIRONMENT = option("Only production, or only sandbox.")
+CUSTOMER = option("Only events of this customer (any id).")
+BODIES = flag("With --json: each event whole, as webhooks get it.", "--bodies")
 
 # Seconds between two queries, and how many events one query returns at most.
 POLL = 0.5
@@ -33,11 +33,11 @@ COLUMNS = ("id", "type", "customer", "product", "environment", "happened", "deli
 @command(app, "list", project_context)
 async def show_list(
     at: ProjectContext,
-    event_type: TypeOption = None,
-    environment: EnvironmentOption = None,
-    customer: CustomerOption = None,
-    limit: int = option("At most this many.", default=50, min=1, max=1000),
-    bodies: BodiesOption = False,
+    event_type: str | None = TYPE,
+    environment: str | None = ENVIRONMENT,
+    customer: str | None = CUSTOMER,
+    limit: int = LIMIT,
+    bodies: bool = BODIES,
 ) -> None:
     """List events, newest first."""
     chosen = _filter(event_type, environment, customer)
@@ -98,12 +98,12 @@ async def show_one(at: ProjectContext, event: str = argument("The event's id.", 
 @command(app, "tail", project_context)
 async def tail(
     at: ProjectContext,
-    event_type: TypeOption = None,
-    environment: EnvironmentOption = None,
-    customer: CustomerOption = None,
+    event_type: str | None = TYPE,
+    environment: str | None = ENVIRONMENT,
+    customer: str | None = CUSTOMER,
     last: int = option("Begin with this many earlier events.", default=10, min=0, max=1000),
     stop_after: int | None = option("Stop after this many events. Without it: until Ctrl-C.", min=1),
-    bodies: BodiesOption = False,
+    bodies: bool = BODIES,
 ) -> None:
     """Follow events: print each new one when it is committed. With --json, one JSON document per line."""
     chosen = _filter(event_type, environment, customer)

@@ -1,31 +1,30 @@
 """`latchkey export`: events, transactions, customers and entitlements as files."""
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from latchkey.cli import output
-from latchkey.cli.command import flag, option
-from latchkey.cli.output import JsonOption
-from latchkey.cli.project_command import ProjectOption, audited, chosen
-from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
-from latchkey.database.pool import Database
+from latchkey.cli.command import flag, option, runnable
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
 from latchkey.subjects.exports.usecases import destinations, writer
 from latchkey.subjects.exports.usecases.runner import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse
-from latchkey.subjects.exports.wire import Format, Manifest
+from latchkey.subjects.exports.wire import Format
 
 _ACCESS, _SECRET, _SESSION = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 
 
-def export(
+@runnable(partial(project_context, max_size=4))
+async def export(
+    at: ProjectContext,
     to: str = option("A folder, or s3://bucket/prefix.", default=...),
     what: str = option("What to export, separated by commas.", default=",".join(WHAT)),
     format: Format = option("The format of the files.", default="parquet"),
@@ -38,10 +37,6 @@ def export(
         "Where the bucket is, if not at Amazon: https://host:port.", envvar="AWS_ENDPOINT_URL"
     ),
     region: str | None = option("The bucket's region.", envvar="AWS_REGION"),
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Export events, transactions, customers and entitlements. docs/export.md describes every column.
 
@@ -53,36 +48,25 @@ def export(
         raise Invalid("Use --since or --incremental, not both.")
     cursor = parse(since) if since is not None else None
     destination = _destination(to, endpoint, region)
-
-    async def run() -> Manifest:
-        async with Database(database_url(config, data), max_size=4) as database:
-            owner = await chosen(database, project)
-            order = ExportOrder(owner, wanted, format, cursor, with_tokens)
-            detail = {"what": ", ".join(wanted), "format": format, "with_tokens": str(with_tokens).lower()}
-            async with audited(database, owner, "export.run", destination.shown, **detail):
-                if incremental:
-                    order = ExportOrder(owner, wanted, format, await last_cursor(destination, order), with_tokens)
-                with _shown(hidden=as_json) as progress:
-                    return await writer.run(database, order, destination, real_now, progress=progress)
-
-    manifest = asyncio.run(run())
-    if as_json:
-        output.write(manifest)
-        return
+    order = ExportOrder(at.project_id, wanted, format, cursor, with_tokens)
+    detail = {"what": ", ".join(wanted), "format": format, "with_tokens": str(with_tokens).lower()}
+    async with at.audited("export.run", destination.shown, **detail):
+        if incremental:
+            order = replace(order, since=await last_cursor(destination, order))
+        with _shown(hidden=at.as_json) as progress:
+            manifest = await writer.run(at.database, order, destination, real_now, progress=progress)
     rows = sum(file.rows for file in manifest.files)
     kind = "Everything" if manifest.kind == "whole" else "What changed"
-    output.told(
+    notes = [
         f"[green]✓[/green] {kind}: {rows:,} rows in {len(manifest.files)} "
         f"{'file' if len(manifest.files) == 1 else 'files'}, in {destination.shown}, folder "
         f"{manifest.project_id}/{manifest.id}"
-    )
+    ]
     if manifest.kind == "whole" and (incremental or cursor is not None):
-        output.told("[yellow]No increment was possible here, so this export holds everything.[/yellow]")
+        notes.append("[yellow]No increment was possible here, so this export holds everything.[/yellow]")
     if missing := writer.missing(manifest):
-        output.told(f"[red]{missing} The log above says which.[/red]")
-    output.told("[dim]The cursor for the next increment:[/dim]")
-    # Only the cursor goes to stdout, so that a script can read it.
-    output.bare(manifest.cursor)
+        notes.append(f"[red]{missing} The log above says which.[/red]")
+    at.reveal(manifest, manifest.cursor, *notes, "[dim]The cursor for the next increment:[/dim]")
 
 
 def _destination(to: str, endpoint: str | None, region: str | None) -> destinations.Destination:

@@ -1,10 +1,10 @@
 """`latchkey import`: customers and their transactions from files."""
 
-import asyncio
 import csv
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -15,11 +15,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from latchkey.cli import output
-from latchkey.cli.command import argument, flag, option
-from latchkey.cli.output import JsonOption, shown
-from latchkey.cli.project_command import ProjectOption, audited, chosen
-from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
-from latchkey.database.pool import Database
+from latchkey.cli.command import argument, flag, option, runnable
+from latchkey.cli.output import shown
+from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
 from latchkey.subjects.imports.rules.row import Skip
@@ -35,7 +33,10 @@ class FormatName(StrEnum):
     REVENUECAT = "revenuecat"
 
 
-def import_files(
+# Grouping a million rows takes longer than any other statement may.
+@runnable(partial(project_context, max_size=3, statement_timeout_ms=0, application_name="latchkey import"))
+async def import_files(
+    at: ProjectContext,
     files: list[Path] = argument("CSV or JSON Lines, gzipped or not."),
     format: FormatName = option(
         "latchkey: the columns of `latchkey export`. revenuecat: its export.", default=FormatName.LATCHKEY
@@ -45,44 +46,28 @@ def import_files(
     webhooks: bool = flag("Send webhooks for the imported purchases, too. Without it, none are sent.", "--webhooks"),
     report: Path | None = option("Write the rows that were not imported to this CSV file."),
     again: bool = flag("Import the files even if they were imported before.", "--again"),
-    project: ProjectOption = None,
-    config: ConfigOption = None,
-    data: DataOption = DATA,
-    as_json: JsonOption = False,
 ) -> None:
     """Import customers, their ids, attributes and transactions.
 
     If it is interrupted, run the same command again: it continues. It is idempotent: the same files change nothing.
     docs/import.md describes the formats."""
-    apps = _apps(app or [])
     console = Console(stderr=True, highlight=False)
-
-    async def run(skipped: Callable[[Skip], None] | None) -> ImportResult:
-        # Grouping a million rows takes longer than any other statement may.
-        async with Database(
-            database_url(config, data), max_size=3, statement_timeout_ms=0, application_name="latchkey import"
-        ) as database:
-            owner = await chosen(database, project)
-            order = ImportOrder(
-                project_id=owner,
-                format=format.value,
-                files=tuple(files),
-                apps=apps,
-                told=webhooks,
-                dry=dry_run,
-                again=again,
-            )
-            with _progress(console, hidden=as_json) as progress:
-                if dry_run:
-                    return await run_import(database, order, real_now, progress, skipped)
-                names = ", ".join(file.name for file in files)
-                async with audited(database, owner, "import.run", names, format=format.value):
-                    return await run_import(database, order, real_now, progress, skipped)
-
+    order = ImportOrder(
+        project_id=at.project_id,
+        format=format.value,
+        files=tuple(files),
+        apps=_apps(app or []),
+        told=webhooks,
+        dry=dry_run,
+        again=again,
+    )
+    names = ", ".join(file.name for file in files)
     with ExitStack() as stack:
         skipped = stack.enter_context(_report(report)) if report is not None else None
-        result = asyncio.run(run(skipped))
-    if as_json:
+        progress = stack.enter_context(_progress(console, hidden=at.as_json))
+        async with nullcontext() if dry_run else at.audited("import.run", names, format=format.value):
+            result = await run_import(at.database, order, real_now, progress, skipped)
+    if at.as_json:
         output.write({"dry_run": dry_run, **to_builtins(result)})
         return
     _show(console, result, dry_run, report)

@@ -1,11 +1,9 @@
 """`latchkey offering`: what apps show to their users. An offering has packages, and a package has products."""
 
-from typing import Annotated
-
 import typer
 
 from latchkey.cli import output
-from latchkey.cli.command import argument, command
+from latchkey.cli.command import argument, command, option
 from latchkey.cli.output import NameOption
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.catalog import Eligibility, Offering
@@ -15,13 +13,8 @@ from latchkey.subjects.offerings import render, usecases
 
 app = typer.Typer(no_args_is_help=True)
 
-OfferingArgument = Annotated[str, typer.Argument(help="The offering's key or id.", metavar="OFFERING")]
-PackagesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--package", help="A package and its product, such as '$rc_monthly=pro_monthly'. May be given several times."
-    ),
-]
+OFFERING = argument("The offering's key or id.", metavar="OFFERING")
+PACKAGES = option("A package and its product, such as '$rc_monthly=pro_monthly'. May be given several times.")
 
 
 @command(app, "list", project_context)
@@ -37,7 +30,7 @@ async def create(
     at: ProjectContext,
     key: str = argument("The key that apps know it by, such as default.", metavar="KEY"),
     name: NameOption = None,
-    package: PackagesOption = None,
+    package: list[str] | None = PACKAGES,
 ) -> None:
     """Create an offering. The first one of a project is the current one, which apps show."""
     pairs = _pairs(package)
@@ -48,7 +41,7 @@ async def create(
 
 
 @command(app, "add", project_context)
-async def add(at: ProjectContext, offering: OfferingArgument, package: PackagesOption = None) -> None:
+async def add(at: ProjectContext, offering: str = OFFERING, package: list[str] | None = PACKAGES) -> None:
     """Add packages to an offering, or products to its packages."""
     if not (pairs := _pairs(package)):
         raise typer.BadParameter("is needed, such as '$rc_monthly=pro_monthly'.", param_hint="--package")
@@ -58,7 +51,7 @@ async def add(at: ProjectContext, offering: OfferingArgument, package: PackagesO
 
 
 @command(app, "current", project_context)
-async def make_current(at: ProjectContext, offering: OfferingArgument) -> None:
+async def make_current(at: ProjectContext, offering: str = OFFERING) -> None:
     """Make this the offering that apps show."""
     found = await _found(at, offering)
     async with at.audited("offering.updated", found.id, is_current="True"):
@@ -67,7 +60,7 @@ async def make_current(at: ProjectContext, offering: OfferingArgument) -> None:
 
 
 @command(app, "delete", project_context, asks="Delete the offering {offering!r} and its packages?")
-async def delete(at: ProjectContext, offering: OfferingArgument) -> None:
+async def delete(at: ProjectContext, offering: str = OFFERING) -> None:
     """Delete an offering that is not the current one. Its products stay. Asks first."""
     found = await _found(at, offering)
     async with at.audited("offering.deleted", found.id):

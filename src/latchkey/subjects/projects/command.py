@@ -21,15 +21,13 @@ app = typer.Typer(no_args_is_help=True)
 async def create(at: Office, name: str = argument("The name that people see.")) -> None:
     """Create a project."""
     project = await usecases.create_project(at.database, name, real_now())
-    at.done(render.project(project), f"Project {project.id} ({output.plain(project.name)})")
-    if at.as_json:
-        return
-    test_store = (
-        f"Its test store is {project.test_store}: test purchases give access and cost nothing. "
-        f"Before you ship: latchkey project set {project.id} --test-store closed"
+    at.say(
+        render.project(project),
+        f"[green]✓[/green] Project {project.id} ({output.plain(project.name)})",
+        f"[dim]Its test store is {project.test_store}: test purchases give access and cost nothing. "
+        f"Before you ship: latchkey project set {project.id} --test-store closed[/dim]",
+        f"[dim]Next: latchkey key create --project {project.id} --name server[/dim]",
     )
-    for words in (test_store, f"Next: latchkey key create --project {project.id} --name server"):
-        output.console().print(words, style="dim", soft_wrap=True)
 
 
 @command(app, "set", office)

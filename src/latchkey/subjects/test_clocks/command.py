@@ -1,7 +1,6 @@
 """`latchkey clock`: test clocks. Customers on a clock live in its time, which these commands move."""
 
 import secrets
-from typing import Annotated
 
 import typer
 
@@ -18,7 +17,7 @@ from latchkey.subjects.test_clocks import render, rules, usecases
 
 app = typer.Typer(no_args_is_help=True)
 
-ClockArgument = Annotated[str, typer.Argument(help="The clock's id or name.", metavar="CLOCK")]
+CLOCK = argument("The clock's id or name.", metavar="CLOCK")
 
 
 @command(app, "list", project_context)
@@ -62,7 +61,7 @@ async def create(
 @command(app, "advance", project_context)
 async def advance(
     at: ProjectContext,
-    clock: ClockArgument,
+    clock: str = CLOCK,
     by: str | None = option("How far: '1 month', '7 days', P1Y."),
     to: str | None = option("To a date and time in UTC such as 2027-01-31T08:00."),
 ) -> None:
@@ -79,7 +78,7 @@ async def advance(
 
 
 @command(app, "delete", project_context, asks="Delete the test clock {clock!r}?")
-async def delete(at: ProjectContext, clock: ClockArgument) -> None:
+async def delete(at: ProjectContext, clock: str = CLOCK) -> None:
     """Delete a clock without customers. Asks first."""
     id = await _id_of(at, clock)
     async with at.audited("test_clock.deleted", id):

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 import typer
 
 from latchkey.cli import output, secret_key
-from latchkey.cli.command import argument, command, flag, option
+from latchkey.cli.command import LIMIT, argument, command, flag, option
 from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.output import JsonOption, shown, typed
 from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
@@ -28,16 +28,11 @@ from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
 app = typer.Typer(no_args_is_help=True)
 
-HeaderOption = Annotated[
-    str | None,
-    typer.Option("--authorization-from", help="A file with the value of the Authorization header; - is stdin."),
-]
-TypesOption = Annotated[
-    list[str] | None, typer.Option("--type", help="Only events of this type. May be given several times.")
-]
-EnvironmentOption = Annotated[str | None, typer.Option(help="Only events of production, or only of sandbox.")]
-AppOption = Annotated[str | None, typer.Option("--app", help="Only events of this app (its id).")]
-WebhookArgument = Annotated[str, typer.Argument(help="The webhook's id.", metavar="WEBHOOK")]
+HEADER = option("A file with the value of the Authorization header; - is stdin.")
+EVENT_TYPES = option("Only events of this type. May be given several times.", "--type")
+ENVIRONMENT = option("Only events of production, or only of sandbox.")
+APP = option("Only events of this app (its id).", "--app")
+WEBHOOK = argument("The webhook's id.", metavar="WEBHOOK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +79,12 @@ async def show_list(at: WebhookDesk) -> None:
 
 
 @command(app, "show", webhook_desk)
-async def show_one(at: WebhookDesk, webhook: WebhookArgument) -> None:
+async def show_one(at: WebhookDesk, webhook: str = WEBHOOK) -> None:
     """Show one webhook: where it sends, what it sends, and its health."""
     one = render.webhook(await at.webhooks.load(at.project_id, webhook))
-    if at.as_json:
-        output.write(one)
-        return
     health = one.health
-    output.show_facts(
+    at.show_facts(
+        one,
         (
             ("id", one.id),
             ("name", one.name),
@@ -108,7 +101,7 @@ async def show_one(at: WebhookDesk, webhook: WebhookArgument) -> None:
             ("waiting", f"{health.waiting:,}"),
             ("failing", f"{health.failed:,}"),
             ("created", shown(one.created_at)),
-        )
+        ),
     )
 
 
@@ -117,10 +110,10 @@ async def create(
     at: WebhookDesk,
     name: str = option("A name for people.", default=...),
     url: str = option("Where events are sent: an https:// address.", default=...),
-    authorization_from: HeaderOption = None,
-    types: TypesOption = None,
-    environment: EnvironmentOption = None,
-    app_id: AppOption = None,
+    authorization_from: str | None = HEADER,
+    types: list[str] | None = EVENT_TYPES,
+    environment: str | None = ENVIRONMENT,
+    app_id: str | None = APP,
     dialect: str = option("The form of the bodies: latchkey or revenuecat.", default="latchkey"),
     paused: bool = flag("Queue events, and send none until it is resumed.", "--paused"),
 ) -> None:
@@ -130,25 +123,25 @@ async def create(
     async with at.audited("webhook.created", name, url=url):
         created = await at.webhooks.create(at.project_id, given, real_now())
     made = render.webhook(created, with_secret=True)
-    if at.as_json:
-        output.write(made)
-        return
-    output.told(f"[green]✓[/green] Webhook {made.id} sends to {output.plain(made.url)}.")
-    output.told("This is the signing secret. Copy it now: it is not shown again.")
-    output.bare(str(made.signing_secret))
+    at.reveal(
+        made,
+        str(made.signing_secret),
+        f"[green]✓[/green] Webhook {made.id} sends to {output.plain(made.url)}.",
+        "This is the signing secret. Copy it now: it is not shown again.",
+    )
 
 
 @command(app, "edit", webhook_desk)
 async def edit(
     at: WebhookDesk,
-    webhook: WebhookArgument,
+    webhook: str = WEBHOOK,
     name: str | None = option("A name for people."),
     url: str | None = option("Where events are sent: an https:// address."),
-    authorization_from: HeaderOption = None,
-    types: TypesOption = None,
+    authorization_from: str | None = HEADER,
+    types: list[str] | None = EVENT_TYPES,
     all_types: bool = flag("Send events of every type.", "--all-types"),
     environment: str | None = option("production, sandbox, or both."),
-    app_id: AppOption = None,
+    app_id: str | None = APP,
     every_app: bool = flag("Send events of every app.", "--every-app"),
 ) -> None:
     """Change a webhook. What is not given stays as it is."""
@@ -168,19 +161,19 @@ async def edit(
 
 
 @command(app, "pause", webhook_desk)
-async def pause(at: WebhookDesk, webhook: WebhookArgument) -> None:
+async def pause(at: WebhookDesk, webhook: str = WEBHOOK) -> None:
     """Stop sending. New events are queued and sent in order when the webhook is resumed."""
     await _change(at, webhook, "webhook.paused", {"enabled": False})
 
 
 @command(app, "resume", webhook_desk)
-async def resume(at: WebhookDesk, webhook: WebhookArgument) -> None:
+async def resume(at: WebhookDesk, webhook: str = WEBHOOK) -> None:
     """Send again, the queued events first."""
     await _change(at, webhook, "webhook.resumed", {"enabled": True})
 
 
 @command(app, "delete", webhook_desk, asks="Delete the webhook {webhook!r}? What is queued is not sent.")
-async def delete(at: WebhookDesk, webhook: WebhookArgument) -> None:
+async def delete(at: WebhookDesk, webhook: str = WEBHOOK) -> None:
     """Delete a webhook. Events that wait in its queue are not sent. Asks first."""
     async with at.audited("webhook.deleted", webhook):
         await at.webhooks.delete(at.project_id, webhook, real_now())
@@ -190,7 +183,7 @@ async def delete(at: WebhookDesk, webhook: WebhookArgument) -> None:
 @command(app, "test", webhook_desk)
 async def send_test_event(
     at: WebhookDesk,
-    webhook: WebhookArgument,
+    webhook: str = WEBHOOK,
     event_type: str = option("The type of the test event.", "--type", default="TEST"),
 ) -> None:
     """Send a test event now and show the response. Nothing is stored. Exit code 1 if it was not accepted."""
@@ -222,12 +215,12 @@ async def send_test_event(
 @command(app, "deliveries", project_context)
 async def deliveries(
     at: ProjectContext,
-    webhook: WebhookArgument,
+    webhook: str = WEBHOOK,
     status: str | None = option("Only waiting, delivered, failed or failing ones."),
     event_type: str | None = option("Only events of this type.", "--type"),
     customer: str | None = option("Only events of this customer."),
     since: str | None = option("Since a date and time in UTC, or 90m, 6h, 3d ago."),
-    limit: int = option("At most this many.", default=50, min=1, max=1000),
+    limit: int = LIMIT,
 ) -> None:
     """List what was sent to a webhook, newest first. A delivery has the id of its event."""
     if status not in (None, *get_args(Chosen)):
@@ -255,7 +248,7 @@ async def deliveries(
 @command(app, "resend", project_context)
 async def resend(
     at: ProjectContext,
-    webhook: WebhookArgument,
+    webhook: str = WEBHOOK,
     delivery: str | None = argument("The event's id, as `deliveries` shows it.", default=None, metavar="DELIVERY"),
     failed_since: str | None = option("All that failed since a date and time in UTC, or 90m, 6h, 3d ago."),
 ) -> None:

@@ -65,7 +65,7 @@ async def store_desk(
             await connections.close()
 
 
-AppArgument = Annotated[str, typer.Argument(help="The app's id, as `latchkey app list` shows it.")]
+APP = argument("The app's id, as `latchkey app list` shows it.")
 Save = Callable[..., Awaitable[None]]
 # A file of credentials with ten certificates has less than this.
 LARGEST = 1024 * 1024
@@ -104,16 +104,13 @@ async def create(
     async with at.audited("app.created", name, store=store):
         made = await projects.create_app(at.database, at.project_id, name, store, real_now())
         issued = await api_keys.create_public_key(at.database, at.project_id, made.id, name, real_now())
-    if at.as_json:
-        key = api_keys_render.public_api_key(at.project_id, issued.key)
-        output.write({"id": made.id, "name": made.name, "store": made.store, "public_api_key": key})
-        return
-    output.told(f"[green]✓[/green] The app {made.id}. Its public key:")
-    output.bare(issued.plaintext)
+    key = api_keys_render.public_api_key(at.project_id, issued.key)
+    shown_app = {"id": made.id, "name": made.name, "store": made.store, "public_api_key": key}
+    at.reveal(shown_app, issued.plaintext, f"[green]✓[/green] The app {made.id}. Its public key:")
 
 
 @command(app, "delete", project_context, asks="Installed copies of {app_id!r} are refused from now on. Delete the app?")
-async def delete_app(at: ProjectContext, app_id: AppArgument) -> None:
+async def delete_app(at: ProjectContext, app_id: str = APP) -> None:
     """Delete an app and its keys. What was bought in it stays. Asks first."""
     async with at.audited("app.deleted", app_id):
         await projects.delete_app(at.database, at.project_id, app_id)
@@ -151,7 +148,7 @@ def with_credential_fields(forms: Iterable[CredentialForm]) -> Callable[[Save], 
 @with_credential_fields(dict.fromkeys(CREDENTIAL_FORMS.values()))
 async def save(
     at: StoreDesk,
-    app_id: AppArgument,
+    app_id: str = APP,
     file: Path | None = option("A JSON file with the fields of the store. Without it, standard input is read."),
     **field_files: Path | None,
 ) -> None:
@@ -166,13 +163,13 @@ async def save(
 
 
 @command(credentials, "show", store_desk)
-async def show(at: StoreDesk, app_id: AppArgument) -> None:
+async def show(at: StoreDesk, app_id: str = APP) -> None:
     """Show what is saved (never a key), whether it works, and the notification URL."""
     _show(at, await store_connections.required(at.connections, at.project_id, app_id))
 
 
 @command(credentials, "check", store_desk)
-async def check(at: StoreDesk, app_id: AppArgument) -> None:
+async def check(at: StoreDesk, app_id: str = APP) -> None:
     """Check the saved credentials with a call to the store. Apple also sends a test notification."""
     async with at.audited("app.credentials_checked", app_id):
         checked = await store_connections.check(at.connections, at.project_id, app_id)
@@ -187,7 +184,7 @@ async def check(at: StoreDesk, app_id: AppArgument) -> None:
     store_desk,
     asks="Receipts and notifications of this app will be answered with 503. Delete its credentials?",
 )
-async def delete(at: StoreDesk, app_id: AppArgument) -> None:
+async def delete(at: StoreDesk, app_id: str = APP) -> None:
     """Delete an app's credentials. Its receipts and notifications get status 503 until there are new ones."""
     async with at.audited("app.credentials_deleted", app_id):
         deleted = await store_connections.delete(at.connections, at.project_id, app_id)
@@ -195,7 +192,7 @@ async def delete(at: StoreDesk, app_id: AppArgument) -> None:
 
 
 @command(credentials, "rotate-url", store_desk)
-async def rotate_url(at: StoreDesk, app_id: AppArgument) -> None:
+async def rotate_url(at: StoreDesk, app_id: str = APP) -> None:
     """Create a new notification URL. The old one works for 7 more days."""
     async with at.audited("app.notification_url_rotated", app_id):
         rotated = await store_connections.rotate_url(at.connections, at.project_id, app_id)

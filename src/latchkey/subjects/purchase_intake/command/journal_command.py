@@ -1,13 +1,11 @@
 """`latchkey journal`: what stores and phones sent, and processing it again."""
 
-from typing import Annotated
-
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from latchkey.cli import output
-from latchkey.cli.command import argument, command, flag, option
+from latchkey.cli.command import LIMIT, argument, command, flag, option
 from latchkey.cli.output import shown, typed
 from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Refusal
@@ -19,23 +17,21 @@ from latchkey.subjects.purchase_intake.usecases import journal
 
 app = typer.Typer(no_args_is_help=True)
 
-AppOption = Annotated[str | None, typer.Option("--app", help="Only this app (its id).")]
-StatusOption = Annotated[Status | None, typer.Option(help="Only entries of this status.")]
-SinceOption = Annotated[
-    str | None, typer.Option(help="Received since: a date such as 2027-01-31T08:00 (UTC), or 90m, 6h, 3d ago.")
-]
+APP = option("Only this app (its id).", "--app")
+STATUS = option("Only entries of this status.")
+SINCE = option("Received since: a date such as 2027-01-31T08:00 (UTC), or 90m, 6h, 3d ago.")
 _COLOURS = {"applied": "green", "failed": "red", "waiting": "yellow", "ignored": "dim"}
 
 
 @command(app, "list", project_context)
 async def show_list(
     at: ProjectContext,
-    app_id: AppOption = None,
-    status: StatusOption = None,
+    app_id: str | None = APP,
+    status: Status | None = STATUS,
     kind: str | None = option("Only notifications whose type begins with this, such as DID_RENEW."),
     purchase: str | None = option("The store's id of the purchase."),
-    since: SinceOption = None,
-    limit: int = option("At most this many.", default=50, min=1, max=1000),
+    since: str | None = SINCE,
+    limit: int = LIMIT,
 ) -> None:
     """List entries, newest first."""
     wanted = JournalFilter(
@@ -121,9 +117,9 @@ async def show_entry(
 async def reprocess(
     at: ProjectContext,
     notification_id: str | None = argument("One entry; or use --since.", default=None),
-    since: SinceOption = None,
-    status: StatusOption = None,
-    app_id: AppOption = None,
+    since: str | None = SINCE,
+    status: Status | None = STATUS,
+    app_id: str | None = APP,
 ) -> None:
     """Process one entry again, or all that were received since a time. It is idempotent."""
     if (notification_id is None) == (since is None):
