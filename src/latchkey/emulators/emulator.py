@@ -120,9 +120,7 @@ class Emulator(ABC, Generic[L, N]):
         self.books = books
         self.clock = clock
         self.dice = Dice(self.lies)
-        self.outbox = NotificationOutbox(
-            clock.now, self.dice, write=self._write, accepted=self.accepted, next_try=self._next_try
-        )
+        self.outbox = NotificationOutbox(self)
         # Called with the new books after every change.
         self.kept: Callable[[L], None] = lambda _: None
         if not self.products():
@@ -185,10 +183,10 @@ class Emulator(ABC, Generic[L, N]):
     def _message(self, notice: N) -> OutgoingNotification: ...
 
     @abstractmethod
-    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest: ...
+    def write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest: ...
 
     @abstractmethod
-    def _next_try(self, message: OutgoingNotification) -> Ms | None: ...
+    def next_try(self, message: OutgoingNotification) -> Ms | None: ...
 
     @property
     def notification_url(self) -> str | None:

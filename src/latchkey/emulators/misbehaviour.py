@@ -5,7 +5,7 @@ docs/emulators.md says what each option and each fault of the API does.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -22,41 +22,29 @@ Handler = Callable[[Request], Awaitable[Response]]
 _LONGEST_HOLD: Ms = HOUR
 
 
+Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class ApiFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     kind: Literal["down", "busy", "error", "truncated", "slow", "lost"]
-    probability: float = 1.0
+    probability: Probability = 1.0
     times: int | None = None
-    status: int = 503
-    retry_after: int = 1
-    seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 500 <= self.status <= 599:
-            raise ValueError("status is 500 to 599")
-        if not 0 <= self.seconds <= 300 or not 0 <= self.retry_after <= 86_400:
-            raise ValueError("seconds is 0 to 300, retry_after 0 to 86400")
-        _check_probability("probability", self.probability)
+    status: Annotated[int, msgspec.Meta(ge=500, le=599)] = 503
+    retry_after: Annotated[int, msgspec.Meta(ge=0, le=86_400)] = 1
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=300)] = 1.0
 
 
 class Misbehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     seed: int = 0
-    drop: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    late: float = 0.0
-    late_by_hours: float = 6.0
-    lie: float = 0.0
+    drop: Probability = 0.0
+    duplicate: Probability = 0.0
+    reorder: Probability = 0.0
+    late: Probability = 0.0
+    late_by_hours: Annotated[float, msgspec.Meta(ge=0, le=24 * 365)] = 6.0
+    lie: Probability = 0.0
     lies: tuple[str, ...] = ()
-    delay_ms: int = 0
+    delay_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 0
     api: ApiFault | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("drop", "duplicate", "reorder", "late", "lie"):
-            _check_probability(name, getattr(self, name))
-        if not 0 <= self.late_by_hours <= 24 * 365:
-            raise ValueError("late_by_hours is 0 to 8760")
-        if not 0 <= self.delay_ms <= 60_000:
-            raise ValueError("delay_ms is 0 to 60000")
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -114,11 +102,6 @@ class Dice:
 
 def hold_until(at: Ms, fate: Fate) -> Ms:
     return at + max(fate.late_by, _LONGEST_HOLD if fate.overtaken_by else 0)
-
-
-def _check_probability(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} is a probability from 0 to 1")
 
 
 def _listed(names: frozenset[str]) -> str:

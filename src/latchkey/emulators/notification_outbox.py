@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.emulators.misbehaviour import Dice, Fate, hold_until
+from latchkey.emulators.misbehaviour import Fate, hold_until
 from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError
+
+if TYPE_CHECKING:
+    from latchkey.emulators.emulator import Emulator
 
 TIMEOUT = 30.0
 # Of an answer so much is kept.
@@ -55,26 +58,16 @@ class NotificationRequest(msgspec.Struct, frozen=True):
 
 
 class NotificationOutbox:
-    def __init__(
-        self,
-        now: Callable[[], Ms],
-        dice: Dice,
-        *,
-        write: Callable[[OutgoingNotification, str | None], NotificationRequest],
-        accepted: frozenset[int],
-        next_try: Callable[[OutgoingNotification], Ms | None],
-    ) -> None:
+    def __init__(self, store: "Emulator[Any, Any]") -> None:
         self.url: str | None = None
         # The certificate authority of the service, read when it is needed.
         self.authority: Callable[[], bytes | None] = lambda: None
         self.messages: list[OutgoingNotification] = []
         # Called after every attempt.
         self.attempted: Callable[[OutgoingNotification, SendAttempt], None] = lambda _, __: None
-        self._now = now
-        self._dice = dice
-        self._write = write
-        self._accepted = accepted
-        self._next_try = next_try
+        self._store = store
+        self._now = store.clock.now
+        self._dice = store.dice
         self._posted = 0
         self._client: HttpClient | None = None
         self._sending = asyncio.Lock()
@@ -153,7 +146,7 @@ class NotificationOutbox:
             attempt = await self._attempt(message, self._dice.lie())
         if message.state == "delivered":
             return
-        following = self._next_try(message)
+        following = self._store.next_try(message)
         if following is None:
             message.state = "given up"
         else:
@@ -161,7 +154,7 @@ class NotificationOutbox:
 
     async def _attempt(self, message: OutgoingNotification, lie: str | None) -> SendAttempt:
         assert self.url is not None
-        letter = self._write(message, lie)
+        letter = self._store.write(message, lie)
         if self._dice.wanted.delay_ms:
             await asyncio.sleep(self._dice.wanted.delay_ms / 1000)
         did = f"lied about {lie}" if lie else "sent"
@@ -178,7 +171,7 @@ class NotificationOutbox:
         except (HttpError, OSError, ValueError) as error:
             attempt = SendAttempt(at=at, did=did, answer=f"no answer: {type(error).__name__}")
         message.attempts.append(attempt)
-        if attempt.status in self._accepted and lie is None:
+        if attempt.status in self._store.accepted and lie is None:
             message.state = "delivered"
         self.attempted(message, attempt)
         return attempt

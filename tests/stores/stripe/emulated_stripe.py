@@ -130,6 +130,6 @@ class EmulatedStripe(StoreHttp):
         return self.emulator.outbox.messages[before:]
 
     def incoming(self, notification: OutgoingNotification) -> Incoming:
-        request = self.emulator._write(notification, None)
+        request = self.emulator.write(notification, None)
         headers = {name.lower(): value for name, value in request.headers.items()}
         return Incoming(body=request.body, headers=headers, received_at=self.now)

@@ -268,7 +268,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             content=SignedNotice(notice, self._signed_at, signed),
         )
 
-    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
+    def write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         content: SignedNotice = message.content
         signed = content.signed_payload
         if lie == "signature":
@@ -278,7 +278,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             signed = self._signed(content.notice, message.id, content.signed_at, lie)
         return NotificationRequest({}, msgspec.json.encode({"signedPayload": signed}))
 
-    def _next_try(self, message: OutgoingNotification) -> Ms | None:
+    def next_try(self, message: OutgoingNotification) -> Ms | None:
         tries = len(message.attempts) // message.fate.copies
         if self.app.environment != "Production" or tries > len(RETRIES):
             return None

@@ -123,7 +123,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             id=str(next(self._ids)), kind=notice.kind, subject=notice.token or None, at=notice.at, content=notice
         )
 
-    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
+    def write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         app, notice = self.app, message.content
         package = f"{app.package_name}.other" if lie == "package" else app.package_name
         body = msgspec.json.encode(google_resources.push(notice, package, message.id, PUBSUB_SUBSCRIPTION))
@@ -144,7 +144,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             token = ".".join((head, rest, signature[::-1]))
         return NotificationRequest({"Authorization": f"Bearer {token}"}, body)
 
-    def _next_try(self, message: OutgoingNotification) -> Ms | None:
+    def next_try(self, message: OutgoingNotification) -> Ms | None:
         tries = len(message.attempts) // message.fate.copies
         following = message.attempts[-1].at + min(_FIRST_WAIT * 2 ** min(tries - 1, 10), _LONGEST_WAIT)
         return following if following < message.at + message.fate.late_by + _KEPT_FOR else None

@@ -215,7 +215,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             id=notice.id, kind=notice.type, subject=notice.subject, at=notice.created * SECOND, content=notice
         )
 
-    def _write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
+    def write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:
         body = msgspec.json.encode(self.event(message.content))
         # The signature counts by the real clock, whatever the emulator's says.
         at = real_now() // SECOND
@@ -233,7 +233,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             {"Stripe-Signature": header(at, *signatures, scheme="v0" if lie == "scheme" else "v1")}, body
         )
 
-    def _next_try(self, message: OutgoingNotification) -> Ms | None:
+    def next_try(self, message: OutgoingNotification) -> Ms | None:
         tries, last = len(message.attempts) // message.fate.copies, message.attempts[-1].at
         waits = _LIVE_WAITS if self.books.live else _TEST_WAITS
         if tries <= len(waits):
