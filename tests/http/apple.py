@@ -49,7 +49,7 @@ class AppStore:
         """Send every notification that waits, in process."""
         sent = []
         for message in self.emulator.outbox.waiting():
-            letter = self.emulator._write(message, lie)
+            letter = self.emulator.write(message, lie)
             path = urlsplit(notification_url).path
             sent.append(await shop.client.request("POST", path, key=None, body=letter.body))
             message.state = "delivered"

@@ -11,7 +11,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.emulators.control_requests import converted
 from latchkey.emulators.misbehaviour import Dice, Fate, Misbehaviour
 from latchkey.emulators.notification_outbox import NotificationOutbox, NotificationRequest, OutgoingNotification
@@ -205,11 +205,9 @@ class Emulator(ABC, Generic[L, N]):
     def known(self, purchase: str) -> ExpectedState:
         """By what the control API or Latchkey calls it. Of a chain of replacements, the newest."""
         known = self.expected_states()
-        found = next((state for state in known if state.purchase == purchase), None)
-        found = found or next((state for state in reversed(known) if state.id == purchase), None)
-        if found is None:
-            raise NotFound(f"The store knows no purchase {purchase!r}.", param="purchase")
-        return found
+        named = next((state for state in known if state.purchase == purchase), None)
+        named = named or next((state for state in reversed(known) if state.id == purchase), None)
+        return found(named, f"The store knows no purchase {purchase!r}.", "purchase")
 
     async def deliver(self) -> None:
         await self.outbox.deliver()

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from latchkey.domain.instants import DAY, Ms, add, parse_duration, to_iso
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.emulators.control_requests import converted, invalid_if, refuse_if
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.misbehaviour import Misbehaviour
@@ -145,11 +145,11 @@ class _Control:
         return _message(self._message(id))
 
     async def send_again(self, request: Request) -> Any:
-        found = self._message(str(request.path_params["id"]))
+        message = self._message(str(request.path_params["id"]))
         if self._store.notification_url is None:
             raise Refusal("The emulator does not know where to send notifications; set notification_url first.")
-        await self._store.outbox.send_again(found)
-        return _message(found)
+        await self._store.outbox.send_again(message)
+        return _message(message)
 
     async def misbehaviour(self, _: Request) -> Any:
         return self._store.dice.wanted
@@ -170,10 +170,8 @@ class _Control:
         return {"notification_url": self._store.notification_url}
 
     def _message(self, id: str) -> OutgoingNotification:
-        found = next((message for message in self._store.outbox.messages if message.id == id), None)
-        if found is None:
-            raise NotFound(f"The store has sent no notification {id!r}.", param="id")
-        return found
+        sent = next((message for message in self._store.outbox.messages if message.id == id), None)
+        return found(sent, f"The store has sent no notification {id!r}.", "id")
 
     def _shown(self, id: str) -> dict[str, Any]:
         known = self._store.known(id)

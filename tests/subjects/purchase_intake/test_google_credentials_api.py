@@ -38,7 +38,7 @@ async def test_an_app_of_google_play_is_connected_and_hears_of_a_test(
 
     emulator.send_test()
     [message] = emulator.outbox.waiting()
-    letter = emulator._write(message, None)
+    letter = emulator.write(message, None)
     path = urlsplit(app["notification_url"]).path
     for headers, status in (({}, 401), (letter.headers, 200)):
         reply = await shop.client.request("POST", path, key=None, headers=headers, body=letter.body)
@@ -57,7 +57,7 @@ async def test_a_purchase_token_is_shown_whole_only_to_keys_that_may_write(
     await put(shop, app["id"], emulator.credentials(url))
     emulator.sell(product_id="pro_monthly:monthly", buyer="ada")
     [message] = emulator.outbox.waiting()
-    letter = emulator._write(message, None)
+    letter = emulator.write(message, None)
     path = urlsplit(app["notification_url"]).path
     assert (await shop.client.request("POST", path, key=None, headers=letter.headers, body=letter.body)).status == 200
     [entry] = await walk(shop, f"store_notifications?app_id={app['id']}")

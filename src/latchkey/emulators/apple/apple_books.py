@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.emulators.control_requests import (
     ControlRequest,
     ProductRequest,
@@ -163,9 +163,7 @@ AppleStep = tuple[AppleBooks, tuple[AppleNotice, ...]]
 
 
 def product_of(books: AppleBooks, id: str) -> AppleProduct:
-    if id not in books.products:
-        raise NotFound(f"The store sells no product {id!r}.", param="product_id")
-    return books.products[id]
+    return found(books.products.get(id), f"The store sells no product {id!r}.", "product_id")
 
 
 def purchase_of(books: AppleBooks, id: str) -> ApplePurchase:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.emulators.control_requests import (
     ControlRequest,
     ProductRequest,
@@ -203,16 +203,12 @@ def renewal_order_id(purchase: GooglePurchase) -> str:
 
 
 def product_of(books: GoogleBooks, name: str) -> GoogleProduct:
-    if name not in books.products:
-        sold = ", ".join(books.products)
-        raise NotFound(f"The store sells no product {name!r}. It sells: {sold}.", param="product_id")
-    return books.products[name]
+    sold = ", ".join(books.products)
+    return found(books.products.get(name), f"The store sells no product {name!r}. It sells: {sold}.", "product_id")
 
 
 def purchase_of(books: GoogleBooks, token: str) -> GooglePurchase:
-    if token not in books.purchases:
-        raise NotFound("The store knows no purchase with this token.", param="purchase")
-    return books.purchases[token]
+    return found(books.purchases.get(token), "The store knows no purchase with this token.", "purchase")
 
 
 def kept(books: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import found
 from latchkey.emulators.stripe import stripe_catalog_objects, stripe_objects
 from latchkey.emulators.stripe.stripe_books import (
     MOST_EVENTS,
@@ -36,10 +36,8 @@ def _required(kind: type[R], name: str) -> Callable[["StripeChangeset", str], R]
     """A method that finds an object by its id."""
 
     def find(changes: "StripeChangeset", id: str) -> R:
-        found: R | None = getattr(changes.books, SHELVES[kind]).get(id)
-        if found is None:
-            raise NotFound(f"No such {name}: '{id}'", param="id")
-        return found
+        shelf: dict[str, R] = getattr(changes.books, SHELVES[kind])
+        return found(shelf.get(id), f"No such {name}: '{id}'", "id")
 
     return find
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from latchkey.domain.instants import SECOND, add
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.emulators.control_requests import ProductRequest, SaleRequest, duration_of, invalid_if, refuse_if
 from latchkey.emulators.stripe import stripe_billing
 from latchkey.emulators.stripe.stripe_books import (
@@ -149,12 +149,10 @@ def confirm_intent(changes: StripeChangeset, id: str, *, declined: bool = False)
 
 
 def confirm_setup(changes: StripeChangeset, id: str) -> None:
-    found = changes.books.setups.get(id)
-    if found is None:
-        raise NotFound(f"No such setupintent: '{id}'", param="intent")
-    if found.status == "succeeded":
+    setup = found(changes.books.setups.get(id), f"No such setupintent: '{id}'", "intent")
+    if setup.status == "succeeded":
         raise Refusal("You cannot confirm this SetupIntent because it has already succeeded.", param="intent")
-    changes.emit("setup_intent.succeeded", changes.put(found, status="succeeded"))
+    changes.emit("setup_intent.succeeded", changes.put(setup, status="succeeded"))
 
 
 def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any) -> CheckoutSession:

@@ -28,11 +28,6 @@ def micros(amount: int, currency: str) -> int:
     return int(amount * 10 ** (6 - decimals(currency)))
 
 
-def smallest_units(price: Price) -> int:
-    """The same price as Stripe writes it. What is smaller than the smallest unit is cut off."""
-    return int(price.micros // 10 ** (6 - decimals(price.currency)))
-
-
 def country_of(charges: Iterable[Charge], address: BillingAddress | None) -> str | None:
     """Of a charge, else of the address: ISO 3166 with two letters."""
     known = next((charge.country for charge in charges if charge.country), address.country if address else None)

@@ -4,7 +4,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from latchkey.domain.instants import Ms
 from latchkey.stores.selling import CheckoutState
 
 T = TypeVar("T")
@@ -25,10 +24,6 @@ STATES = {
     "requires_capture": CheckoutState.PENDING,
     "processing": CheckoutState.PENDING,
 }
-
-
-def ms(seconds: int | None) -> Ms | None:
-    return None if seconds is None else seconds * 1000
 
 
 class StripeList(msgspec.Struct, Generic[T]):
