@@ -105,5 +105,5 @@ async def providing(certificates: LocalCertificates, book: str = ":memory:") -> 
     sandbox = Sandbox(APP_ID, KEY, SandboxDatabase(book))
     async with serving(sandbox.application, certificates) as url:
         yield Provider(url, sandbox, certificates)
-        sandbox.close_streams()
+        sandbox.streams.close()
     sandbox.database.close()

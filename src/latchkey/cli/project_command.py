@@ -13,6 +13,7 @@ from latchkey.cli.command import Printer
 from latchkey.cli.output import JsonOption
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url
 from latchkey.database.pool import Database
+from latchkey.database.rows import InProject
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.changes import Changes
 from latchkey.engine.reads import CustomerView, Reader
@@ -81,7 +82,7 @@ async def office(
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectContext(Office):
+class ProjectContext(Office, InProject):
     """For commands on one project."""
 
     project_id: str

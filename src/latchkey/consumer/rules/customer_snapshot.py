@@ -29,8 +29,9 @@ class SubscriptionState(Struct, frozen=True):
     billing_issue: bool = False
 
 
-def state_after_event(event_type: str, any_active: bool, before: SubscriptionState) -> SubscriptionState:
-    """Recomputed on every event, from the entitlements in the event."""
+def state_after_event(event_type: str | None, any_active: bool, before: SubscriptionState) -> SubscriptionState:
+    """Recomputed on every event, from the entitlements in the event; without a type, when V2 contradicts the record,
+    because V2 knows only about access."""
     if not any_active:
         return replace(before, subscription_status=EXPIRED, auto_renew=False)
     match event_type:
@@ -44,11 +45,6 @@ def state_after_event(event_type: str, any_active: bool, before: SubscriptionSta
             return replace(before, subscription_status=BILLING_ISSUE, billing_issue=True)
         case _:
             return SubscriptionState(ACTIVE)
-
-
-def state_after_read(any_active: bool, before: SubscriptionState) -> SubscriptionState:
-    """If V2 contradicts the record. V2 knows only about access."""
-    return SubscriptionState(ACTIVE) if any_active else replace(before, subscription_status=EXPIRED, auto_renew=False)
 
 
 class CustomerSnapshot(Struct, frozen=True):

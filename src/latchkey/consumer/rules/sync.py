@@ -26,7 +26,6 @@ from latchkey.consumer.rules.customer_snapshot import (
     latest_end,
     longest_access,
     state_after_event,
-    state_after_read,
 )
 from latchkey.consumer.rules.event_handlers import Handling, handle
 from latchkey.consumer.rules.received_event import HeldEntitlement, ReceivedEvent
@@ -177,7 +176,7 @@ def _overwritten(known: Subscription, snapshot: CustomerSnapshot, active: Mappin
         if current is not None:
             return current
     changes: dict[str, Any] = {"cancelled_at": None} if active else {}
-    return changes | asdict(state_after_read(bool(active), _state(known)))
+    return changes | asdict(state_after_event(None, bool(active), _state(known)))
 
 
 def _synced(

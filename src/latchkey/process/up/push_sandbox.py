@@ -48,7 +48,7 @@ async def push_sandbox(
             base_url=f"https://{shown_host}:{kept.port}", app_id=kept.app_id, rest_api_key=kept.rest_api_key
         )
     finally:
-        sandbox.close_streams()
+        sandbox.streams.close()
         listener.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(serving, DRAIN_SECONDS)

@@ -45,9 +45,6 @@ class Faults:
     def begin(self, fault: Fault) -> None:
         self.now, self._left, self._count = fault, fault.times, 0
 
-    def end(self) -> None:
-        self.now = None
-
     async def around(self, work: Callable[[], Awaitable[Response]]) -> Response:
         fault = self.now
         if fault is None:

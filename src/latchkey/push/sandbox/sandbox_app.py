@@ -80,7 +80,7 @@ class DeviceStreams:
 
 
 class Sandbox:
-    """One provider with one app. `close_streams` closes the open streams, so that a server can stop."""
+    """One provider with one app. `streams.close` ends the open streams, so that a server can stop."""
 
     def __init__(
         self,
@@ -96,9 +96,6 @@ class Sandbox:
         self.faults = Faults()
         self.streams = DeviceStreams(database, now)
         self.application = Starlette(routes=self._routes(), exception_handlers=_HANDLERS)
-
-    def close_streams(self) -> None:
-        self.streams.close()
 
     def _routes(self) -> list[Route]:
         return [
@@ -117,9 +114,7 @@ class Sandbox:
                     Route(f"{base}/players/{{id}}/arrivals", self._arrivals, methods=["GET"]),
                 )
             ),
-            Route("/sandbox/fault", self._begin_fault, methods=["PUT"]),
-            Route("/sandbox/fault", self._show_fault, methods=["GET"]),
-            Route("/sandbox/fault", self._end_fault, methods=["DELETE"]),
+            Route("/sandbox/fault", self._fault, methods=["PUT", "GET", "DELETE"]),
             Route("/healthz", _healthy, methods=["GET"]),
         ]
 
@@ -197,19 +192,13 @@ class Sandbox:
             self.streams.arrivals(id), headers={"Cache-Control": "no-store"}, media_type="text/event-stream"
         )
 
-    async def _begin_fault(self, request: Request) -> Response:
+    async def _fault(self, request: Request) -> Response:
         self._authenticate(request)
-        self.faults.begin(await self._body(request, Fault))
+        if request.method == "PUT":
+            self.faults.begin(await self._body(request, Fault))
+        elif request.method == "DELETE":
+            self.faults.now = None
         return _json(self.faults.now)
-
-    async def _show_fault(self, request: Request) -> Response:
-        self._authenticate(request)
-        return _json(self.faults.now)
-
-    async def _end_fault(self, request: Request) -> Response:
-        self._authenticate(request)
-        self.faults.end()
-        return _json(None)
 
     async def _body(self, request: Request, form: type[protocol.Body]) -> protocol.Body:
         raw = b""

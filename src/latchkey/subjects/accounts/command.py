@@ -43,7 +43,7 @@ async def create(
     async with at.audited("member.added", email, role=role):
         if password is not None:
             await accounts.create_account(at.database, email, now, name=name, password=password)
-        account, made = await team.add_member(at.database, at.project_id, email, role, now, name=name)
+        account, made = await at.run(team.add_member, email, role, now, name=name)
     token = await accounts.invite(at.database, account.id, now) if made and password is None else None
     link = _link(at, token) if token is not None else None
     at.say(
@@ -56,7 +56,7 @@ async def create(
 @command(app, "list", project_context)
 async def show(at: ProjectContext) -> None:
     """List the members of a project."""
-    members = await team.members(at.database, at.project_id)
+    members = await at.run(team.members)
     at.show_list(
         members,
         _as_data,
@@ -94,7 +94,7 @@ async def remove(at: ProjectContext, email: str = EMAIL) -> None:
     """Remove a member from a project and end their sessions."""
     account = await _known(at.database, email)
     async with at.audited("member.removed", account.email):
-        await team.remove_member(at.database, at.project_id, account.id)
+        await at.run(team.remove_member, account.id)
         for stay in await sessions.stays(at.database, account.id):
             await sessions.end_stay(at.database, account.id, stay.id)
     words = f"[bold]{email}[/bold] was removed from {at.project_id}."

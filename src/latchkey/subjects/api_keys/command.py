@@ -47,13 +47,10 @@ async def create(
         raise Refusal("A public key ships inside an app and works on every phone: it has no expiry, networks or shape.")
     async with at.audited("key.created", name):
         if app_id is not None:
-            issued = await usecases.create_public_key(
-                at.database, at.project_id, app_id, name, now, rate_limit=rate_limit
-            )
+            issued = await at.run(usecases.create_public_key, app_id, name, now, rate_limit=rate_limit)
         else:
-            issued = await usecases.create_secret_key(
-                at.database,
-                at.project_id,
+            issued = await at.run(
+                usecases.create_secret_key,
                 name,
                 now,
                 scopes={scope.strip() for scope in scopes.split(",")},
@@ -77,7 +74,7 @@ def _notes(key: keys.ApiKey) -> list[str]:
 @command(app, "list", project_context)
 async def show(at: ProjectContext) -> None:
     """List a project's keys. Only the beginning and the end of each key are shown."""
-    listed = await usecases.list_keys(at.database, at.project_id, limit=None)
+    listed = await at.run(usecases.list_keys, limit=None)
     if at.as_json:
         output.write_list(_as_data(api_key) for api_key in listed)
         return
@@ -125,7 +122,7 @@ async def edit(
         )
 
     async with at.audited("key.changed", key_id):
-        key = await usecases.change_key(at.database, at.project_id, key_id, change, now)
+        key = await at.run(usecases.change_key, key_id, change, now)
     at.done(_as_data(key), f"{key.id} ({key.hint}) works {_works(key, real_now())}")
 
 
@@ -139,9 +136,7 @@ async def rotate(
 ) -> None:
     """Replace a secret key: create one like it, and let the old one expire."""
     async with at.audited("key.rotated", key_id):
-        issued, old = await usecases.rotate_key(
-            at.database, at.project_id, key_id, real_now(), overlap_days=overlap_days
-        )
+        issued, old = await at.run(usecases.rotate_key, key_id, real_now(), overlap_days=overlap_days)
     both = {"new": _as_data(issued.key, issued.plaintext), "old": _as_data(old)}
     overlap = f"[green]✓[/green] {old.id} ({old.hint}) works until {shown(old.expires_at)}"
     at.reveal(both, issued.plaintext, overlap, *_notes(issued.key))
@@ -151,7 +146,7 @@ async def rotate(
 async def revoke(at: ProjectContext, key_id: str = KEY) -> None:
     """Revoke a key for good. The next request with it is refused."""
     async with at.audited("key.revoked", key_id):
-        key = await usecases.revoke_key(at.database, at.project_id, key_id, real_now())
+        key = await at.run(usecases.revoke_key, key_id, real_now())
     at.done(_as_data(key), f"{key.id} ({key.hint}) was revoked on {shown(key.revoked_at)}")
 
 

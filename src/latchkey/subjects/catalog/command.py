@@ -30,7 +30,7 @@ CREDITS = option("Virtual currency that comes with it: the code and the amount, 
 async def show_list_product(at: ProjectContext) -> None:
     """List the products on sale."""
     at.show_list(
-        await product_catalog.list_products(at.database, at.project_id, limit=None),
+        await at.run(product_catalog.list_products, limit=None),
         lambda one: render.product(at.project_id, one),
         ("id", "name", "type", "price", "lasts", "trial", "entitlements"),
         lambda one: (
@@ -45,7 +45,7 @@ async def show_list_product(at: ProjectContext) -> None:
 @command(app_product, "show", project_context)
 async def show_one(at: ProjectContext, product: str = PRODUCT) -> None:
     """Show one product."""
-    one = await product_catalog.load_product(at.database, at.project_id, product)
+    one = await at.run(product_catalog.load_product, product)
     at.show_facts(
         render.product(at.project_id, one),
         (
@@ -82,14 +82,12 @@ async def create_product(
     chosen = product_type or (ProductType.SUBSCRIPTION if lasts else ProductType.ONE_TIME)
     given |= {"kind": chosen.kind} | ({"type": product_type} if product_type is not None else {})
     for grant in grants or []:
-        await entitlement_catalog.load_entitlement(at.database, at.project_id, grant)
+        await at.run(entitlement_catalog.load_entitlement, grant)
     async with at.audited("product.created", product, price=str(price), currency=currency):
-        await product_catalog.create_product(
-            at.database, at.project_id, product, product_catalog.ProductTerms(**given), real_now()
-        )
+        await at.run(product_catalog.create_product, product, product_catalog.ProductTerms(**given), real_now())
     for grant in grants or []:
         async with at.audited("entitlement.products_attached", grant, product=product):
-            await entitlement_catalog.attach_products(at.database, at.project_id, grant, [product])
+            await at.run(entitlement_catalog.attach_products, grant, [product])
     await show_one(at, product)
 
 
@@ -119,7 +117,7 @@ async def edit(
         raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
     detail = {field: str(value) for field, value in changes.items()}
     async with at.audited("product.updated", product, **detail):
-        await product_catalog.update_product(at.database, at.project_id, product, changes)
+        await at.run(product_catalog.update_product, product, changes)
     await show_one(at, product)
 
 
@@ -127,7 +125,7 @@ async def edit(
 async def delete_product(at: ProjectContext, product: str = PRODUCT) -> None:
     """Take a product off sale. Its owners keep what it grants, and their subscriptions renew. Asks first."""
     async with at.audited("product.deleted", product):
-        await product_catalog.delete_product(at.database, at.project_id, product, real_now())
+        await at.run(product_catalog.delete_product, product, real_now())
     at.show_deleted(
         "product", product, f"The product {output.plain(product)} is off sale. Its owners keep what it grants."
     )
@@ -137,7 +135,7 @@ async def delete_product(at: ProjectContext, product: str = PRODUCT) -> None:
 async def attach(at: ProjectContext, product: str = PRODUCT, entitlement: str = ENTITLEMENT) -> None:
     """Let a product grant an entitlement, also to customers who already own the product."""
     async with at.audited("entitlement.products_attached", entitlement, product=product):
-        await entitlement_catalog.attach_products(at.database, at.project_id, entitlement, [product])
+        await at.run(entitlement_catalog.attach_products, entitlement, [product])
     await show_one(at, product)
 
 
@@ -150,7 +148,7 @@ async def attach(at: ProjectContext, product: str = PRODUCT, entitlement: str = 
 async def detach(at: ProjectContext, product: str = PRODUCT, entitlement: str = ENTITLEMENT) -> None:
     """Stop a product from granting an entitlement. Who has it only through the product loses it. Asks first."""
     async with at.audited("entitlement.products_detached", entitlement, product=product):
-        await entitlement_catalog.detach_products(at.database, at.project_id, entitlement, [product], real_now())
+        await at.run(entitlement_catalog.detach_products, entitlement, [product], real_now())
     await show_one(at, product)
 
 
@@ -191,8 +189,8 @@ app_entitlement = typer.Typer(no_args_is_help=True)
 @command(app_entitlement, "list", project_context)
 async def show_list_entitlement(at: ProjectContext) -> None:
     """List the entitlements, and the products that grant them."""
-    found = await entitlement_catalog.list_entitlements(at.database, at.project_id, limit=None)
-    granted = await entitlement_catalog.products_of(at.database, at.project_id, [one.id for one in found])
+    found = await at.run(entitlement_catalog.list_entitlements, limit=None)
+    granted = await at.run(entitlement_catalog.products_of, [one.id for one in found])
 
     def row(one: Entitlement) -> tuple[str, ...]:
         products = ", ".join(product.id for product in granted[one.id])
@@ -207,9 +205,7 @@ async def show_list_entitlement(at: ProjectContext) -> None:
 async def create_entitlement(at: ProjectContext, entitlement: str = ENTITLEMENT, name: NameOption = None) -> None:
     """Create an entitlement."""
     async with at.audited("entitlement.created", entitlement):
-        made = await entitlement_catalog.create_entitlement(
-            at.database, at.project_id, entitlement, name or entitlement, real_now()
-        )
+        made = await at.run(entitlement_catalog.create_entitlement, entitlement, name or entitlement, real_now())
     _show(at, made)
 
 
@@ -221,7 +217,7 @@ async def rename(
 ) -> None:
     """Change the name that people see. The id stays."""
     async with at.audited("entitlement.renamed", entitlement):
-        renamed = await entitlement_catalog.rename_entitlement(at.database, at.project_id, entitlement, name)
+        renamed = await at.run(entitlement_catalog.rename_entitlement, entitlement, name)
     _show(at, renamed)
 
 
@@ -229,7 +225,7 @@ async def rename(
 async def delete_entitlement(at: ProjectContext, entitlement: str = ENTITLEMENT) -> None:
     """Delete an entitlement that no product grants. Asks first."""
     async with at.audited("entitlement.deleted", entitlement):
-        await entitlement_catalog.delete_entitlement(at.database, at.project_id, entitlement)
+        await at.run(entitlement_catalog.delete_entitlement, entitlement)
     at.show_deleted("entitlement", entitlement, f"The entitlement {output.plain(entitlement)} is deleted.")
 
 

@@ -17,7 +17,7 @@ async def attributes(
     """Choose the customer attributes that charts can be filtered and broken down by."""
     chosen = sorted(set(names or ()))
     async with at.audited("charts.attributes_chosen", at.project_id, names=", ".join(chosen)):
-        await choose_attributes(at.database, at.project_id, chosen)
+        await at.run(choose_attributes, chosen)
     at.done(
         {"object": "chart_attributes", "project_id": at.project_id, "attributes": chosen},
         f"Charts of {at.project_id} can be broken down by: {', '.join(chosen) or 'no attribute'}",

@@ -49,7 +49,7 @@ async def _filter(
     if segment is not None:
         if where:
             raise typer.BadParameter("cannot be given together with --where.", param_hint="--segment")
-        saved = await load_segment(at.database, at.project_id, segment)
+        saved = await at.run(load_segment, segment)
         return saved.filter, sort or saved.sort
     pairs = [condition.partition("=") for condition in where]
     if wrong := [name for name, equals, _ in pairs if not equals]:
@@ -64,9 +64,9 @@ async def _show_filtered(at: ProjectContext, chosen: CustomerFilter, sort: Sort,
         async for piece in pieces:
             sys.stdout.write(piece.decode())
         sys.stdout.flush()
-        _tell(await missing_customers(at.database, at.project_id, real_now()))
+        _tell(await at.run(missing_customers, real_now()))
         return
-    found = await list_page(at.database, at.project_id, chosen, real_now(), sort=sort, limit=limit)
+    found = await at.run(list_page, chosen, real_now(), sort=sort, limit=limit)
     more = found.next is not None
     if at.as_json:
         items = [to_builtins(entry(list_entry)) for list_entry in found.entries]
@@ -106,7 +106,7 @@ _LENGTHS = {name: "for ever" if length is None else in_words(length) for name, l
 async def show_one(at: ProjectContext, customer: str = CUSTOMER) -> None:
     """Show one customer: entitlements and why, purchases, attributes and ids."""
     view = await at.customer(customer)
-    ids = [alias.id for alias in await list_aliases(at.database, at.project_id, view.key)]
+    ids = [alias.id for alias in await at.run(list_aliases, view.key)]
     if at.as_json:
         output.write(_as_data(view, ids))
     else:

@@ -44,9 +44,7 @@ async def show_list(
     found: list[ListedEvent] = []
     before: int | None = None
     for _ in range(_MOST_PAGES):
-        page = await usecases.page_of_newest(
-            at.database, at.project_id, chosen, before=before, limit=limit - len(found)
-        )
+        page = await at.run(usecases.page_of_newest, chosen, before=before, limit=limit - len(found))
         found += page.events
         before = page.before
         if before is None or len(found) >= limit:
@@ -61,7 +59,7 @@ async def show_list(
 @command(app, "show", project_context)
 async def show_one(at: ProjectContext, event: str = argument("The event's id.", metavar="EVENT")) -> None:
     """Show one event: its body as webhooks get it, and its deliveries."""
-    found = await usecases.show_event(at.database, at.project_id, event)
+    found = await at.run(usecases.show_event, event)
     if at.as_json:
         output.write({"event": Raw(found.body), "deliveries": found.deliveries})
         return
@@ -108,10 +106,10 @@ async def tail(
     """Follow events: print each new one when it is committed. With --json, one JSON document per line."""
     chosen = _filter(event_type, environment, customer)
     left = stop_after
-    first = await usecases.page_of_newest(at.database, at.project_id, chosen, limit=max(last, 1))
+    first = await at.run(usecases.page_of_newest, chosen, limit=max(last, 1))
     position = first.head
     found: Sequence[ListedEvent] = list(reversed(first.events)) if last else []
-    key = await usecases.customer_key(at.database, at.project_id, customer) if customer else None
+    key = await at.run(usecases.customer_key, customer) if customer else None
     # Ctrl-C.
     with contextlib.suppress(asyncio.CancelledError):
         while True:
@@ -119,7 +117,7 @@ async def tail(
                 await _print(at, listed_event, bodies)
             if left is not None and (left := left - len(found)) <= 0:
                 return
-            new = await usecases.events_after(at.database, at.project_id, position, BATCH)
+            new = await at.run(usecases.events_after, position, BATCH)
             if new:
                 position = new[-1].position
             found = [
@@ -149,7 +147,7 @@ async def _print(at: ProjectContext, one: ListedEvent, bodies: bool) -> None:
 
 async def _as_data(at: ProjectContext, one: ListedEvent, bodies: bool) -> Any:
     if bodies:
-        return Raw((await usecases.show_event(at.database, at.project_id, one.id)).body)
+        return Raw((await at.run(usecases.show_event, one.id)).body)
     return {
         "object": "event",
         "id": one.id,

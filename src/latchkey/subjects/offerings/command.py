@@ -20,9 +20,7 @@ PACKAGES = option("A package and its product, such as '$rc_monthly=pro_monthly'.
 @command(app, "list", project_context)
 async def show_list(at: ProjectContext) -> None:
     """List the offerings with their packages."""
-    await _show(
-        at, await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS), listed=True
-    )
+    await _show(at, await at.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS), listed=True)
 
 
 @command(app, "create", project_context)
@@ -35,7 +33,7 @@ async def create(
     """Create an offering. The first one of a project is the current one, which apps show."""
     pairs = _pairs(package)
     async with at.audited("offering.created", key):
-        made = await usecases.create_offering(at.database, at.project_id, key, name or key, None, real_now())
+        made = await at.run(usecases.create_offering, key, name or key, None, real_now())
     await _add(at, made.id, pairs)
     await _show(at, [made])
 
@@ -55,7 +53,7 @@ async def make_current(at: ProjectContext, offering: str = OFFERING) -> None:
     """Make this the offering that apps show."""
     found = await _found(at, offering)
     async with at.audited("offering.updated", found.id, is_current="True"):
-        changed = await usecases.update_offering(at.database, at.project_id, found.id, {"is_current": True})
+        changed = await at.run(usecases.update_offering, found.id, {"is_current": True})
     await _show(at, [changed])
 
 
@@ -64,7 +62,7 @@ async def delete(at: ProjectContext, offering: str = OFFERING) -> None:
     """Delete an offering that is not the current one. Its products stay. Asks first."""
     found = await _found(at, offering)
     async with at.audited("offering.deleted", found.id):
-        await usecases.delete_offering(at.database, at.project_id, found.id)
+        await at.run(usecases.delete_offering, found.id)
     at.show_deleted("offering", found.id, f"The offering {output.plain(found.lookup_key)} is deleted.")
 
 
@@ -76,28 +74,28 @@ def _pairs(texts: list[str] | None) -> list[tuple[str, str]]:
 
 
 async def _found(at: ProjectContext, key: str) -> Offering:
-    for offering in await usecases.list_offerings(at.database, at.project_id, limit=usecases.MOST_OFFERINGS):
+    for offering in await at.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS):
         if key in (offering.lookup_key, offering.id):
             return offering
     raise NotFound(f"There is no offering {key!r} in this project.", param="offering_id")
 
 
 async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]]) -> None:
-    packages = await usecases.list_packages(at.database, at.project_id, offering_id)
+    packages = await at.run(usecases.list_packages, offering_id)
     known = {package.lookup_key: package.id for package in packages}
     for key, product in pairs:
         if key not in known:
             async with at.audited("package.created", key):
-                made = await usecases.create_package(at.database, at.project_id, offering_id, key, key, now=real_now())
+                made = await at.run(usecases.create_package, offering_id, key, key, now=real_now())
             known[key] = made.id
         async with at.audited("package.products_attached", known[key], product=product):
-            await usecases.attach_products(at.database, at.project_id, known[key], {product: Eligibility.ALL})
+            await at.run(usecases.attach_products, known[key], {product: Eligibility.ALL})
 
 
 async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = False) -> None:
-    inside = await usecases.packages_of(at.database, at.project_id, [offering.id for offering in found])
+    inside = await at.run(usecases.packages_of, [offering.id for offering in found])
     every = [package for packages in inside.values() for package in packages]
-    products = await usecases.products_of(at.database, at.project_id, [package.id for package in every])
+    products = await at.run(usecases.products_of, [package.id for package in every])
     if at.as_json:
         whole = [
             render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))

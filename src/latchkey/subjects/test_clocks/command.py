@@ -50,7 +50,7 @@ async def create(
         if await at.reader.read(at.project_id, customer) is not None:
             raise Conflict(f"There is a customer {customer!r} already. No clock was created.", param="customer")
     async with at.audited("test_clock.created", id, name=name):
-        clock = await usecases.create_clock(at.database, at.project_id, id, checked_name(name), begins, now)
+        clock = await at.run(usecases.create_clock, id, checked_name(name), begins, now)
     for customer in customers or []:
         async with at.audited("test_clock.customer_created", f"{id}, {customer}"):
             await usecases.create_customer(at.changes, at.project_id, customer, id)
@@ -82,13 +82,13 @@ async def delete(at: ProjectContext, clock: str = CLOCK) -> None:
     """Delete a clock without customers. Asks first."""
     id = await _id_of(at, clock)
     async with at.audited("test_clock.deleted", id):
-        await usecases.delete_clock(at.database, at.project_id, id)
+        await at.run(usecases.delete_clock, id)
     at.show_deleted("test_clock", id, f"The clock {output.plain(clock)} is deleted.")
 
 
 async def _every(at: ProjectContext) -> list[rules.TestClock]:
     found: list[rules.TestClock] = []
-    while page := await usecases.list_clocks(at.database, at.project_id, found[-1].id if found else None, 100):
+    while page := await at.run(usecases.list_clocks, found[-1].id if found else None, 100):
         found += page
     return found
 

@@ -231,7 +231,7 @@ async def deliveries(
         customer_id=customer,
         since=typed(since, real_now()) if since is not None else None,
     )
-    page = await delivery_log.page_of_deliveries(at.database, at.project_id, webhook, chosen, after=None, limit=limit)
+    page = await at.run(delivery_log.page_of_deliveries, webhook, chosen, after=None, limit=limit)
     at.show_list(
         [render.delivery(webhook, delivery) for delivery in page.deliveries],
         lambda one: one,
@@ -260,11 +260,11 @@ async def resend(
         since = typed(failed_since or "", now)
         async with at.audited("webhook.replayed", webhook, since_ms=str(since), status="failed"):
             chosen = ReplayRange(since, None, "failed")
-            started = await requeue_runs.start_replay(at.database, at.project_id, webhook, chosen, now)
+            started = await at.run(requeue_runs.start_replay, webhook, chosen, now)
         at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
-        sent = await delivery_log.resend(at.database, at.project_id, webhook, delivery, now)
+        sent = await at.run(delivery_log.resend, webhook, delivery, now)
     at.done(render.detail(webhook, sent), f"The delivery {output.plain(delivery)} is queued again.")
 
 

@@ -74,7 +74,7 @@ LARGEST = 1024 * 1024
 @command(app, "list", store_desk)
 async def list_apps(at: StoreDesk) -> None:
     """List a project's apps, and whether their stores accept their credentials."""
-    apps = await projects.all_apps(at.database, at.project_id)
+    apps = await at.run(projects.all_apps)
     connected = await store_connections.load_some(at.connections, at.project_id, apps)
     if at.as_json:
         output.write_list(
@@ -102,8 +102,8 @@ async def create(
 ) -> None:
     """Create an app and its public key, which ships inside the app. The key is printed on stdout."""
     async with at.audited("app.created", name, store=store):
-        made = await projects.create_app(at.database, at.project_id, name, store, real_now())
-        issued = await api_keys.create_public_key(at.database, at.project_id, made.id, name, real_now())
+        made = await at.run(projects.create_app, name, store, real_now())
+        issued = await at.run(api_keys.create_public_key, made.id, name, real_now())
     key = api_keys_render.public_api_key(at.project_id, issued.key)
     shown_app = {"id": made.id, "name": made.name, "store": made.store, "public_api_key": key}
     at.reveal(shown_app, issued.plaintext, f"[green]✓[/green] The app {made.id}. Its public key:")
@@ -113,7 +113,7 @@ async def create(
 async def delete_app(at: ProjectContext, app_id: str = APP) -> None:
     """Delete an app and its keys. What was bought in it stays. Asks first."""
     async with at.audited("app.deleted", app_id):
-        await projects.delete_app(at.database, at.project_id, app_id)
+        await at.run(projects.delete_app, app_id)
     at.show_deleted("app", app_id, f"The app {output.plain(app_id)} is deleted.")
 
 

@@ -41,7 +41,7 @@ async def show_list(
         subject=purchase,
         since=None if since is None else typed(since, real_now()),
     )
-    found = await journal.page(at.database, at.project_id, wanted, after=None, limit=limit)
+    found = await at.run(journal.page, wanted, after=None, limit=limit)
     if at.as_json:
         output.write_list((render.notification(entry, trusted=True) for entry in found), more=len(found) == limit)
         return
@@ -65,7 +65,7 @@ async def show_list(
         )
     console = Console(highlight=False)
     console.print(table)
-    failed = await journal.count_failed(at.database, at.project_id)
+    failed = await at.run(journal.count_failed)
     if failed and status != "failed":
         more = " or more" if failed == journal.MOST_COUNTED else ""
         words = (
@@ -81,7 +81,7 @@ async def show_entry(
     raw: bool = flag("Print only the payload, as it was received.", "--raw"),
 ) -> None:
     """Show one entry: the checks, the resulting events, and the payload."""
-    one = await journal.load(at.database, at.project_id, notification_id)
+    one = await at.run(journal.load, notification_id)
     if at.as_json:
         output.write(render.notification(one, trusted=True, whole=True))
         return
@@ -129,14 +129,14 @@ async def reprocess(
     now, count = real_now(), 1
     if notification_id is not None:
         async with at.audited("store_notification.reprocessed", notification_id):
-            await journal.reprocess(at.database, at.project_id, notification_id, now)
+            await at.run(journal.reprocess, notification_id, now)
     else:
         start = typed(since or "", now)
         if app_id is not None:
-            await load_app(at.database, at.project_id, app_id)
+            await at.run(load_app, app_id)
         detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
         async with at.audited("store_notifications.reprocessed", "store notifications", **detail):
-            count = await journal.reprocess_since(at.database, at.project_id, start, status, app_id, now)
+            count = await at.run(journal.reprocess_since, start, status, app_id, now)
     if count or at.as_json:
         words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
         at.done({"reprocessed": count}, words)
