@@ -21,7 +21,7 @@ from latchkey.emulators.stripe import stripe_writes
 from latchkey.emulators.stripe.stripe_books import CheckoutSession, StripeBooks, decimals_of
 from latchkey.emulators.stripe.stripe_catalog_objects import session as session_resource
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
-from latchkey.emulators.stripe.stripe_queries import FormError, StripeError, parse
+from latchkey.emulators.stripe.stripe_queries import StripeError, parse
 
 _SCRIPT = Path(__file__).with_name("stand_in.js")
 _LARGEST_FORM = 16 * 1024
@@ -50,8 +50,8 @@ class _Pages:
                 return await handler(request)
             except StripeError as error:
                 return _refused(request, error.message, error.status)
-            except (Refusal, FormError) as error:
-                return _refused(request, str(error), 400)
+            except Refusal as error:
+                return _refused(request, error.message, 400)
 
         return answer
 

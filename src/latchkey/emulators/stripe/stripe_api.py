@@ -15,13 +15,14 @@ from latchkey.emulators.misbehaviour import faulty
 from latchkey.emulators.stripe import checkout_pages
 from latchkey.emulators.stripe import stripe_queries as queries
 from latchkey.emulators.stripe import stripe_writes as writes
-from latchkey.emulators.stripe.stripe_books import DAY_S, StripeBooks
+from latchkey.emulators.stripe.stripe_books import DAY_S
 from latchkey.emulators.stripe.stripe_catalog_objects import session_secret, stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
 
-Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
+# The id is that of the path, if it has one.
+Handler = Callable[[Request, str, dict[str, Any]], Awaitable[Any]]
 
 _LARGEST_FORM = 256 * 1024
 # Answers that are kept for requests with an Idempotency-Key.
@@ -130,15 +131,13 @@ class _Api:
                 return refused(queries.StripeError(404, error.message, code="resource_missing", param=error.param))
             except Refusal as error:
                 return refused(queries.StripeError(400, error.message, param=error.param))
-            except queries.FormError as error:
-                return refused(queries.StripeError(400, str(error)))
 
         return faulty(self._store.dice, answer, busy=_BUSY)
 
-    async def account(self, _: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+    async def account(self, _: Request, id: str, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         return stripe_object("account", self._store.account)
 
-    async def events(self, request: Request, asked: dict[str, Any]) -> Any:
+    async def events(self, request: Request, _: str, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
         types = set(queries.items(asked.get("types"))) or ({asked["type"]} if "type" in asked else None)
         wanted = (
@@ -151,79 +150,76 @@ class _Api:
             wanted = (item for item in wanted if (item["id"] in failed) is (delivered == "false"))
         return queries.page(self._store.books, request.url.path, wanted, asked)
 
-    async def event(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        id = str(request.path_params["id"])
+    async def event(self, request: Request, id: str, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         event = next((event for event in self._store.books.events if event.id == id), None)
         if event is None:
             raise queries.missing("event", id)
         return self._store.event(event)
 
-    async def invoice_lines(self, request: Request, asked: dict[str, Any]) -> Any:
-        id = str(request.path_params["id"])
+    async def invoice_lines(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         lines = queries.of_kind(self._store.books, "invoice", id)["lines"]["data"]
         return queries.page(self._store.books, request.url.path, lines[::-1], asked)
 
-    async def session_lines(self, request: Request, asked: dict[str, Any]) -> Any:
-        id = str(request.path_params["id"])
+    async def session_lines(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         queries.of_kind(self._store.books, "checkout.session", id)
         lines = queries.session_lines(self._store.books, id)
         return queries.page(self._store.books, request.url.path, lines[::-1], asked)
 
-    async def new_session(self, request: Request, asked: dict[str, Any]) -> Any:
+    async def new_session(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         page_at = str(request.base_url).rstrip("/")
-        return await self._make(lambda changes, form: writes.new_session(changes, form, page_at))(request, asked)
+        return await self._make(lambda changes, form: writes.new_session(changes, form, page_at))(request, id, asked)
 
-    async def confirm(self, request: Request, asked: dict[str, Any]) -> Any:
+    async def confirm(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         """A declined card is an error, but the failed try is kept."""
-        shown = await self._change(writes.confirm_intent)(request, asked)
+        shown = await self._change(writes.confirm_intent)(request, id, asked)
         if shown["status"] == "requires_payment_method":
             raise queries.StripeError(402, "Your card was declined.", code="card_declined")
         return shown
 
-    async def checkout(self, request: Request, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        session = self._store.books.sessions[str(request.path_params["id"])]
+    async def checkout(self, request: Request, id: str, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
+        session = self._store.books.sessions[id]
         if session.status != "open":
             raise queries.StripeError(400, f"This checkout is {session.status}.")
         return checkout_pages.summary(self._store.books, session)
 
-    async def pay(self, request: Request, asked: dict[str, Any]) -> Any:
-        id = str(request.path_params["id"])
+    async def pay(self, _: Request, id: str, asked: dict[str, Any]) -> Any:
         self._store.do(lambda changes: writes.complete_session(changes, id, asked))
         return checkout_pages.summary(self._store.books, self._store.books.sessions[id])
 
     def _get(self, kind: str) -> Handler:
-        async def read(request: Request, asked: dict[str, Any]) -> Any:
+        async def read(_: Request, id: str, asked: dict[str, Any]) -> Any:
             books = self._store.books
-            return queries.expanded(books, queries.of_kind(books, kind, str(request.path_params["id"])), asked)
+            return queries.expanded(books, queries.of_kind(books, kind, id), asked)
 
         return read
 
     def _find(self, listing: queries.Lists) -> Handler:
-        async def read(request: Request, asked: dict[str, Any]) -> Any:
+        async def read(request: Request, _: str, asked: dict[str, Any]) -> Any:
             return queries.page(self._store.books, request.url.path, listing(self._store.books, asked), asked)
 
         return read
 
     def _make(self, make: Callable[[StripeChangeset, dict[str, Any]], str]) -> Handler:
-        async def write(_: Request, asked: dict[str, Any]) -> Any:
-            id = self._store.do(lambda changes: make(changes, asked))
-            return queries.expanded(self._store.books, _found(self._store.books, id), asked)
+        async def write(_: Request, __: str, asked: dict[str, Any]) -> Any:
+            return self._written(self._store.do(lambda changes: make(changes, asked)), asked)
 
         return write
 
     def _change(self, change: Callable[[StripeChangeset, str, dict[str, Any]], None]) -> Handler:
-        async def write(request: Request, asked: dict[str, Any]) -> Any:
-            id = str(request.path_params["id"])
+        async def write(_: Request, id: str, asked: dict[str, Any]) -> Any:
             self._store.do(lambda changes: change(changes, id, asked))
-            return queries.expanded(self._store.books, _found(self._store.books, id), asked)
+            return self._written(id, asked)
 
         return write
+
+    def _written(self, id: str, asked: dict[str, Any]) -> dict[str, Any]:
+        return queries.expanded(self._store.books, queries.found(self._store.books, id) or {}, asked)
 
     async def _once(self, request: Request, handler: Handler, *, public: bool) -> Response:
         """Carried out once for an Idempotency-Key; the answer is kept."""
         if not public:
             self._authenticate(request)
-        raw = await request.body()
+        id, raw = str(request.path_params.get("id", "")), await request.body()
         if len(raw) > _LARGEST_FORM:
             raise queries.StripeError(413, "The request is too large.")
         text = request.url.query if request.method == "GET" else raw.decode("utf-8", "replace")
@@ -231,14 +227,14 @@ class _Api:
         if request.method == "DELETE":
             asked |= queries.parse(request.url.query)
         if public:
-            self._authenticate_page(request, asked)
+            self._authenticate_page(request, id, asked)
         key = request.headers.get("idempotency-key")
         if key is None or request.method == "GET":
-            return self._answer(await handler(request, asked))
+            return self._answer(await handler(request, id, asked))
         what = (request.method, request.url.path, text)
         kept = self._store.answered.get(key)
         if kept is None:
-            answer = self._answer(await handler(request, asked))
+            answer = self._answer(await handler(request, id, asked))
             self._store.answered[key] = (what, answer.status_code, bytes(answer.body))
             for old in list(self._store.answered)[:-_MOST_ANSWERS]:
                 del self._store.answered[old]
@@ -256,12 +252,12 @@ class _Api:
         headers = {"Stripe-Version": API_VERSION, "Request-Id": f"req_{len(self._store.books.events):014}"}
         return Response(msgspec.json.encode(value), 200, headers, "application/json")
 
-    def _authenticate_page(self, request: Request, asked: dict[str, Any]) -> None:
+    def _authenticate_page(self, request: Request, id: str, asked: dict[str, Any]) -> None:
         """A page has the publishable key and the client secret of the object. A server has the secret key."""
         if "authorization" in request.headers:
             self._authenticate(request)
             return
-        id, books = str(request.path_params["id"]), self._store.books
+        books = self._store.books
         if not _same(asked.get("key"), self._store.keys.publishable_key):
             raise queries.StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
         if id in books.sessions:
@@ -301,12 +297,6 @@ def refused(error: queries.StripeError) -> Response:
     if error.param is not None:
         body["param"] = error.param
     return Response(msgspec.json.encode({"error": body}), error.status, {}, "application/json")
-
-
-def _found(books: StripeBooks, id: str) -> dict[str, Any]:
-    value = queries.found(books, id)
-    assert value is not None
-    return value
 
 
 def _is_of(type: str, wanted: set[str]) -> bool:

@@ -18,8 +18,12 @@ _DEEPEST_NAME = 6
 Lists = Callable[[StripeBooks, dict[str, Any]], list[dict[str, Any]]]
 
 
-class FormError(ValueError):
-    """Its text is shown."""
+class StripeError(Exception):
+    """Its message is shown to who asked."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def parse(text: str) -> dict[str, Any]:
         match = _NAME.fullmatch(name)
         parts = [match[1], *_PART.findall(match[2])] if match else []
         if match is None or len(parts) > _DEEPEST_NAME:
-            raise FormError(f"Invalid parameter name: {name[:100]}")
+            raise StripeError(400, f"Invalid parameter name: {name[:100]}")
         place = found
         for part, following in zip(parts, [*parts[1:], None], strict=True):
             key = part or str(len(place))
@@ -38,7 +42,7 @@ def parse(text: str) -> dict[str, Any]:
                 break
             inside = place.setdefault(key, {})
             if not isinstance(inside, dict):
-                raise FormError(f"Invalid parameter: {name[:100]}")
+                raise StripeError(400, f"Invalid parameter: {name[:100]}")
             place = inside
     return found
 
@@ -48,23 +52,15 @@ def items(value: Any) -> list[Any]:
     if value in (None, ""):
         return []
     if not isinstance(value, dict):
-        raise FormError("Invalid array")
+        raise StripeError(400, "Invalid array")
     try:
         return [value[key] for key in sorted(value, key=int)]
     except ValueError:
-        raise FormError("Invalid array") from None
+        raise StripeError(400, "Invalid array") from None
 
 
 _MOST = 100
 _DEEPEST = 4
-
-
-class StripeError(Exception):
-    """Its message is shown to who asked."""
-
-    def __init__(self, status: int, message: str, *, code: str | None = None, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.code, self.param = status, message, code, param
 
 
 def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
@@ -267,11 +263,11 @@ def subscription_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[s
 
 
 def invoices(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted = list(books.invoices.values())
+    listed = all_of("invoices", "customer", "status")(books, asked)
     if (id := asked.get("subscription")) is not None:
         of_kind(books, "subscription", id)
-        wanted = [invoice for invoice in wanted if invoice.subscription == id]
-    return _where([rendered(books, invoice) for invoice in wanted], asked, "customer", "status")
+        listed = [shown for shown in listed if books.invoices[shown["id"]].subscription == id]
+    return listed
 
 
 def invoice_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
