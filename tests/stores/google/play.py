@@ -1,4 +1,4 @@
-"""A Google Play of the tests: purchases and orders as the Android Publisher API tells them, without a socket."""
+"""A Google Play of the tests, without a socket: what the emulator tells of purchases and orders, and a test alters."""
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -8,9 +8,13 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, Duration, Ms
+from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.emulators.google import google_resources
+from latchkey.emulators.google.google_books import GoogleBooks, GoogleProduct, GooglePurchase, new_purchase
 from latchkey.emulators.google.google_keys import SigningKey
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, Incoming, Notification, StoreReading
 from latchkey.stores.google import credentials
@@ -29,16 +33,14 @@ TOKEN = "token-of-a-purchase.AO-J1Ox"
 ORDER = "GPA.1111-2222-3333-44444"
 RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
 
+PRO = GoogleProduct(id="pro", plan="monthly", price=Price(9_990_000, "EUR"), period=Duration(days=30))
+BOOKS = GoogleBooks(products={PRO.name: PRO})
+
 Json = dict[str, Any]
 
 
 def iso(at: Ms) -> str:
     return datetime.fromtimestamp(at / 1000, tz=UTC).isoformat().replace("+00:00", "Z")
-
-
-def money(amount: str, currency: str = "EUR") -> Json:
-    units, _, rest = amount.partition(".")
-    return {"currencyCode": currency, "units": units, "nanos": int(rest.ljust(9, "0"))}
 
 
 @dataclass
@@ -79,17 +81,7 @@ class Play(StoreHttp):
 
     # What Google answers.
 
-    async def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-        json: Any = None,
-        form: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> StoreResponse:
+    async def request(self, method: str, url: str, **sent: Any) -> StoreResponse:
         parts = urlsplit(url)
         path = parts.path.removeprefix(f"/androidpublisher/v3/applications/{PACKAGE}")
         self.calls.append(f"{method} {path}")
@@ -98,10 +90,9 @@ class Play(StoreHttp):
         if path == "/certs":
             return self._json(200, self.keys.certificates(), {"cache-control": self.cache_control})
         if path == "/token":
-            assert form is not None
-            self.keys.claimed_by(form["assertion"], url)
+            self.keys.claimed_by(sent["form"]["assertion"], url)
             return self._json(200, {"access_token": f"access-{len(self.calls)}", "expires_in": 3599})
-        assert (headers or {})["Authorization"].startswith("Bearer access-")
+        assert sent["headers"]["Authorization"].startswith("Bearer access-")
         return self._api(method, path, parse_qs(parts.query))
 
     def _api(self, method: str, path: str, query: dict[str, list[str]]) -> StoreResponse:
@@ -139,52 +130,22 @@ class Play(StoreHttp):
     def buy(self, token: str = TOKEN, order_id: str = ORDER, *, ends_at: Ms | None = None, **more: Any) -> Json:
         """Somebody subscribes to pro:monthly, or to what `item` says."""
         ends_at = self.now + MONTH if ends_at is None else ends_at
-        item = {
-            "productId": "pro",
-            "expiryTime": iso(ends_at),
-            "latestSuccessfulOrderId": order_id,
-            "autoRenewingPlan": {"autoRenewEnabled": True, "recurringPrice": money("9.99")},
-            "offerDetails": {"basePlanId": "monthly"},
-            "offerPhase": {"basePrice": {}},
-            **more.pop("item", {}),
-        }
+        bought = google_resources.subscription(BOOKS, _purchase(PRO, self.now, token, order_id, ends_at))
+        bought["lineItems"][0] |= more.pop("item", {})
         phase = more.pop("phase", "baseDetails")
-        purchase = {
-            "kind": "androidpublisher#subscriptionPurchaseV2",
-            "startTime": iso(self.now),
-            "regionCode": "DE",
-            "subscriptionState": "SUBSCRIPTION_STATE_ACTIVE",
-            "acknowledgementState": "ACKNOWLEDGEMENT_STATE_PENDING",
-            "lineItems": [item],
-            **more,
-        }
-        self.subscriptions[token] = purchase
+        self.subscriptions[token] = bought | more
         self.pay(token, order_id, self.now, ends_at, phase=phase)
-        return purchase
+        return self.subscriptions[token]
 
-    def pay(self, token: str, order_id: str, begins_at: Ms, ends_at: Ms, *, phase: str, amount: str = "9.99") -> None:
+    def pay(self, token: str, order_id: str, begins_at: Ms, ends_at: Ms, *, phase: str) -> None:
         item = self.subscriptions[token]["lineItems"][0]
-        total = money("0" if phase == "freeTrialDetails" else amount)
-        self.orders[order_id] = {
-            "orderId": order_id,
-            "purchaseToken": token,
-            "state": "PROCESSED",
-            "createTime": iso(self.now),
-            "total": total,
-            "lineItems": [
-                {
-                    "productId": item["productId"],
-                    "total": total,
-                    "subscriptionDetails": {
-                        "basePlanId": item.get("offerDetails", {}).get("basePlanId", ""),
-                        "servicePeriodStartTime": iso(begins_at),
-                        "servicePeriodEndTime": iso(ends_at),
-                        "offerPhaseDetails": {phase: {}},
-                    },
-                }
-            ],
-            "orderHistory": {"processedEvent": {"eventTime": iso(self.now)}},
-        }
+        sold = replace(PRO, id=item["productId"], plan=item.get("offerDetails", {}).get("basePlanId", ""))
+        if phase == "freeTrialDetails":
+            sold = replace(sold, price=Price(0, "EUR"))
+        bought = _purchase(sold, self.now, token, order_id, ends_at)
+        order = google_resources.order(bought, replace(bought.latest, starts_at=begins_at))
+        order["lineItems"][0]["subscriptionDetails"]["offerPhaseDetails"] = {phase: {}}
+        self.orders[order_id] = order
 
     def renew(self, token: str = TOKEN, *, begins_at: Ms | None = None, item: Json | None = None) -> str:
         """The next order is paid now, for a month from `begins_at`."""
@@ -222,29 +183,17 @@ class Play(StoreHttp):
 
     def sell(self, token: str = TOKEN, order_id: str = ORDER, product_id: str = "coins", **more: Any) -> Json:
         """A one-time purchase."""
-        self.products[token] = {
-            "kind": "androidpublisher#productPurchaseV2",
-            "productLineItem": [
-                {
-                    "productId": product_id,
-                    "productOfferDetails": {"consumptionState": "CONSUMPTION_STATE_YET_TO_BE_CONSUMED", "quantity": 1},
-                }
-            ],
-            "purchaseStateContext": {"purchaseState": "PURCHASED"},
-            "orderId": order_id,
-            "purchaseCompletionTime": iso(self.now),
-            "acknowledgementState": "ACKNOWLEDGEMENT_STATE_PENDING",
-            **more,
-        }
-        self.orders[order_id] = {
-            "orderId": order_id,
-            "state": "PROCESSED",
-            "createTime": iso(self.now),
-            "total": money("1.99"),
-            "lineItems": [{"productId": product_id, "total": money("1.99"), "oneTimePurchaseDetails": {"quantity": 1}}],
-            "orderHistory": {"processedEvent": {"eventTime": iso(self.now)}},
-        }
+        sold = GoogleProduct(id=product_id, price=Price(1_990_000, "EUR"))
+        bought = _purchase(sold, self.now, token, order_id)
+        self.products[token] = google_resources.product(bought) | more
+        self.orders[order_id] = google_resources.order(bought, bought.latest)
         return self.products[token]
+
+
+def _purchase(product: GoogleProduct, now: Ms, token: str, order_id: str, ends_at: Ms | None = None) -> GooglePurchase:
+    """As the emulator has it, with a token and an order of the test's."""
+    _, bought = new_purchase(GoogleBooks(), now, product, ends_at=ends_at, buyer="ada", test=False)
+    return replace(bought, token=token, orders=(replace(bought.latest, id=order_id),))
 
 
 def error(status: int, reason: str = "", name: str = "") -> StoreResponse:

@@ -1,7 +1,7 @@
 """The Stripe emulator behind the adapter's HTTP client, without a socket, and what it sends."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -88,24 +88,16 @@ class EmulatedStripe(StoreHttp):
     def books(self) -> StripeBooks:
         return self.emulator.books
 
-    async def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-        json: Any = None,
-        form: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> StoreResponse:
+    async def request(self, method: str, url: str, **sent: Any) -> StoreResponse:
         path = url.removeprefix(f"https://{HOST}/v1/")
         name = path.partition("?")[0]
         self.calls.append(f"{method} {name}")
         if (refused := self.refuse(name)) is not None:
             return self._usable(refused)
         path = path.replace("limit=100", f"limit={self.page}")
-        reply = await self._client.request(method, f"/v1/{path}", headers=headers, body=body or b"")
+        reply = await self._client.request(
+            method, f"/v1/{path}", headers=sent.get("headers"), body=sent.get("body") or b""
+        )
         answer = reply.body
         if name in self.edit:
             value = msgspec.json.decode(answer)
