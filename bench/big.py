@@ -218,7 +218,7 @@ class _Opening:
         connection = await connect(url)
         await migrate(connection)
         await connection.close()
-        self._database = database = Database(url, min_size=1, max_size=1, statement_timeout_ms=0)
+        self._database = database = Database(url, max_size=1, statement_timeout_ms=0)
         await database.open()
         await ensure_demo(database, real_now(), secret_key=None, public_key=None)
         hooks = Registry(database, Sealer(self._ground.secret))

@@ -164,7 +164,7 @@ async def _side(ground: Ground, name: str, url: str, *, spread: bool = False) ->
         await migrate(connection)
         await distribute(connection)
         await connection.close()
-    async with Database(url, max_size=4, min_size=4) as database:
+    async with Database(url, max_size=4) as database:
         now = real_now()
         await ensure_demo(database, now, secret_key=None, public_key=None)
         key = await create_secret_key(database, PROJECT_ID, "bench", now, rate_limit=NO_LIMIT)

@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 
 async def run(ground: Ground) -> list[Row]:
-    async with Database(ground.server.url(), max_size=WRITERS + 2, min_size=WRITERS + 2) as database:
+    async with Database(ground.server.url(), max_size=WRITERS + 2) as database:
         projects = [f"proj_feed{number}" for number in range(WRITERS)]
         for project in projects:
             await create_project(database, project, real_now(), project_id=project)

@@ -28,5 +28,5 @@ async def counted(url: str, connections: int = 4) -> AsyncIterator[tuple[Databas
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(storage, "use_raw_json", prepared)
-        async with Database(url, min_size=connections, max_size=connections) as database:
+        async with Database(url, max_size=connections) as database:
             yield database, said

@@ -4,11 +4,11 @@ import asyncio
 import base64
 import ipaddress
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer

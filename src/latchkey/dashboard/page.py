@@ -1,12 +1,11 @@
 """A page: a method, a path, the permission it needs, its handler, and the visit that the handler gets."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -28,8 +27,7 @@ ROOT = "/dashboard"
 Item = TypeVar("Item")
 
 
-@dataclass(slots=True)
-class Visit:
+class Visit(Struct):
     request: Request
     services: Services
     settings: Settings

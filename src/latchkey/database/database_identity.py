@@ -1,4 +1,4 @@
-"""The statements of `latchkey admin after-restore`, of which a failover needs one part too."""
+"""Which server the database is on. After a restore or a lossy failover, new events skip ahead of what was lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from msgspec import Struct
 
 from latchkey.database.errors import RestoredError
-from latchkey.database.sql import affected, query
+from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.restore import (
     CUSTOMERS,
@@ -27,19 +27,12 @@ from latchkey.domain.restore import (
 if TYPE_CHECKING:
     from latchkey.database.pool import Connection, Executor
 
-
-HandleKey = tuple[str, bytes]
-FIRST: HandleKey = ("", b"")
+log = structlog.get_logger()
 
 
 class Restore(Struct, frozen=True):
     moved_at: Ms | None
     finished_at: Ms | None
-
-
-async def running_services(connection: Connection) -> dict[str, int]:
-    """The service's processes that are connected, as their connections are named, with the number of connections."""
-    return {row["name"]: row["connections"] for row in await connection.fetch(query("running_services"))}
 
 
 async def begin(connection: Connection, server: DatabaseIdentity) -> Restore:
@@ -48,18 +41,10 @@ async def begin(connection: Connection, server: DatabaseIdentity) -> Restore:
     return Restore(**row)
 
 
-async def finish(connection: Connection, server: DatabaseIdentity, now: Ms) -> None:
-    await connection.execute(query("finish_restore"), now, *server)
-
-
 async def lossy_failovers(connection: Connection) -> int:
     """How many may have lost commits, and `after-restore` has not run since."""
     found: int = await connection.fetchval(query("lossy_failovers"))
     return found
-
-
-async def projects(connection: Executor) -> list[str]:
-    return [row["id"] for row in await connection.fetch(query("list_projects"))]
 
 
 async def feed_heads(connection: Executor) -> dict[str, int]:
@@ -75,50 +60,6 @@ async def skip_ahead(connection: Connection, server: DatabaseIdentity, heads: Ma
     await connection.execute(query("move_customer_keys_of_projects_on"), CUSTOMERS)
     await connection.execute(query("move_customer_keys_on"), CUSTOMERS)
     await connection.execute(query("note_moved"), *server, now)
-
-
-async def hold(connection: Connection, reason: str, now: Ms, limit: int) -> tuple[int, int]:
-    """Take what waits in the next lanes out of the queue, as failed. Returns how many lanes and deliveries."""
-    row = await connection.fetchrow(query("hold_lanes"), limit, now, reason)
-    assert row is not None
-    return row["lanes"], row["deliveries"]
-
-
-async def free(connection: Connection, now: Ms, limit: int) -> int:
-    """End the leases of dead workers on the next lanes. Returns how many."""
-    found: int = await connection.fetchval(query("free_lanes"), limit, now)
-    return found
-
-
-async def reset_queues(connection: Connection, now: Ms, reason: str | None) -> dict[str, int]:
-    """Of everything but lanes. With a reason, what waits is stopped or held; returns how much of what."""
-    stopped = {}
-    if reason is not None:
-        ((replays, events),) = await connection.fetch(query("stop_replays_and_announcements"), now, reason)
-        stopped = {"replays stopped": replays, "operational events held": events}
-    await connection.execute(query("reset_webhook_health"))
-    await connection.execute(query("free_exports"))
-    return stopped
-
-
-async def read_histories_again(connection: Connection, read_to: Ms) -> int:
-    """The stores' own histories of notifications are read at once, from where they were last read."""
-    return affected(await connection.execute(query("read_histories_again"), read_to))
-
-
-async def read_purchases_again(
-    connection: Connection, project_id: str, after: HandleKey, since: Ms, first: Ms, apart: int, limit: int
-) -> tuple[int, HandleKey | None]:
-    """Read a project's next purchases from their stores: one `apart` milliseconds after the other, from `first` on.
-    Those that a store was expected to report on, and those it has reported on `since` a moment. Returns how many
-    there were, and the last key."""
-    row = await connection.fetchrow(query("read_purchases_again"), project_id, *after, since, first, apart, limit)
-    if row is None:
-        return 0, None
-    return row["purchases"], (row["store"], row["handle_hash"])
-
-
-log = structlog.get_logger()
 
 
 class Sighting(Struct, frozen=True):

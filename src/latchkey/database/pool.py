@@ -66,7 +66,6 @@ class Database:
         self,
         url: str,
         *,
-        min_size: int = 1,
         max_size: int = 10,
         statement_timeout_ms: int = 30_000,
         lock_timeout_ms: int = 10_000,
@@ -74,14 +73,9 @@ class Database:
         application_name: str = "latchkey",
     ) -> None:
         self.url = url
-        self._min_size = min_size
         self._max_size = max_size
         self._connect_timeout = connect_timeout
-        self._server_settings = session_settings(
-            application_name=application_name,
-            statement_timeout_ms=statement_timeout_ms,
-            lock_timeout_ms=lock_timeout_ms,
-        )
+        self._server_settings = session_settings(application_name, statement_timeout_ms, lock_timeout_ms)
         self._primary: Primary | None = None
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._hot: AtHand | None = None
@@ -99,11 +93,10 @@ class Database:
         try:
             self._cluster = await self._find_cluster(primary)
             ordinary = max(1, self._max_size // 2)
-            self._pool = await self._create_pool(primary, self._min_size, ordinary, {})
+            self._pool = await self._create_pool(primary, 1, ordinary, {})
             hot = max(1, self._max_size - ordinary)
             # Its first connection is opened when it is needed: most commands need none.
-            least = self._min_size if self._min_size > 1 else 0
-            self._hot = AtHand(await self._create_pool(primary, least, hot, _HOT))
+            self._hot = AtHand(await self._create_pool(primary, 0, hot, _HOT))
             self._primary = primary
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
@@ -112,11 +105,7 @@ class Database:
                 await primary.close()
 
     async def _create_pool(
-        self,
-        primary: Primary,
-        least: int,
-        most: int,
-        settings: Mapping[str, str],
+        self, primary: Primary, least: int, most: int, settings: Mapping[str, str]
     ) -> asyncpg.Pool[asyncpg.Record]:
         cluster = self._cluster
         # Without an address: the primary knows it.
@@ -124,7 +113,7 @@ class Database:
         return await asyncpg.create_pool(
             connect=connecting,
             connection_class=cluster.connection_class if cluster is not None else asyncpg.Connection,
-            min_size=min(least, most),
+            min_size=least,
             max_size=most,
             timeout=self._connect_timeout,
             statement_cache_size=512,
@@ -189,10 +178,6 @@ class Database:
         return self._pool
 
     @property
-    def is_open(self) -> bool:
-        return self._pool is not None
-
-    @property
     def hot(self) -> AtHand:
         if self._hot is None:
             raise DatabaseUnreachableError(_NOT_OPEN)
@@ -218,10 +203,8 @@ class Database:
         """A connection outside the pool, for LISTEN. It ends when the primary is lost or replaced."""
         return await connect(self.url, application_name=application_name, primary=self._primary)
 
-    def acquire(
-        self, *, timeout: float | None = None
-    ) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
-        return self.pool.acquire(timeout=timeout)
+    def acquire(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
+        return self.pool.acquire()
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.pool.fetch(query, *arguments)
@@ -276,20 +259,15 @@ async def connect(
     url: str,
     *,
     application_name: str = "latchkey",
-    statement_timeout_ms: int = 0,
-    lock_timeout_ms: int = 0,
     connect_timeout: float = 60.0,
     primary: Primary | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> asyncpg.Connection[asyncpg.Record]:
-    """One connection outside any pool, for migrations and for LISTEN."""
+    """One connection outside any pool, for migrations and for LISTEN. It waits for locks as long as it takes."""
+    server_settings = {**session_settings(application_name, 0, 0), **(settings or {})}
     try:
         connection = await (primary or Primary(parse(url))).connect(
-            timeout=connect_timeout,
-            server_settings=session_settings(
-                application_name=application_name,
-                statement_timeout_ms=statement_timeout_ms,
-                lock_timeout_ms=lock_timeout_ms,
-            ),
+            timeout=connect_timeout, server_settings=server_settings
         )
     except _UNREACHABLE as error:
         raise unreachable(url, error) from error
@@ -297,7 +275,7 @@ async def connect(
     return connection
 
 
-def session_settings(*, application_name: str, statement_timeout_ms: int, lock_timeout_ms: int) -> dict[str, str]:
+def session_settings(application_name: str, statement_timeout_ms: int, lock_timeout_ms: int) -> dict[str, str]:
     return {
         "application_name": application_name,
         "statement_timeout": str(statement_timeout_ms),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Request
-from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -26,11 +25,11 @@ from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
-from latchkey.subjects.exports.usecases.schedules import Exports, exports_of
-from latchkey.subjects.mail.usecases import Mail, mail_of
+from latchkey.subjects.exports.usecases.schedules import exports_of
+from latchkey.subjects.mail.usecases import mail_of
 from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
-from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, connect
+from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import Idempotency
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -91,91 +90,60 @@ class Metrics(Collector):
         yield missing
 
 
-class Services(Struct, frozen=True):
-    database: Database
-    # The wall clock. For a customer on a test clock, that clock is used instead.
-    now: Callable[[], Ms]
-    catalogs: Catalogs
-    # Of rate limits.
-    leases: Leases
-    refused_keys: RefusedKeys
-    reader: Reader
-    changes: Changes
-    presence: Presence
-    second_factors: SecondFactors
-    # None: no mail is sent.
-    mail: Mail | None
-    webhooks: Registry
-    # Only for test events; real events are sent by the delivery role.
-    sender: Sender
-    stores: Connections
-    # Notifications from stores, and receipts of real stores.
-    inbox: NotificationInbox
-    receipts: Receipts
-    receipt_limit: ReceiptLimit
-    # Sales of web pages.
-    checkouts: Checkouts
-    charts: FactCache
-    # Exports that run by themselves.
-    exports: Exports
-    # For requests with public keys.
-    phone_limit: PhoneLimit
-    # Of requests with an Idempotency-Key.
-    idempotency: Idempotency
-    # For the health check; the second names the processes of this machine that crash again and again.
-    write_probe: WriteProbe
-    restarting: Callable[[], Sequence[str]]
-    # Whether a proxy in front sends the client's address.
-    behind_proxy: bool
-    # Whether a secret key may create projects.
-    keys_create_projects: bool
-
-
-def assemble(
-    database: Database,
-    settings: Settings,
-    now: Callable[[], Ms],
-    metrics: Metrics,
-    restarting: Callable[[], Sequence[str]],
-    deliverer: Deliverer | None = None,
-) -> Services:
-    catalogs = Catalogs()
-    allowed = settings.webhook_allow_networks
-    changes = Changes(database, now, catalogs, measure=metrics.change_batch, deliverer=deliverer)
-    stores = connect(database, settings, now)
-    leases = Leases(database)
-    metrics.leases = leases.held
-    reader = Reader(database, catalogs, leases, measure=metrics.read_batch, measure_keys=metrics.admission_batch)
-    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
-    receipt_limit = ReceiptLimit(settings.unverified_receipt_bytes_per_day)
-    receipts = Receipts(stores, changes, grants, receipt_limit)
-    return Services(
-        database=database,
-        now=now,
-        catalogs=catalogs,
-        leases=leases,
-        refused_keys=RefusedKeys(database),
-        reader=reader,
-        changes=changes,
-        presence=Presence(database, dropped=metrics.visit_dropped),
-        second_factors=SecondFactors(database, Sealer(settings.secret_key)),
-        mail=mail_of(database, settings),
-        webhooks=Registry(database, Sealer(settings.secret_key), allowed),
-        sender=Sender(now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca),
-        stores=stores,
-        inbox=NotificationInbox(stores),
-        receipts=receipts,
-        receipt_limit=receipt_limit,
-        checkouts=Checkouts(stores, changes, reader, receipts),
-        charts=FactCache(database, settings.charts_folder or default_folder()),
-        exports=exports_of(database, settings),
-        phone_limit=PhoneLimit(settings.address_requests_per_minute),
-        idempotency=Idempotency(database, Sealer(settings.secret_key), now),
-        write_probe=WriteProbe(database),
-        restarting=restarting,
-        behind_proxy=settings.behind_proxy,
-        keys_create_projects=settings.keys_create_projects,
-    )
+class Services:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        now: Callable[[], Ms],
+        metrics: Metrics,
+        restarting: Callable[[], Sequence[str]],
+        deliverer: Deliverer | None = None,
+    ) -> None:
+        """`restarting` names the processes of this machine that crash again and again, for the health check."""
+        sealer, allowed = Sealer(settings.secret_key), settings.webhook_allow_networks
+        self.database = database
+        # The wall clock. For a customer on a test clock, that clock is used instead.
+        self.now = now
+        self.catalogs = Catalogs()
+        # Of rate limits.
+        self.leases = leases = Leases(database)
+        metrics.leases = leases.held
+        self.refused_keys = RefusedKeys(database)
+        self.reader = Reader(
+            database, self.catalogs, leases, measure=metrics.read_batch, measure_keys=metrics.admission_batch
+        )
+        self.changes = Changes(database, now, self.catalogs, measure=metrics.change_batch, deliverer=deliverer)
+        self.presence = Presence(database, dropped=metrics.visit_dropped)
+        self.second_factors = SecondFactors(database, sealer)
+        # None: no mail is sent.
+        self.mail = mail_of(database, settings)
+        self.webhooks = Registry(database, sealer, allowed)
+        # Only for test events; real events are sent by the delivery role.
+        self.sender = Sender(
+            now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca
+        )
+        self.stores = connect(database, settings, now)
+        # Notifications from stores, and receipts of real stores.
+        self.inbox = NotificationInbox(self.stores)
+        self.receipt_limit = ReceiptLimit(settings.unverified_receipt_bytes_per_day)
+        grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+        self.receipts = Receipts(self.stores, self.changes, grants, self.receipt_limit)
+        # Sales of web pages.
+        self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts)
+        self.charts = FactCache(database, settings.charts_folder or default_folder())
+        # Exports that run by themselves.
+        self.exports = exports_of(database, settings)
+        # For requests with public keys.
+        self.phone_limit = PhoneLimit(settings.address_requests_per_minute)
+        # Of requests with an Idempotency-Key.
+        self.idempotency = Idempotency(database, sealer, now)
+        self.write_probe = WriteProbe(database)
+        self.restarting = restarting
+        # Whether a proxy in front sends the client's address.
+        self.behind_proxy = settings.behind_proxy
+        # Whether a secret key may create projects.
+        self.keys_create_projects = settings.keys_create_projects
 
 
 # A coroutine: FastAPI runs a plain function in a thread, which costs more than the rest of a small request.

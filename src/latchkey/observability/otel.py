@@ -6,10 +6,10 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import structlog
+from msgspec import Struct, field
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -65,8 +65,7 @@ def _data(family: Metric, began_ns: int, now_ns: int) -> Sum | Gauge | Histogram
     return Sum(numbers, _CUMULATIVE, True) if family.type == "counter" else Gauge(numbers)
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(Struct):
     labels: dict[str, str]
     # Cumulative, as Prometheus has them.
     buckets: list[tuple[float, float]] = field(default_factory=list)

@@ -19,7 +19,7 @@ from latchkey.http import openapi as http_openapi
 from latchkey.http.faults import handle_faults
 from latchkey.http.front import AccessLog, Front
 from latchkey.http.hot_reads import Reads
-from latchkey.http.services import Metrics, Services, assemble
+from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys import api as api_keys_api
@@ -128,7 +128,7 @@ def create_application(
     `restarting` names the processes of this machine that crash again and again, and `deliverer` sends its webhooks in
     this process. The database must be open. The lifespan starts and stops the background work of the application."""
     metrics = Metrics()
-    services = assemble(database, settings, now, metrics, restarting, deliverer)
+    services = Services(database, settings, now, metrics, restarting, deliverer)
     watch = watch or Watch(database, settings, now)
     watch.add(metrics)
     requests = RequestLog(

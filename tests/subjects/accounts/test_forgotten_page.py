@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from msgspec.structs import force_setattr
 
 from latchkey.subjects.accounts.rules import ADDRESS, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
@@ -27,9 +26,9 @@ def mail(site: Site, tmp_path: Path) -> Iterator[Mail]:
     """The site with a folder for mails."""
     services: Any = site.dashboard[0]._guard._services
     made = Mail(site.database, MailFolder(tmp_path / "mail"), "Latchkey <x@example.com>", site.url)
-    force_setattr(services, "mail", made)
+    services.mail = made
     yield made
-    force_setattr(services, "mail", None)
+    services.mail = None
 
 
 async def links(site: Site, mail: Mail) -> dict[str, str]:

@@ -7,7 +7,6 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from msgspec import json
-from msgspec.structs import force_setattr
 
 from latchkey.engine.storage import keys as keys_keys
 from latchkey.http.front import Front
@@ -130,7 +129,7 @@ async def test_behind_a_proxy_an_entry_has_the_address_that_the_proxy_saw(shop: 
     forwarded = {"x-forwarded-for": "203.0.113.9, 198.51.100.7"}
     assert await recorded_address(forwarded) == "127.0.0.1"
     front: Any = shop.client.app
-    force_setattr(front.services, "behind_proxy", True)
+    front.services.behind_proxy = True
     assert await recorded_address(forwarded) == "198.51.100.7"
     assert await recorded_address({}) == "127.0.0.1"
 

@@ -6,7 +6,6 @@ from unittest.mock import AsyncMock
 import pytest
 from structlog.testing import capture_logs
 
-from latchkey.database import database_identity as aftermath
 from latchkey.database import database_identity as identity
 from latchkey.database.errors import RestoredError
 from latchkey.database.pool import Connection, Database, connect
@@ -16,6 +15,7 @@ from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import POSITIONS, SEQUENCES, DatabaseIdentity, Origin
 from latchkey.process import doctor
 from latchkey.settings import Settings
+from latchkey.subjects.database_restore import storage as aftermath
 from latchkey.subjects.database_restore.usecases import ACTION, HELD, Report, RestoreOptions, after_restore
 from latchkey.subjects.deployment.storage import events_since, largest_feeds
 from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery

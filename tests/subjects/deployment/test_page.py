@@ -1,8 +1,7 @@
 """The page about the database of the whole deployment: for operators, whoever owns what."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR
 from latchkey.domain.refusal import Refusal

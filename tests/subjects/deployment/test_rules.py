@@ -1,8 +1,7 @@
 """What about a database needs an operator."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR, MINUTE, SECOND
 from latchkey.subjects.deployment.rules import (

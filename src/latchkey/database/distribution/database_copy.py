@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import asyncpg
 from msgspec import Struct
@@ -12,50 +12,36 @@ from msgspec import Struct
 from latchkey.database.distribution.distribute import undistributed
 from latchkey.database.distribution.nodes import is_distributed
 from latchkey.database.distribution.tables import TABLES
-from latchkey.database.errors import DatabaseBusyError, DistributionError, NoPrimaryError
+from latchkey.database.errors import DatabaseBusyError, DistributionError
 from latchkey.database.migrate import pending_after, require_current
-from latchkey.database.pool import unreachable
-from latchkey.database.primary import FAILURES, Primary
-from latchkey.database_address import parse
+from latchkey.database.pool import connect
 
 NAME = "latchkey admin copy-database"
 # Any number that nothing else in this database uses as an advisory lock.
 _TURN = int.from_bytes(b"latchrel", "big", signed=True)
 
 
-async def connect(url: str) -> Any:
-    """May write, also where everybody else is kept from it (see `fence.py`)."""
-    try:
-        return await Primary(parse(url)).connect(
-            timeout=60.0,
-            server_settings={
-                "application_name": NAME,
-                "default_transaction_read_only": "off",
-                "statement_timeout": "0",
-                "lock_timeout": "60000",
-                "idle_in_transaction_session_timeout": "0",
-                "timezone": "UTC",
-                "jit": "off",
-                "plan_cache_mode": "force_custom_plan",
-                "client_min_messages": "warning",
-                "citus.override_table_visibility": "off",
-                # Of a cluster: what a transaction sets holds on every node, and it uses one connection to each.
-                "citus.propagate_set_commands": "local",
-                "citus.multi_shard_modify_mode": "sequential",
-            },
-        )
-    except (*FAILURES, NoPrimaryError) as error:
-        raise unreachable(url, error) from error
+# May write, also where everybody else is kept from it (`put_up`).
+_SETTINGS: Final = {
+    "default_transaction_read_only": "off",
+    "lock_timeout": "60000",
+    "idle_in_transaction_session_timeout": "0",
+    "plan_cache_mode": "force_custom_plan",
+    "client_min_messages": "warning",
+    # Of a cluster: what a transaction sets holds on every node, and it uses one connection to each.
+    "citus.propagate_set_commands": "local",
+    "citus.multi_shard_modify_mode": "sequential",
+}
 
 
 @asynccontextmanager
 async def both(source_url: str, target_url: str) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
-        source = await connect(source_url)
-        stack.push_async_callback(_closed, source)
-        target = await connect(target_url)
-        stack.push_async_callback(_closed, target)
-        yield source, target
+        opened = []
+        for url in (source_url, target_url):
+            opened.append(await connect(url, application_name=NAME, settings=_SETTINGS))
+            stack.push_async_callback(_close, opened[-1])
+        yield opened[0], opened[1]
 
 
 async def take_turn(target: Any) -> None:
@@ -64,7 +50,7 @@ async def take_turn(target: Any) -> None:
         raise DatabaseBusyError("Another `latchkey admin copy-database` fills that database. Stop it first.")
 
 
-async def _closed(connection: Any) -> None:
+async def _close(connection: Any) -> None:
     try:
         await asyncio.wait_for(connection.close(), 5)
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -76,74 +62,51 @@ ITS_OWN: Final = frozenset({"schema_migrations", "server_identity", "customer_ke
 
 _DESCRIBED = """
 select c.relname::text as name,
-    array(
-        select a.attname::text from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attname
-    ) as columns,
-    array(
-        select format_type(a.atttypid, a.atttypmod) from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attname
-    ) as types
+    array_agg(a.attname::text order by a.attname) as columns,
+    array_agg(format_type(a.atttypid, a.atttypmod) order by a.attname) as types
 from pg_class c
+join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname = any($1::text[])
+group by c.relname
 """
 
-
-class Described(Struct, frozen=True):
-    name: str
-    # Sorted by name, each with its type.
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-
-    @property
-    def listed(self) -> str:
-        return ", ".join(f'"{column}"' for column in self.columns)
+# The tables whose rows are copied, in the order of `tables.py`, with their columns.
+Tables = dict[str, list[str]]
 
 
-async def described(connection: Any) -> dict[str, Described]:
-    """In the order of `tables.py`."""
-    rows = {row["name"]: row for row in await connection.fetch(_DESCRIBED, list(TABLES))}
-    return {
-        name: Described(name, tuple(rows[name]["columns"]), tuple(rows[name]["types"]))
-        for name in TABLES
-        if name in rows
-    }
-
-
-async def compared(source: Any, target: Any) -> dict[str, Described]:
-    """The tables whose rows are copied. Raises unless both databases have the same."""
-    here, there = await described(source), await described(target)
+async def compared(source: Any, target: Any) -> Tables:
+    """Raises unless both databases have the same tables."""
+    here, there = [
+        {row["name"]: row for row in await connection.fetch(_DESCRIBED, list(TABLES))}
+        for connection in (source, target)
+    ]
     for name in TABLES:
         if name not in here or here[name] != there.get(name):
             raise DistributionError(
                 f"The table {name} is not the same in both databases. Run `latchkey migrate` of this version on both, "
                 "and `latchkey migrate --after`."
             )
-    return {name: one for name, one in here.items() if name not in ITS_OWN}
+    return {name: here[name]["columns"] for name in TABLES if name not in ITS_OWN}
 
 
-class CopiedPartition(NamedTuple):
-    number: int
-    opened_at: int
-    dropped_at: int | None
+def _listed(columns: list[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
 
 
-async def parts_of(connection: Any) -> list[CopiedPartition]:
-    return [
-        CopiedPartition(*row)
-        for row in await connection.fetch("select partition, opened_at, dropped_at from partitions order by 1")
-    ]
+async def partitions_of(connection: Any) -> dict[int, Any]:
+    rows = await connection.fetch("select partition, opened_at, dropped_at from partitions order by 1")
+    return {row["partition"]: row for row in rows}
 
 
-async def follow_parts(target: Any, wanted: Iterable[CopiedPartition]) -> None:
+async def follow_partitions(source: Any, target: Any) -> None:
     """Can be repeated."""
-    there = {one.number: one for one in await parts_of(target)}
-    for part in sorted(wanted, key=lambda one: (one.number < 0, one.number)):
-        if part.number not in there:
-            await target.execute("select open_partition($1, $2)", part.number, part.opened_at)
-            there = {one.number: one for one in await parts_of(target)}
-        if part.dropped_at is not None and there[part.number].dropped_at is None:
-            await target.execute("select drop_partition($1, $2)", part.number, part.dropped_at)
+    there = await partitions_of(target)
+    for number, partition in sorted((await partitions_of(source)).items(), key=lambda pair: (pair[0] < 0, pair[0])):
+        if number not in there:
+            await target.execute("select open_partition($1, $2)", number, partition["opened_at"])
+            there = await partitions_of(target)
+        if partition["dropped_at"] is not None and there[number]["dropped_at"] is None:
+            await target.execute("select drop_partition($1, $2)", number, partition["dropped_at"])
 
 
 _OTHERS = """
@@ -219,17 +182,17 @@ async def copy_all(
 ) -> Copied:
     """If anything fails, both databases are as before. Afterwards nobody can write to the source; after a dry run
     everybody can, and the target is as before."""
-    described = await _require_fit(source, target)
+    tables = await _require_fit(source, target)
     if not replace and await target.fetchval("select exists (select from projects)"):
         raise DistributionError("The other database has projects. --replace deletes everything in it first.")
     await take_turn(target)
     began = time.monotonic()
     if dry_run:
-        rows, size = await _copy(source, target, described, told, keep=False)
+        rows, size = await _copy(source, target, tables, told, keep=False)
     else:
         try:
             await put_up(source)
-            rows, size = await _copy(source, target, described, told, keep=True)
+            rows, size = await _copy(source, target, tables, told, keep=True)
         except BaseException:
             await take_down(source)
             raise
@@ -239,7 +202,7 @@ async def copy_all(
     return Copied(rows, size, time.monotonic() - began)
 
 
-async def _require_fit(source: Any, target: Any) -> dict[str, Described]:
+async def _require_fit(source: Any, target: Any) -> Tables:
     into_cluster = await is_distributed(target)
     if await is_distributed(source) == into_cluster:
         raise DistributionError(
@@ -262,7 +225,7 @@ async def _require_fit(source: Any, target: Any) -> dict[str, Described]:
 
 
 async def _copy(
-    source: Any, target: Any, described: dict[str, Described], told: Callable[[str], None], *, keep: bool
+    source: Any, target: Any, tables: Tables, told: Callable[[str], None], *, keep: bool
 ) -> tuple[int, int]:
     """How many rows, and how many bytes."""
     rows = size = 0
@@ -270,22 +233,22 @@ async def _copy(
     await work.start()
     try:
         async with source.transaction(isolation="repeatable_read", readonly=True):
-            listed = ", ".join(f"public.{name}" for name in described if name != "partitions")
+            listed = ", ".join(f"public.{name}" for name in tables if name != "partitions")
             await target.execute(f"truncate {listed}, public.customer_keys cascade")
             # As replication does: no foreign keys, no triggers. Not before: Citus empties the shards by a trigger.
             await target.execute("set local session_replication_role = replica")
-            await follow_parts(target, await parts_of(source))
+            await follow_partitions(source, target)
             await target.execute("delete from partitions")
-            for table in described.values():
-                amount, length = await _copy_table(source, target, table)
+            for name, columns in tables.items():
+                amount, length = await _copy_table(source, target, name, columns)
                 rows, size = rows + amount, size + length
                 if amount:
-                    told(f"{table.name}: {amount:,} rows copied")
+                    told(f"{name}: {amount:,} rows copied")
             # Nodes of a cluster that others write to do not show one moment.
             if keep or not await is_distributed(source):
-                await _compare(source, target, described)
+                await _compare(source, target, tables)
                 told("All rows are the same in both databases.")
-            await _take_numbers_over(source, target, list(described))
+            await _take_numbers_over(source, target, list(tables))
     except BaseException:
         await work.rollback()
         raise
@@ -293,14 +256,14 @@ async def _copy(
     return rows, size
 
 
-async def _copy_table(source: Any, target: Any, table: Described) -> tuple[int, int]:
+async def _copy_table(source: Any, target: Any, table: str, columns: list[str]) -> tuple[int, int]:
     waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
     size = 0
 
     async def read() -> str:
         try:
             said: str = await source.copy_from_query(
-                f"select {table.listed} from public.{table.name}",  # noqa: S608
+                f"select {_listed(columns)} from public.{table}",  # noqa: S608
                 output=waiting.put,
             )
             return said
@@ -315,7 +278,7 @@ async def _copy_table(source: Any, target: Any, table: Described) -> tuple[int, 
 
     reading = asyncio.create_task(read())
     try:
-        await target.copy_to_table(table.name, schema_name="public", columns=table.columns, source=pieces())
+        await target.copy_to_table(table, schema_name="public", columns=columns, source=pieces())
     except BaseException:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -323,17 +286,17 @@ async def _copy_table(source: Any, target: Any, table: Described) -> tuple[int, 
     return int((await reading).split()[-1]), size
 
 
-async def _compare(source: Any, target: Any, described: dict[str, Described]) -> None:
+async def _compare(source: Any, target: Any, tables: Tables) -> None:
     """Raises unless each table has as many rows in both databases, and the same sum over all their values."""
-    for table in described.values():
+    for name, columns in tables.items():
         statement = (
-            f"select count(*), coalesce(sum(hashtextextended(row({table.listed})::text, 0)), 0)::text"  # noqa: S608
-            f" from public.{table.name}"
+            f"select count(*), coalesce(sum(hashtextextended(row({_listed(columns)})::text, 0)), 0)::text"  # noqa: S608
+            f" from public.{name}"
         )
         ours, theirs = [tuple(await connection.fetchrow(statement)) for connection in (source, target)]
         if ours != theirs:
             raise DistributionError(
-                f"The table {table.name} is not the same: {ours[0]:,} rows here, {theirs[0]:,} in the other database"
+                f"The table {name} is not the same: {ours[0]:,} rows here, {theirs[0]:,} in the other database"
                 f"{'' if ours[0] != theirs[0] else ', with other values'}."
             )
 

@@ -10,10 +10,9 @@ import secrets
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
-import msgspec
-
-from latchkey.cli.data_folder import PushConnection, write_json
+from latchkey.cli.data_folder import PushConnection, read_json, write_json
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
@@ -25,28 +24,21 @@ from latchkey.settings import Settings
 DRAIN_SECONDS = 5.0
 
 
-class _Kept(msgspec.Struct):
-    app_id: str
-    rest_api_key: str
-    port: int = 0
-
-
 @contextlib.asynccontextmanager
 async def push_sandbox(
     folder: Path, certificates: LocalCertificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
 ) -> AsyncIterator[PushConnection]:
     """On `port` if given, else on the last port, else on `first_port`; if that is taken, on any free port."""
     kept = _remembered(folder)
-    listening = bind_wished(host, [port, kept.port, first_port])
-    kept.port = listening.getsockname()[1]
+    listening = bind_wished(host, [port, kept["port"], first_port])
+    kept["port"] = listening.getsockname()[1]
     write_json(folder / "push.json", kept)
-    sandbox = Sandbox(kept.app_id, kept.rest_api_key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
+    app_id, key = kept["app_id"], kept["rest_api_key"]
+    sandbox = Sandbox(app_id, key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
     listener = Listener(sandbox.application, listening, Settings(tls_cert=certificates.cert, tls_key=certificates.key))
     serving = asyncio.create_task(listener.serve())
     try:
-        yield PushConnection(
-            base_url=f"https://{shown_host}:{kept.port}", app_id=kept.app_id, rest_api_key=kept.rest_api_key
-        )
+        yield PushConnection(base_url=f"https://{shown_host}:{kept['port']}", app_id=app_id, rest_api_key=key)
     finally:
         sandbox.streams.close()
         listener.stop()
@@ -56,9 +48,7 @@ async def push_sandbox(
         listening.close()
 
 
-def _remembered(folder: Path) -> _Kept:
+def _remembered(folder: Path) -> dict[str, Any]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        return msgspec.json.decode((folder / "push.json").read_bytes(), type=_Kept)
-    except (OSError, msgspec.DecodeError):
-        return _Kept(str(uuid.uuid4()), f"os_sandbox_{secrets.token_urlsafe(24)}")
+    new = {"app_id": str(uuid.uuid4()), "rest_api_key": f"os_sandbox_{secrets.token_urlsafe(24)}", "port": 0}
+    return {**new, **read_json(folder / "push.json")}

@@ -1,16 +1,16 @@
 """An entry of the audit log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 
 Outcome = Literal["begun", "done", "refused", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     position: int
     project_id: str | None
     at: Ms

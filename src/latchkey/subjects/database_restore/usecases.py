@@ -7,10 +7,10 @@ meanwhile. Every step can be interrupted and repeated: what is done is not done 
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
+from msgspec import Struct, field
 
 from latchkey.database import database_identity
 from latchkey.database.pool import Connection, Database
@@ -18,6 +18,8 @@ from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Conflict
 from latchkey.domain.restore import DatabaseIdentity, Origin
 from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.database_restore import storage
+from latchkey.subjects.projects.usecases import list_projects
 
 log = structlog.get_logger()
 
@@ -29,8 +31,7 @@ PURCHASES_AT_ONCE = 5_000
 SPOKEN_ABOUT: Ms = 60 * DAY
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreOptions:
+class RestoreOptions(Struct, frozen=True):
     # Send what waited when the backup was made, instead of holding it.
     send_waiting: bool = False
     # Nothing was committed after the moment of the backup: only note the new server.
@@ -40,8 +41,7 @@ class RestoreOptions:
     purchases_per_minute: int = 600
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     origin: Origin
     done_before: Ms | None = None
     counts: dict[str, int] = field(default_factory=dict)
@@ -62,9 +62,9 @@ async def after_restore(
             raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
         if wanted.nothing_lost:
             await database_identity.note(connection, server)
-            await database_identity.finish(connection, server, now)
+            await storage.finish(connection, now, *server)
             return Report(origin)
-        if running := await database_identity.running_services(connection):
+        if running := await storage.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
         begun = await database_identity.begin(connection, server)
@@ -78,14 +78,14 @@ async def after_restore(
         told(step, report.counts[step])
 
     about: dict[str, Any] = {"account_id": None, "actor": actor, "action": ACTION, "now": now}
-    projects = await database_identity.projects(database)
+    projects = [project.id for project in await list_projects(database)]
     entries = [await audit.begin(database, project_id=id, subject="after-restore", **about) for id in projects]
     if begun.moved_at is None or wanted.again:
         await _move_on(database, server, now, count)
     await _quiet(database, wanted, now, count)
-    await _ask_stores(database, wanted, now, count)
+    await _ask_stores(database, projects, wanted, now, count)
     async with database.transaction() as connection:
-        await database_identity.finish(connection, server, now)
+        await storage.finish(connection, now, *server)
         await database_identity.note(connection, server)
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)
@@ -104,30 +104,31 @@ async def _quiet(database: Database, wanted: RestoreOptions, now: Ms, count: Cal
     while True:
         async with _unhurried(database) as connection:
             if wanted.send_waiting:
-                lanes = await database_identity.free(connection, now, LANES_AT_ONCE)
+                lanes = await storage.free(connection, LANES_AT_ONCE, now)
             else:
-                lanes, deliveries = await database_identity.hold(connection, HELD, now, LANES_AT_ONCE)
+                lanes, deliveries = await storage.hold(connection, HELD, now, LANES_AT_ONCE)
                 count("deliveries held", deliveries)
         if lanes == 0:
             break
     async with _unhurried(database) as connection:
-        stopped = await database_identity.reset_queues(connection, now, None if wanted.send_waiting else HELD)
+        stopped = await storage.reset_queues(connection, now, None if wanted.send_waiting else HELD)
     for step, amount in stopped.items():
         count(step, amount)
 
 
-async def _ask_stores(database: Database, wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]) -> None:
+async def _ask_stores(
+    database: Database, projects: list[str], wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]
+) -> None:
     async with _unhurried(database) as connection:
         # An hour is how often a history is read.
-        count("histories of stores to read", await database_identity.read_histories_again(connection, now - HOUR))
-        projects = await database_identity.projects(connection)
+        count("histories of stores to read", await storage.read_histories_again(connection, now - HOUR))
     first = now
     apart = max(1, 60_000 // wanted.purchases_per_minute)
     for id in projects:
-        after: database_identity.HandleKey | None = database_identity.FIRST
+        after: storage.HandleKey | None = storage.FIRST
         while after is not None:
             async with _unhurried(database) as connection:
-                found, after = await database_identity.read_purchases_again(
+                found, after = await storage.read_purchases_again(
                     connection, id, after, now - SPOKEN_ABOUT, first, apart, PURCHASES_AT_ONCE
                 )
             if found:

@@ -43,7 +43,7 @@ select
     coalesce(pg_get_expr(c.relpartbound, c.oid), '') as bounds,
     case when c.reltuples >= 0 then c.reltuples::bigint end as rows,
     pg_total_relation_size(c.oid) as bytes,
-    coalesce(pg_stat_get_dead_tuples(c.oid), 0) as dead
+    coalesce(pg_stat_get_dead_tuples(c.oid), 0) as dead, '' as place
 from pg_class c
 left join pg_class root on root.oid = pg_partition_root(c.oid) and root.oid <> c.oid
 where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
@@ -101,7 +101,8 @@ select extversion from pg_extension where extname = 'citus';
 
 -- name: look_at_nodes
 -- the nodes of a cluster
-select n.nodeid as id, n.nodename as host, n.nodeport as port, n.groupid, n.noderole::text as role
+select n.nodeid as id, n.nodename as host, n.nodeport as port,
+    case when n.noderole <> 'primary' then 'standby' when n.groupid = 0 then 'coordinator' else 'worker' end as role
 from pg_dist_node n
 order by n.groupid, n.nodeid;
 
@@ -116,8 +117,10 @@ select
     coalesce(root.relname, c.relname) as name,
     case when root.oid is not null then c.relname end as partition,
     coalesce(pg_get_expr(c.relpartbound, c.oid), '') as bounds,
-    s.shardid as id, s.shard_name, s.citus_table_type as type, s.nodename as host,
-    s.nodeport as port, coalesce(s.shard_size, 0) as bytes, coalesce(d.shardminvalue, '') as place
+    s.shardid as id, s.shard_name, s.nodename as host, s.nodeport as port, coalesce(s.shard_size, 0) as bytes,
+    case s.citus_table_type when 'distributed' then 'by project' when 'reference' then 'on every node'
+        else 'coordinator' end as place,
+    coalesce(d.shardminvalue, '') as range
 from citus_shards s
 join pg_class c on c.oid = s.table_name::oid
 left join pg_class root on root.oid = pg_partition_root(c.oid) and root.oid <> c.oid

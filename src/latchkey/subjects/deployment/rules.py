@@ -5,14 +5,14 @@ Numbers of rows are PostgreSQL's own estimates. Nothing here is worth counting a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Struct, frozen=True):
     """A transaction that is still open."""
 
     application: str
@@ -21,8 +21,7 @@ class OpenTransaction:
     age: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A replication slot: the server keeps its log until the slot's reader has it."""
 
     name: str
@@ -30,8 +29,7 @@ class Slot:
     kept_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
+class ServerReport(Struct, frozen=True):
     """One PostgreSQL."""
 
     version: str
@@ -51,8 +49,7 @@ class ServerReport:
     slots: Sequence[Slot] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One server of a Citus cluster."""
 
     id: int
@@ -71,8 +68,10 @@ class Node:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+Place = Literal["", "by project", "on every node", "coordinator"]
+
+
+class Table(Struct, frozen=True):
     name: str
     # None: never analysed.
     rows: int | None
@@ -82,11 +81,10 @@ class Table:
     dead: int
     partitions: int = 0
     # Where its rows are in a cluster; empty on one server.
-    place: Literal["", "by project", "on every node", "coordinator"] = ""
+    place: Place = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionReport:
+class PartitionReport(Struct, frozen=True):
     table: str
     name: str
     # As PostgreSQL shows it: FOR VALUES FROM ... TO ...
@@ -95,8 +93,7 @@ class PartitionReport:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Standby:
+class Standby(Struct, frozen=True):
     """A server that follows the primary."""
 
     name: str
@@ -109,8 +106,7 @@ class Standby:
     lag_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class HotProject:
+class HotProject(Struct, frozen=True):
     id: str
     name: str
     # Events since the project exists, and since a day ago.
@@ -125,8 +121,7 @@ class HotProject:
     neighbours: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListsReport:
+class ListsReport(Struct, frozen=True):
     """The customer lists, which are computed from the events of all projects in the background."""
 
     # Events that are not in them yet, and how long the first of these has waited.
@@ -139,8 +134,7 @@ class ListsReport:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentReport:
+class DeploymentReport(Struct, frozen=True):
     server: ServerReport
     # Of tables that are not partitions, the largest first.
     tables: Sequence[Table]
@@ -152,7 +146,7 @@ class DeploymentReport:
     projects: Sequence[HotProject]
     # Of Citus; empty on a plain PostgreSQL.
     citus: str = ""
-    nodes: Sequence[Node] = field(default=())
+    nodes: Sequence[Node] = ()
     # None while a node does not answer.
     lists: ListsReport | None = None
 
@@ -177,8 +171,7 @@ DEAD_SHARE, DEAD_ROWS = 0.3, 100_000
 OLD_ROWS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class DeploymentProblem:
+class DeploymentProblem(Struct, frozen=True):
     about: str
     words: str
     remedy: str

@@ -1,17 +1,18 @@
 """One PostgreSQL: the server, the tables of this database, standbys, the projects with the most events; and the nodes
 and shards of a Citus cluster, as its coordinator sees them."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from latchkey.database.pool import Connection, Record
+from latchkey.database.pool import Connection
 from latchkey.database.rows import fetch_all, fetches_all, fetches_value, finds_value, item_of
 from latchkey.database.sql import query
-from latchkey.subjects.deployment.rules import HotProject, Node, PartitionReport, ServerReport, Standby, Table
+from latchkey.subjects.deployment.rules import HotProject, Node, PartitionReport, Place, ServerReport, Standby, Table
 
 SERVER = query("look_at_server")
 
@@ -30,34 +31,57 @@ async def standbys(connection: Connection) -> tuple[list[Standby], str]:
     )
 
 
+class Piece(Struct, frozen=True):
+    """A table, or a partition of one."""
+
+    name: str
+    partition: str | None
+    bounds: str
+    rows: int | None
+    bytes: int
+    dead: int
+    place: Place
+
+
+class Shard(Piece, frozen=True):
+    """One placement of a shard: reference tables have one on every node. Citus also counts tables of the coordinator
+    that refer to others."""
+
+    id: int
+    shard_name: str
+    host: str
+    port: int
+    # Shards of different tables with the same range have the same projects, and are on the same node.
+    range: str
+
+    @property
+    def is_spread(self) -> bool:
+        return self.place == "by project"
+
+    @property
+    def node(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
 async def tables(connection: Connection) -> tuple[list[Table], list[PartitionReport]]:
     """Largest first. Partitions are added up in their table, and listed for themselves."""
-    rows = await connection.fetch(query("look_at_tables"))
-    return summed((Table(row["name"], row["rows"], row["bytes"], row["dead"]), _partition(row)) for row in rows)
+    return summed(await fetch_all(connection, Piece, query("look_at_tables")))
 
 
-def _partition(row: Record) -> PartitionReport | None:
-    if not row["partition"]:
-        return None
-    return PartitionReport(row["name"], row["partition"], row["bounds"], row["rows"], row["bytes"])
-
-
-def summed(pieces: Iterable[tuple[Table, PartitionReport | None]]) -> tuple[list[Table], list[PartitionReport]]:
+def summed(pieces: Iterable[Piece]) -> tuple[list[Table], list[PartitionReport]]:
     """Pieces of the same table, or of the same partition, as one."""
     tables: dict[str, Table] = {}
     partitions: dict[str, PartitionReport] = {}
-    names: dict[str, set[str]] = defaultdict(set)
-    for piece, part in pieces:
-        if (known := tables.get(piece.name)) is not None:
-            rows, dead = added(known.rows, piece.rows), known.dead + piece.dead
-            piece = replace(piece, rows=rows, bytes=known.bytes + piece.bytes, dead=dead)
-        tables[piece.name] = piece
-        if part is not None:
-            names[piece.name].add(part.name)
-            if (seen := partitions.get(part.name)) is not None:
-                part = replace(part, rows=added(seen.rows, part.rows), bytes=seen.bytes + part.bytes)
-            partitions[part.name] = part
-    found = [replace(table, partitions=len(names[table.name])) for table in tables.values()]
+    for piece in pieces:
+        table = tables.get(piece.name) or Table(piece.name, None, 0, 0, place=piece.place)
+        rows, dead = added(table.rows, piece.rows), table.dead + piece.dead
+        tables[piece.name] = replace(table, rows=rows, bytes=table.bytes + piece.bytes, dead=dead)
+        if name := piece.partition:
+            part = partitions.get(name) or PartitionReport(piece.name, name, piece.bounds, None, 0)
+            rows = added(part.rows, piece.rows)
+            partitions[name] = replace(part, rows=rows, bytes=part.bytes + piece.bytes)
+    count = Counter(part.table for part in partitions.values())
+    found = [replace(table, partitions=count[table.name]) for table in tables.values()]
     return sorted(found, key=lambda one: -one.bytes), sorted(partitions.values(), key=lambda one: (one.table, one.name))
 
 
@@ -72,37 +96,8 @@ events_since = finds_value(int, query("count_events_since"))
 customers = fetches_value(int, query("export_size"))
 
 _ASK = query("ask_nodes")
-# By what Citus calls a table.
-_PLACES: Final[Mapping[str, Literal["on every node", "by project", "coordinator"]]] = {
-    "distributed": "by project",
-    "reference": "on every node",
-    "local": "coordinator",
-}
 # A node that does not answer must not hold up the page for Citus's own 30 seconds.
 _PATIENCE = "set local citus.node_connection_timeout = '3s'"
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One placement of a shard: reference tables have one on every node. Citus also counts tables of the coordinator
-    that refer to others."""
-
-    id: int
-    table: Table
-    partition: PartitionReport | None
-    relation: str
-    host: str
-    port: int
-    # Shards of different tables with the same place have the same projects, and are on the same node.
-    place: str
-
-    @property
-    def is_spread(self) -> bool:
-        return self.table.place == "by project"
-
-    @property
-    def node(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 async def version(connection: Connection) -> str:
@@ -115,25 +110,15 @@ async def nodes(connection: Connection, shards: Sequence[Shard]) -> list[Node]:
     await connection.execute(_PATIENCE)
     one_column = f"select row_to_json(asked) from ({SERVER}) as asked"  # noqa: S608 - one of our own, without input
     answers = {row["id"]: row for row in await connection.fetch(_ASK, one_column)}
-    spread = [shard for shard in shards if shard.is_spread]
     found = []
     for row in await connection.fetch(query("look_at_nodes")):
         answer = answers.get(row["id"])
-        is_up = answer is not None and answer["success"]
-        own = [shard for shard in spread if (shard.host, shard.port) == (row["host"], row["port"])]
-        role: Literal["coordinator", "worker", "standby"] = "coordinator" if row["groupid"] == 0 else "worker"
-        found.append(
-            Node(
-                row["id"],
-                row["host"],
-                row["port"],
-                role if row["role"] == "primary" else "standby",
-                msgspec.json.decode(answer["result"], type=ServerReport) if is_up and answer else None,
-                "" if is_up else str(answer["result"]) if answer else "it is not asked: it is not active",
-                len(own),
-                sum(shard.table.bytes for shard in own),
-            )
-        )
+        server, problem = None, "it is not asked: it is not active"
+        if answer is not None:
+            server = msgspec.json.decode(answer["result"]) if answer["success"] else None
+            problem = "" if answer["success"] else str(answer["result"])
+        own = [shard.bytes for shard in shards if shard.is_spread and shard.node == f"{row['host']}:{row['port']}"]
+        found.append(item_of(Node, row, server=server, problem=problem, shards=len(own), shard_bytes=sum(own)))
     return found
 
 
@@ -148,34 +133,20 @@ async def shards(connection: Connection) -> list[Shard]:
     found = []
     for row in await connection.fetch(query("look_at_shards")):
         rows, dead = rows_of.get(row["id"], (-1, 0))
-        known = rows if rows >= 0 else None
-        part = row["partition"]
-        found.append(
-            Shard(
-                row["id"],
-                Table(row["name"], known, row["bytes"], dead, place=_PLACES[row["type"]]),
-                PartitionReport(row["name"], part, row["bounds"], known, row["bytes"]) if part else None,
-                row["shard_name"],
-                row["host"],
-                row["port"],
-                row["place"],
-            )
-        )
+        found.append(item_of(Shard, row, rows=rows if rows >= 0 else None, dead=dead))
     return found
 
 
-def cluster_tables(shards: Iterable[Shard], here: Sequence[Table]) -> tuple[list[Table], list[PartitionReport]]:
+def cluster_tables(shards: Sequence[Shard], here: Sequence[Table]) -> tuple[list[Table], list[PartitionReport]]:
     """All tables of the cluster: those in shards, and those that are only `here`, on the coordinator. A reference table
     has its rows once, and its size on every node."""
-    shards = list(shards)
     seen: set[int] = set()
-    pieces: list[tuple[Table, PartitionReport | None]] = []
+    pieces: list[Shard] = []
     for shard in shards:
-        again = shard.id in seen
+        pieces.append(replace(shard, rows=None, dead=0) if shard.id in seen else shard)
         seen.add(shard.id)
-        pieces.append((replace(shard.table, rows=None, dead=0) if again else shard.table, shard.partition))
     spread, partitions = summed(pieces)
-    others = {shard.relation.rpartition(".")[2] for shard in shards} | {table.name for table in spread}
+    others = {shard.shard_name.rpartition(".")[2] for shard in shards} | {table.name for table in spread}
     local = [replace(table, place="coordinator") for table in here if table.name not in others]
     return sorted([*spread, *local], key=lambda one: -one.bytes), partitions
 
@@ -192,16 +163,13 @@ class ProjectLocation(NamedTuple):
 async def homes(connection: Connection, shards: Sequence[Shard]) -> Mapping[str, ProjectLocation]:
     """By project."""
     by_id = {shard.id: shard for shard in shards if shard.is_spread}
-    sizes: dict[str, int] = defaultdict(int)
+    sizes, together = Counter[str](), Counter[str]()
     for shard in by_id.values():
-        sizes[shard.place] += shard.table.bytes
-    placed = {row["id"]: by_id.get(row["shard"]) for row in await connection.fetch(query("place_projects"))}
-    together: dict[str, int] = defaultdict(int)
-    for one in placed.values():
-        if one is not None:
-            together[one.place] += 1
+        sizes[shard.range] += shard.bytes
+    rows = await connection.fetch(query("place_projects"))
+    placed = {row["id"]: by_id[row["shard"]] for row in rows if row["shard"] in by_id}
+    together.update(shard.range for shard in placed.values())
     return {
-        project: ProjectLocation(one.node, sizes[one.place], together[one.place] - 1)
-        for project, one in placed.items()
-        if one is not None
+        project: ProjectLocation(shard.node, sizes[shard.range], together[shard.range] - 1)
+        for project, shard in placed.items()
     }

@@ -1,7 +1,8 @@
 """A look at the whole database: one machine or a cluster, sizes, standbys, the projects with the most events."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, Ms

@@ -1,14 +1,13 @@
 """Mails that are to be sent."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from latchkey.database.rows import executes, fetches_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingMail:
+class OutgoingMail(Struct, frozen=True):
     id: int
     kind: str
     email: str

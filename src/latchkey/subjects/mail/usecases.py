@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import structlog
 from markupsafe import escape
+from msgspec import Struct
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
@@ -40,8 +41,7 @@ class MailKind(StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     subject: str
     begins: str
     button: str
@@ -181,8 +181,7 @@ class SmtpServer:
         return trust
 
 
-@dataclass(frozen=True, slots=True)
-class MailFolder:
+class MailFolder(Struct, frozen=True):
     """For one machine: each mail is a file that mail programs open."""
 
     path: Path
@@ -215,8 +214,7 @@ TO_ONE = Pace(free=3, first=5 * MINUTE, longest=1 * HOUR, counted_for=1 * DAY)
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Struct, frozen=True):
     database: Database
     way: Way
     sender: str

@@ -13,13 +13,13 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
 from typing import NamedTuple
 from uuid import UUID
 
 import structlog
+from msgspec import Struct, field
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
@@ -38,8 +38,7 @@ LONGEST: Ms = 2 * MINUTE
 _NOT_KEPT = frozenset({401, 403, 429})
 
 
-@dataclass(frozen=True, slots=True)
-class BegunRequest:
+class BegunRequest(Struct, frozen=True):
     """The caller carries the request out, and then calls `finish`."""
 
     id_hash: bytes
@@ -47,22 +46,19 @@ class BegunRequest:
     operation_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     status: int
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedRequest:
+class RefusedRequest(Struct, frozen=True):
     """`reused`: the key was used for another request. `under_way`: ask again. Otherwise the outcome is not known."""
 
     reused: bool = False
     under_way: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Idempotency:
+class Idempotency(Struct, frozen=True):
     database: Database
     sealer: Sealer
     now: Callable[[], Ms]
@@ -141,8 +137,7 @@ class _Window:
         self.left_out = 0
 
 
-@dataclass(slots=True)
-class RequestLog:
+class RequestLog(Struct):
     database: Database
     now: Callable[[], Ms]
     behind_proxy: bool = False
