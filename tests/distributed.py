@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from latchkey.database.distribution.distribute import distribute
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.database.sticky_connections import AtHand

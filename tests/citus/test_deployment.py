@@ -1,6 +1,6 @@
 """What operators see of a cluster: nodes, shards, where a project is; also while a node does not answer."""
 
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.pool import Database, connect
 from latchkey.observability import storage as watching
 from latchkey.process.doctor_deployment import deployment

@@ -8,7 +8,7 @@ import asyncpg
 
 from latchkey.database.distribution.distribute import distribute, undistributed
 from latchkey.database.distribution.nodes import is_distributed
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.migrate import commands, migrate, migrations
 from latchkey.database.pool import Database, connect
 from latchkey.database.sql import query

@@ -98,7 +98,7 @@ async def shop(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 async def settle_uses(shop: Shop) -> None:
     """When the keys were last used: one fixed moment, whatever the story does and however long it takes."""
     front: Any = shop.client.app
-    front._requests.every = 1e6
+    front.requests.every = 1e6
     async with shop.database.acquire() as connection:
         keys = await connection.fetch("select id, project_id from api_keys")
         await request_log.note_uses(connection, {key["id"]: NOW - 60_000 for key in keys})

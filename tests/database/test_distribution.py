@@ -12,6 +12,7 @@ from latchkey.database.distribution.functions import direct_call, function, temp
 from latchkey.database.distribution.result_merge import HANDLERS
 from latchkey.database.distribution.statements import (
     ROUTES,
+    TABLES,
     Apart,
     AtProject,
     AtWebhook,
@@ -21,7 +22,6 @@ from latchkey.database.distribution.statements import (
     UnfitStatementError,
     route,
 )
-from latchkey.database.distribution.tables import TABLES
 from latchkey.database.errors import DistributionError
 from latchkey.database.migrate import commands, migrations
 from latchkey.database.sql import query

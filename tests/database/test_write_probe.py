@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from latchkey.database.pool import Database
-from latchkey.database.write_probe import WriteProbe
+from latchkey.database.transient_errors import WriteProbe
 
 WRITTEN = "select pg_current_wal_insert_lsn()::text"
 

@@ -87,7 +87,7 @@ async def connected_app(shop: Shop, store: AppStore) -> dict[str, Any]:
 def processor(shop: Shop) -> Processor:
     """What runs in the background."""
     front: Any = shop.client.app
-    services: Services = front._reads._services
+    services: Services = front.reads._services
     return Processor(shop.database, services.stores, services.changes, shop.clock)
 
 

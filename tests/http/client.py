@@ -182,7 +182,7 @@ class Shop:
     def presence(self) -> Presence:
         """What the application has noted and not yet written."""
         front: Any = self.client.app
-        services: Services = front._reads._services
+        services: Services = front.reads._services
         return services.presence
 
     async def v1(self, app_user_id: str, **options: Any) -> Reply:

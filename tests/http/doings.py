@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.domain.stores.store import AppStore
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.demo.usecases.project import APP_ID

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.http.body import CheckedBody
 from latchkey.http.exchange import Exchange
-from latchkey.http.front import Front
 from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
 from tests.http.client import APP, NOW, Client, Reply, Shop
 from tests.http.doings import count_rows
@@ -59,18 +59,7 @@ def action(name: Any = "purchase", key: str | None = "", **fields: Any) -> Ask:
 def framework(shop: Shop) -> Client:
     """The same application without the fast path."""
     front: Any = shop.client.app
-    services = front.services
-    plain = Front(
-        front._app,
-        front._lifespan,
-        services,
-        front._reads,
-        PassesOn(services),
-        front._metrics,
-        front._watch,
-        front._requests,
-        front._access_log,
-    )
+    plain = replace(front, writes=PassesOn(front.services), pages=None)
     return Client(plain, shop.client.key, shop.public)
 
 

@@ -243,7 +243,7 @@ class Page:
 
 def services_of(shop: Shop) -> Services:
     front: Any = shop.client.app
-    services: Services = front._reads._services
+    services: Services = front.reads._services
     return services
 
 

@@ -70,7 +70,7 @@ async def test_every_expression_uses_metrics_and_labels_that_exist(demo_shelf: D
         await post.settled(good["id"], "delivered")
         await post.settled(bad["id"], "waiting", attempts=1)
         front: Any = post.client.app
-        text = (await front._watch.text()).decode()
+        text = (await front.watch.text()).decode()
     shown: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

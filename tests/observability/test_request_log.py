@@ -21,7 +21,7 @@ MINUTE = 60_000
 
 def log_of(shop: Shop) -> request_log.RequestLog:
     front: Any = shop.client.app
-    log: request_log.RequestLog = front._requests
+    log: request_log.RequestLog = front.requests
     # A busy machine could otherwise write by itself in the middle of a test.
     log.every = 1e6
     return log

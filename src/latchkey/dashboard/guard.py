@@ -14,9 +14,9 @@ from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import ROOT, Needs, Page, Visit, address
 from latchkey.domain.refusal import Refusal
 from latchkey.http.audited import named_by
+from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import client_address as address_of
 from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.accounts.usecases.sessions import Session
 from latchkey.subjects.audit import rules as audit_rules
@@ -45,7 +45,8 @@ class Guard:
         return Route(page.path, endpoint, methods=[page.method])
 
     def visit(self, request: Request) -> Visit:
-        address = client_address(request, behind_proxy=self._settings.behind_proxy)
+        exchange: Exchange = request.scope[SCOPE_KEY]
+        address = exchange.address(behind_proxy=self._settings.behind_proxy)
         return Visit(request, self._services, self._settings, self._services.now(), address)
 
     async def _admit(self, page: Page, request: Request) -> Response:
@@ -71,9 +72,7 @@ class Guard:
         return required and not session.account.has_second_factor
 
     async def _let_in(self, page: Page, visit: Visit, project_id: str | None) -> None:
-        exchange = visit.request.scope.get("latchkey.exchange")
-        if exchange is not None:
-            exchange.key_id = visit.account.id
+        visit.request.scope[SCOPE_KEY].key_id = visit.account.id
         visit.places = await team.places(visit.database, visit.account.id)
         if page.needs is Needs.OPERATE and not (visit.session and visit.account.is_operator):
             raise HTTPException(
@@ -181,11 +180,3 @@ async def read_form(request: Request) -> Form:
     except ValueError:
         raise HTTPException(400, "This form cannot be read.") from None
     return Form(fields)
-
-
-def client_address(request: Request, *, behind_proxy: bool) -> str:
-    """The client's address; behind a proxy, the one that the nearest proxy reports."""
-    peer = request.client.host if request.client else None
-    # Some proxies add a header of their own after one that the client sent: the last one is the proxy's.
-    forwarded = request.headers.getlist("x-forwarded-for")
-    return address_of(peer, forwarded[-1] if forwarded else None, behind_proxy=behind_proxy)

@@ -1,7 +1,8 @@
 """Transactions and LISTEN, with the driver's errors translated, so that callers can tell an outage from a refusal or a
-collision without knowing the driver."""
+collision without knowing the driver. And a check that the database accepts writes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
@@ -11,6 +12,7 @@ import asyncpg
 
 from latchkey.database.errors import CollisionError, MovedError, OutageError, StatementRefusedError
 from latchkey.database.pool import Connection, Database
+from latchkey.database.sql import query
 
 # Two transactions created the same row, or deadlocked, or one deleted what the other refers to.
 _COLLISIONS = (
@@ -105,3 +107,37 @@ async def listening(database: Database, channel: str, heard: Callable[[str], Non
             yield lost
         finally:
             connection.terminate()
+
+
+# Readiness may be polled often. A probe costs about 3 ms and one commit, so its result is reused for a second.
+_LASTS_SECONDS = 1.0
+
+
+class WriteProbe:
+    """Checks that the database accepts writes. With a full disk, or on a standby, reads still work."""
+
+    def __init__(self, database: Database, lasts_seconds: float = _LASTS_SECONDS) -> None:
+        self._database = database
+        self._lasts = lasts_seconds
+        self._lock = asyncio.Lock()
+        self._known: tuple[float, Exception | None] | None = None
+
+    async def check(self) -> None:
+        """Raises the error of the last probe, which is at most a second old."""
+        async with self._lock:
+            if self._known is None or time.monotonic() - self._known[0] >= self._lasts:
+                try:
+                    await self._write()
+                except Exception as error:
+                    self._known = time.monotonic(), error
+                else:
+                    self._known = time.monotonic(), None
+            if self._known[1] is not None:
+                raise self._known[1].with_traceback(None)
+
+    async def _write(self) -> None:
+        async with self._database.transaction() as connection:
+            # Little memory, so that the query has to write a temporary file.
+            await connection.execute("set local work_mem = '64kB'")
+            if await connection.fetchval(query("write_probe")):
+                raise asyncpg.ReadOnlySQLTransactionError("the database is read-only")

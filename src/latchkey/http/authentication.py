@@ -30,7 +30,7 @@ from latchkey.engine.storage.keys import Scope
 from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
 from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Provided, Services
-from latchkey.subjects.accounts.rules import client_address, network_of
+from latchkey.subjects.accounts.rules import network_of
 
 _LONGEST = 256
 _UNKNOWN = "This API key is not known here, or it was revoked."
@@ -104,12 +104,7 @@ def require_room(exchange: Exchange, services: Services, caller: Caller, app_use
 
 
 def address_of(exchange: Exchange, services: Services) -> str:
-    """The client's address."""
-    return client_address(
-        exchange.client[0] if exchange.client else None,
-        exchange.headers.get(b"x-forwarded-for", b"").decode("latin-1"),
-        behind_proxy=services.behind_proxy,
-    )
+    return exchange.address(behind_proxy=services.behind_proxy)
 
 
 def require_scope(caller: Caller, *scopes: Scope) -> None:

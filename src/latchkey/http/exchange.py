@@ -15,6 +15,7 @@ from starlette.types import Message, Scope, Send
 from latchkey.engine.admission import Caller
 from latchkey.http.errors import ApiError, InvalidAppUserId, Version
 from latchkey.spans import Span
+from latchkey.subjects.accounts.rules import client_address
 
 _MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -149,6 +150,11 @@ class Exchange:
     def is_cross_origin(self) -> bool:
         """Whether a browser sends a cross-origin request to V1. Only then the CORS headers are needed."""
         return b"origin" in self.headers and self.version == "v1"
+
+    def address(self, *, behind_proxy: bool) -> str:
+        """Of the client. Some proxies add a header of their own after one that the client sent: the last one counts."""
+        peer, forwarded = self.client[0] if self.client else None, self.headers.get(b"x-forwarded-for", b"")
+        return client_address(peer, forwarded.decode("latin-1"), behind_proxy=behind_proxy)
 
     def wrap_send(self, wrapped: Callable[[Send], Send]) -> None:
         self._send = wrapped(self._send)

@@ -13,7 +13,7 @@ import re
 from datetime import UTC, datetime
 from itertools import count
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec import UNSET, Struct, UnsetType, json, structs
@@ -142,36 +142,29 @@ class ReceiptRoutes(Protocol):
     async def spared(self, exchange: Exchange, error: ApiError) -> ApiError: ...
 
 
-class Front:
-    def __init__(
-        self,
-        app: ASGIApp,
-        lifespan: ASGIApp,
-        services: Services,
-        reads: Reads,
-        writes: ReceiptRoutes,
-        metrics: Metrics,
-        watch: Watch,
-        requests: RequestLog,
-        access_log: AccessLog,
-        pages: ASGIApp | None = None,
-    ) -> None:
-        self._app = app
-        self._lifespan = lifespan
-        self._pages = pages
-        self._reads = reads
-        self._writes = writes
-        self._receipts = writes.route[1:].split("/")
-        self._metrics = metrics
-        self._watch = watch
-        self._requests = requests
-        self._access_log = access_log
-        self.services = services
-        self._state = {SERVICES_KEY: services, READS_KEY: reads, WRITES_KEY: writes, WATCH_KEY: watch}
+class Front(Struct, eq=False):
+    app: ASGIApp
+    lifespan: ASGIApp
+    services: Services
+    reads: Reads
+    writes: ReceiptRoutes
+    metrics: Metrics
+    watch: Watch
+    requests: RequestLog
+    access_log: AccessLog
+    pages: ASGIApp | None = None
+    _receipts: list[str] = []
+    # What routes find in their scope.
+    _state: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        self._receipts = self.writes.route[1:].split("/")
+        state = {SERVICES_KEY: self.services, READS_KEY: self.reads, WRITES_KEY: self.writes, WATCH_KEY: self.watch}
+        self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._lifespan(scope, receive, send)
+            await self.lifespan(scope, receive, send)
             return
         exchange = Exchange(scope, send)
         if spans.tracer is not None:
@@ -181,13 +174,13 @@ class Front:
             try:
                 segments = segments_of(exchange.raw_path)
             except InvalidAppUserId:
-                if self._pages is None or not exchange.raw_path.startswith(_BELOW_PAGES):
+                if self.pages is None or not exchange.raw_path.startswith(_BELOW_PAGES):
                     raise
                 # A browser gets a page too: the dashboard has none at this path.
                 segments = [PAGES, ""]
             if vendor_shape.HEADER in exchange.headers:
                 vendor_shape.check_header(exchange)
-            answer = self._reads.answer(exchange, segments) if exchange.method in _READS else None
+            answer = self.reads.answer(exchange, segments) if exchange.method in _READS else None
             if answer is not None:
                 status, found = await answer
                 start, content = exchange.whole(status, vendor_shape.shaped(exchange, found))
@@ -200,10 +193,10 @@ class Front:
         finally:
             seconds = perf_counter() - exchange.started
             status = exchange.status
-            self._metrics.answered(exchange.route, status, seconds)
+            self.metrics.answered(exchange.route, status, seconds)
             caller = exchange.caller
-            if caller is not None and self._requests.takes(caller, status):
-                self._requests.keep(
+            if caller is not None and self.requests.takes(caller, status):
+                self.requests.keep(
                     HandledRequest(
                         caller,
                         exchange.started + seconds,
@@ -217,7 +210,7 @@ class Front:
                         exchange.headers,
                     )
                 )
-            if self._access_log.takes(status):
+            if self.access_log.takes(status):
                 self._write(exchange, seconds)
             if exchange.trace is not None:
                 _end_trace(exchange, exchange.trace)
@@ -228,7 +221,7 @@ class Front:
             exchange.route = "preflight"
             await answer_preflight(exchange)
             return
-        if segments == [""] and method in _READS and self._pages is not None:
+        if segments == [""] and method in _READS and self.pages is not None:
             # A browser at the bare address gets the dashboard.
             exchange.route = "/"
             await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
@@ -237,14 +230,14 @@ class Front:
             # Where the reply shows a customer, that customer's time replaces it.
             exchange.request_time = self.services.now()
         if method == "POST" and segments == self._receipts:
-            exchange.route = self._writes.route
+            exchange.route = self.writes.route
         body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
         once = method == "POST" and segments[0] == "v2" and audited.HEADER in exchange.headers
         if once and await audited.is_answered(exchange, self.services, scope, body):
             return
         # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
         if method == "POST" and len(exchange.headers) == len(scope["headers"]):
-            answer = await self._writes.answer(exchange, segments, body)
+            answer = await self.writes.answer(exchange, segments, body)
             if answer is not None:
                 await exchange.reply(200, answer)
                 return
@@ -259,7 +252,7 @@ class Front:
         send = tagged_send(exchange) if is_tagged(exchange) else exchange.send
         if segments[0] == "v2":
             send = vendor_shape.shaped_send(exchange)
-        inside = self._pages if self._pages is not None and segments[0] == PAGES else self._app
+        inside = self.pages if self.pages is not None and segments[0] == PAGES else self.app
         try:
             await inside(inner, body, send)
         finally:
@@ -268,7 +261,7 @@ class Front:
                 exchange.route = getattr(route, "path", "unmatched")
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
-        reply = await self._writes.spared(exchange, as_api_error(error))
+        reply = await self.writes.spared(exchange, as_api_error(error))
         try:
             # Reply first: whatever happens to the log, the caller gets the documented body.
             if not exchange.status:
@@ -287,7 +280,7 @@ class Front:
         # As the server says it, where that is enough: to parse it takes as long as the rest of the line.
         near = client is not None and not self.services.behind_proxy
         address = client[0] if client is not None and near else address_of(exchange, self.services)
-        self._access_log.add(
+        self.access_log.add(
             AccessLogLine(
                 exchange.request_id.decode(),
                 exchange.method,

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
-from latchkey.database.write_probe import WriteProbe
+from latchkey.database.transient_errors import WriteProbe
 from latchkey.domain.instants import Ms
 from latchkey.engine.admission import RefusedKeys
 from latchkey.engine.changes import Changes, Deliverer

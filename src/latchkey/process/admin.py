@@ -1,6 +1,5 @@
 """`latchkey admin`: what operators need seldom."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
@@ -20,8 +19,6 @@ app.command("after-restore")(after_restore)
 app.command("copy-database")(copy_database)
 
 ProjectOption = Annotated[str | None, typer.Option(help="The project's id. Without it: all projects.")]
-# The step, how far it is, and its end.
-Reporter = Callable[[str, int, int], None]
 
 
 @command(app, "rebuild-lists", office)
@@ -29,26 +26,17 @@ async def rebuild_lists(at: Office, project: ProjectOption = None) -> None:
     """Rebuild the customer lists from the stored customers.
 
     The service can run meanwhile. Until it is done, lists with a filter are incomplete, and say so."""
-
-    async def work(id: str, report: Reporter) -> None:
-        async with audited(at.database, id, "customer_lists.rebuilt", id):
-            await rebuild_now(at.database, id, real_now, lambda counted, newest: report("customers", counted, newest))
-
-    await _rebuild(at, project, work, "customer_list_rebuild", "Customer lists rebuilt")
-
-
-async def _rebuild(
-    at: Office, project: str | None, work: Callable[[str, Reporter], Awaitable[None]], kind: str, words: str
-) -> None:
     found = [await load_project(at.database, project)] if project else await list_projects(at.database)
-    columns = TextColumn("{task.fields[project]}: {task.description}"), BarColumn(), MofNCompleteColumn()
+    ids = [project_row.id for project_row in found]
+    columns = TextColumn("{task.fields[project]}: customers"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=at.as_json) as bar:
-        for one in found:
-            task = bar.add_task("", total=None, project=one.id)
+        for id in ids:
+            task = bar.add_task("", total=None, project=id)
 
-            def report(step: str, reached: int, end: int, task: TaskID = task) -> None:
-                bar.update(task, description=step, completed=reached, total=end)
+            def report(counted: int, newest: int, task: TaskID = task) -> None:
+                bar.update(task, completed=counted, total=newest)
 
-            await work(one.id, report)
-    many = f"{len(found)} {'project' if len(found) == 1 else 'projects'}"
-    at.done({"object": kind, "projects": [one.id for one in found]}, f"{words}: {many}")
+            async with audited(at.database, id, "customer_lists.rebuilt", id):
+                await rebuild_now(at.database, id, real_now, report)
+    many = f"{len(ids)} {'project' if len(ids) == 1 else 'projects'}"
+    at.done({"object": "customer_list_rebuild", "projects": ids}, f"Customer lists rebuilt: {many}")

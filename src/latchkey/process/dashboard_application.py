@@ -2,11 +2,9 @@
 is shown as a page."""
 
 import asyncio
-from collections.abc import MutableMapping
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import structlog
 from starlette.applications import Starlette
@@ -23,6 +21,7 @@ from latchkey.dashboard.page import Page, status_of
 from latchkey.dashboard.templates import are_cold, warm
 from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
 from latchkey.domain.refusal import Refusal
+from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Services
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
@@ -124,7 +123,8 @@ class Dashboard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = secure(message, host=_header(scope, b"host"))
+                host = scope[SCOPE_KEY].headers.get(b"host", b"")
+                message = secure(message, host.decode("latin-1"))
             await send(message)
 
         try:
@@ -170,13 +170,9 @@ def _fault_of(error: Exception) -> tuple[int, str]:
     return 500, "An unexpected error in the service."
 
 
-def request_id(scope: MutableMapping[str, Any]) -> str:
-    exchange = scope.get("latchkey.exchange")
-    return exchange.request_id.decode() if exchange is not None else ""
-
-
-def _header(scope: Scope, name: bytes) -> str:
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+def request_id(scope: Scope) -> str:
+    exchange: Exchange = scope[SCOPE_KEY]
+    return exchange.request_id.decode()
 
 
 def _back(request: Request) -> str:

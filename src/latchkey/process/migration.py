@@ -22,7 +22,7 @@ from latchkey.database.distribution.distribute import (
     undistributed,
 )
 from latchkey.database.distribution.nodes import is_distributed
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.pool import connect
 from latchkey.database_address import without_password
 from latchkey.process.database_wait import WaitOption, until_reachable, waits

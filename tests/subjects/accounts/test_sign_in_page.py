@@ -4,11 +4,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from latchkey.dashboard.cookie import DEVICE, SESSION, safe_next
-from latchkey.dashboard.guard import client_address
+from latchkey.http.exchange import Exchange
 from latchkey.subjects.accounts.page.account_page import in_words
 from latchkey.subjects.accounts.rules import IDLE_FOR, INVITATION_LASTS, LIVES_FOR, PAIR, Role
 from latchkey.subjects.accounts.usecases import accounts, sessions
@@ -269,12 +268,17 @@ async def test_an_open_redirect_is_no_way_out_of_the_sign_in(site: Site) -> None
     ],
 )
 async def test_behind_a_proxy_the_address_is_what_the_nearest_one_says(told: str, seen: str) -> None:
-    scope = {"type": "http", "headers": [(b"x-forwarded-for", told.encode())], "client": ("10.0.0.1", 1)}
-    assert client_address(Request(scope), behind_proxy=True) == seen
-    assert client_address(Request(scope), behind_proxy=False) == "10.0.0.1"
+    async def send(_: Any) -> None: ...
+
+    def exchange(headers: list[tuple[bytes, bytes]]) -> Exchange:
+        return Exchange({"method": "GET", "path": "/", "client": ("10.0.0.1", 1), "headers": headers}, send)
+
+    headers = [(b"x-forwarded-for", told.encode())]
+    assert exchange(headers).address(behind_proxy=True) == seen
+    assert exchange(headers).address(behind_proxy=False) == "10.0.0.1"
     # Some proxies add a header of their own after one that the client sent.
-    scope["headers"] = [(b"x-forwarded-for", b"198.51.100.1"), (b"x-forwarded-for", told.encode())]
-    assert client_address(Request(scope), behind_proxy=True) == seen
+    headers = [(b"x-forwarded-for", b"198.51.100.1"), *headers]
+    assert exchange(headers).address(behind_proxy=True) == seen
 
 
 _WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"

@@ -35,9 +35,9 @@ def names_of(shop: Shop) -> dict[str, str | None]:
     """The action in the log for each route that changes something."""
     front = shop.client.app
     assert isinstance(front, Front)
-    assert isinstance(front._app, FastAPI)
+    assert isinstance(front.app, FastAPI)
     found: dict[str, str | None] = {}
-    for context in iter_route_contexts(front._app.routes):
+    for context in iter_route_contexts(front.app.routes):
         route = context.original_route
         if isinstance(route, APIRoute) and context.path and context.path.startswith(("/v1/", "/v2/")):
             for method in (context.methods or set()) - {"GET", "HEAD"}:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from latchkey.database.distribution.distribute import undistributed
 from latchkey.database.distribution.nodes import is_distributed
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.errors import DatabaseBusyError, DistributionError
 from latchkey.database.migrate import pending_after, require_current
 from latchkey.database.pool import connect
@@ -70,7 +70,7 @@ where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.
 group by c.relname
 """
 
-# The tables whose rows are copied, in the order of `tables.py`, with their columns.
+# The tables whose rows are copied, in the order of `TABLES`, with their columns.
 Tables = dict[str, list[str]]
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from latchkey.database.distribution.functions import Function, function, source_digest, wanted
-from latchkey.database.distribution.tables import TABLES
+from latchkey.database.distribution.statements import TABLES
 from latchkey.database.errors import DistributionError
 from latchkey.database.migrate import commands, pending_after
 from latchkey.database.sql import query

@@ -26,6 +26,7 @@ from latchkey.database.distribution.statements import (
     INSERTED,
     ROUTES,
     TABLE,
+    TABLES,
     Apart,
     AtProject,
     EachShard,
@@ -33,7 +34,6 @@ from latchkey.database.distribution.statements import (
     Planned,
     UnfitStatementError,
 )
-from latchkey.database.distribution.tables import TABLES
 from latchkey.database.sql import all_queries, query
 
 _WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-z_]+)\b", re.IGNORECASE)

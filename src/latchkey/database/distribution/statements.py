@@ -1,5 +1,5 @@
 """Where each named statement runs in a distributed database. It follows from the statement: the tables that it uses
-(`tables.py`), and the parameter with the project.
+(`TABLES`), and the parameter with the project.
 
 - Without a table spread by project it is at home: it uses only tables that the coordinator has.
 - A list of projects (`unnest($1::text[], ...) as a (project_id, ...)`) is taken apart, and sent once for each project.
@@ -14,8 +14,39 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from latchkey.database.distribution.tables import TABLES
 from latchkey.database.sql import all_queries
+
+# The list that `latchkey migrate --distributed` follows. A test compares it with the migrations.
+Placement = Literal["reference", "by project", "local"]
+
+# In the order in which they are to be distributed.
+_PLACED: Final[dict[Placement, str]] = {
+    # A copy on every node. Read with everything, changed seldom: each change is a commit on all nodes. The health of a
+    # webhook changes when it begins to fail, at each failure after that, and when it recovers. `partitions` gets a row
+    # when one is opened; partitions follow their tables.
+    "reference": """
+        projects apps api_keys entitlements products product_prices offerings packages package_products placements
+        product_entitlements former_product_entitlements virtual_currencies experiments test_clocks webhooks
+        store_connections former_notification_tokens former_public_keys exchange_rate_readings partitions
+    """,
+    # Spread by project_id, all in the same way: the rows of one project are on one node. `customer_keys` has the last
+    # key of a customer in each project; only a distributed database has rows there.
+    "by project": """
+        feeds customers aliases customer_emails absorbed_customers purchase_owners purchase_endings offering_overrides
+        purchase_transactions currency_transactions events deliveries lanes attempts chart_periods chart_customers
+        store_handles gone_customers rewritten_events imports import_skips customer_keys facet_rolls facet_marks
+        customer_facets customer_notes
+    """,
+    # On the coordinator alone: of the whole deployment, of accounts, or of few rows that one process works through.
+    "local": """
+        rate_windows request_log key_uses idempotent_requests event_traces accounts memberships sessions account_tokens
+        second_factors outgoing_mails failed_sign_ins audit_entries exchange_rates missing_rates operational_events
+        replays store_notifications store_healings temporary_grants checkouts import_rows import_ids customer_segments
+        bulk_grants bulk_grant_customers exports export_runs schema_migrations server_identity restores
+    """,
+}
+
+TABLES: Final = {table: place for place, tables in _PLACED.items() for table in tables.split()}
 
 _DUE = "what is due in any project"
 _NEW = "new projects, wherever they are"
