@@ -1,12 +1,10 @@
 """`latchkey admin`: what operators need seldom."""
 
-from typing import Annotated
-
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from latchkey.cli.command import command
+from latchkey.cli.command import command, option
 from latchkey.cli.project_command import Office, audited, office
 from latchkey.now import real_now
 from latchkey.process.migration import copy_database
@@ -18,11 +16,11 @@ app = typer.Typer(no_args_is_help=True)
 app.command("after-restore")(after_restore)
 app.command("copy-database")(copy_database)
 
-ProjectOption = Annotated[str | None, typer.Option(help="The project's id. Without it: all projects.")]
-
 
 @command(app, "rebuild-lists", office)
-async def rebuild_lists(at: Office, project: ProjectOption = None) -> None:
+async def rebuild_lists(
+    at: Office, project: str | None = option("The project's id. Without it: all projects.")
+) -> None:
     """Rebuild the customer lists from the stored customers.
 
     The service can run meanwhile. Until it is done, lists with a filter are incomplete, and say so."""
