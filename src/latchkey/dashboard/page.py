@@ -185,45 +185,32 @@ class Pages:
         self.all: list[Page] = []
 
     def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Answer], Answer]:
-        return self._add("GET", path, needs)
-
-    def post(self, path: str, needs: Needs, action: str, again: Answer | None = None) -> Callable[[Answer], Answer]:
-        """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
-        return self._add("POST", path, needs, action, again)
-
-    def _add(
-        self,
-        method: Literal["GET", "POST"],
-        path: str,
-        needs: Needs,
-        action: str | None = None,
-        again: Answer | None = None,
-    ) -> Callable[[Answer], Answer]:
-        if action:
-            ACTIONS.add(action)
-        below = ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
-
         def add(answer: Answer) -> Answer:
-            self.all.append(Page(method, below, needs, answer, action, again))
+            self.all.append(Page("GET", _below(path, needs), needs, answer))
             return answer
 
         return add
+
+    def post(self, path: str, needs: Needs, action: str, again: Answer | None = None) -> Callable[[Answer], Answer]:
+        """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
+        ACTIONS.add(action)
+
+        def add(answer: Answer) -> Answer:
+            self.all.append(Page("POST", _below(path, needs), needs, answer, action, again))
+            return answer
+
+        return add
+
+
+def _below(path: str, needs: Needs) -> str:
+    return ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
+
+
+_STATUSES = {TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}
 
 
 def status_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
     assert isinstance(error, Refusal)
-    match error:
-        case TooManyGuesses():
-            return 429, error.message
-        case Invalid():
-            return 400, error.message
-        case NotFound():
-            return 404, error.message
-        case Conflict():
-            return 409, error.message
-        case NotReady():
-            return 503, error.message
-        case _:
-            return 422, error.message
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422), error.message

@@ -28,8 +28,6 @@ _INDEX = re.compile(r"create\s+(?:unique\s+)?index\s+concurrently\s+(?P<name>[a-
 
 
 class Migration(Struct, frozen=True):
-    """One file."""
-
     version: int
     name: str
     text: str
@@ -72,7 +70,7 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def in_order(found: Iterable[Migration]) -> tuple[Migration, ...]:
-    ordered = sorted(found, key=lambda one: (one.version, one.after))
+    ordered = sorted(found, key=lambda one: one.key)
     first = {migration.version: migration.name for migration in ordered if not migration.after}
     if [migration.version for migration in ordered if not migration.after] != list(range(1, len(first) + 1)):
         raise ValueError("Migrations must be numbered 0001, 0002, ... without a gap or a repetition.")
@@ -166,7 +164,11 @@ async def migrate(
     `after` also runs the after parts, which break processes of an older release."""
     await _take_turn(connection)
     try:
-        await _prepare_records(connection)
+        await connection.execute(
+            "create table if not exists schema_migrations ("
+            " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
+            " checksum text not null, after_at timestamptz, after_checksum text)"
+        )
         done = await pending(connection, after=after)
         for migration in done:
             told(migration)
@@ -209,14 +211,6 @@ def _require_unchanged(ran: _Ran) -> None:
         )
 
 
-async def _prepare_records(connection: Any) -> None:
-    await connection.execute(
-        "create table if not exists schema_migrations ("
-        " version integer primary key, name text not null, applied_at timestamptz not null default now(),"
-        " checksum text not null, after_at timestamptz, after_checksum text)"
-    )
-
-
 async def _apply(connection: Any, migration: Migration) -> None:
     for name, statement in migration.concurrent_indexes():
         await _build_index(connection, name, statement)
@@ -249,10 +243,7 @@ async def _build_index(connection: Any, name: str, statement: str) -> None:
 
 
 async def _record(connection: Any, migration: Migration) -> None:
-    number, checksum = migration.version, migration.checksum
+    text = "insert into schema_migrations (version, name, checksum) values ($1, $2, $3)"
     if migration.after:
-        statement = "update schema_migrations set after_at = now(), after_checksum = $2 where version = $1"
-        await connection.execute(statement, number, checksum)
-    else:
-        statement = "insert into schema_migrations (version, name, checksum) values ($1, $2, $3)"
-        await connection.execute(statement, number, migration.name, checksum)
+        text = "update schema_migrations set after_at = now(), after_checksum = $3 where version = $1 and name = $2"
+    await connection.execute(text, migration.version, migration.name, migration.checksum)

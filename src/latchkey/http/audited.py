@@ -178,13 +178,12 @@ async def is_answered(exchange: Exchange, services: Services, scope: Scope, body
 def _kept(send: Send, idempotency: Idempotency, begun: BegunRequest) -> Send:
     """Keeps the complete reply, and then sends it."""
 
-    async def finish(start: Message, body: bytes) -> None:
+    async def finish(start: Message, body: bytes) -> tuple[Message, bytes]:
         try:
             await idempotency.finish(begun, start["status"], body)
         except Exception as error:
             # It was carried out, so the reply is sent. Repeated requests are told that the outcome is not known.
             log.warning("reply of an idempotent request not kept", error=str(error))
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
+        return start, body
 
     return HeldReply(send, finish, lambda _: True)

@@ -220,13 +220,14 @@ class Exchange:
         await self._send(message)
 
 
-class HeldReply:
-    """An ASGI `send` that holds a reply back until it is complete, and gives it to `finish`. Replies whose start
-    `holds` does not want are passed on."""
+Finish: TypeAlias = Callable[[Message, bytes], Awaitable[tuple[Message, bytes] | None]]
 
-    def __init__(
-        self, send: Send, finish: Callable[[Message, bytes], Awaitable[None]], holds: Callable[[Message], bool]
-    ) -> None:
+
+class HeldReply:
+    """An ASGI `send` that holds a reply back until it is complete, and sends what `finish` makes of it; None: that has
+    been sent. Replies whose start `holds` does not want are passed on."""
+
+    def __init__(self, send: Send, finish: Finish, holds: Callable[[Message], bool]) -> None:
         self._send, self._finish, self._holds = send, finish, holds
         self._start: Message | None = None
         self._body = b""
@@ -239,4 +240,7 @@ class HeldReply:
         else:
             self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                await self._finish(self._start, self._body)
+                finished = await self._finish(self._start, self._body)
+                if finished is not None:
+                    await self._send(finished[0])
+                    await self._send({"type": "http.response.body", "body": finished[1]})

@@ -66,13 +66,12 @@ def is_tagged(exchange: Exchange) -> bool:
 def tagged_send(exchange: Exchange) -> Send:
     """Adds the tag to a complete reply with status 200, or replaces the reply by 304."""
 
-    async def finish(start: Message, body: bytes) -> None:
+    async def finish(start: Message, body: bytes) -> tuple[Message, bytes] | None:
         exchange.etag = etag_of(body)
-        if exchange.etag == exchange.headers[ETAG]:
-            await exchange.reply(304, b"")
-            return
-        await exchange.send(start)
-        await exchange.send({"type": "http.response.body", "body": body})
+        if exchange.etag != exchange.headers[ETAG]:
+            return start, body
+        await exchange.reply(304, b"")
+        return None
 
     return HeldReply(exchange.send, finish, lambda start: start["status"] == 200)
 
@@ -162,11 +161,10 @@ class Reads:
             raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         else:
             status, view = await self._get_or_create(caller, app_user_id)
-        self._note(exchange, caller, view)
-        shown = subscriber_v1.subscriber(
-            view, subscriber_v1.SubscriberAudience(caller.is_public, vendor_shape=is_vendors(exchange))
-        )
-        exchange.request_time = view.now if caller.is_public else None
+        note_visit(exchange, self._services, caller, view)
+        shown = seen_subscriber(exchange, caller, view)
+        if not caller.is_public:
+            exchange.request_time = None
         # Only the vendor's native SDKs send a tag.
         if caller.is_public and (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
             exchange.etag = etag_of_subscriber(shown.subscriber)
@@ -186,7 +184,7 @@ class Reads:
         if answer.row is None:
             raise Missing(f"There is no customer {customer_id!r}.", param="customer_id")
         view = view_for_v2(answer.row, self._now())
-        self._note(exchange, caller, view)
+        note_visit(exchange, self._services, caller, view)
         exchange.sequence = view.customer.sequence
         return 200, _encode(customer_v2.customer(view))
 
@@ -205,13 +203,14 @@ class Reads:
         made = await self._services.changes.make(change)
         return 201 if made.created else 200, made.view(self._now())
 
-    def _note(self, exchange: Exchange, caller: Caller, view: CustomerView) -> None:
-        # Most requests come from servers and are not visits; this check is fast.
-        if not caller.is_public and b"x-platform" not in exchange.headers:
-            return
-        seen = visit_of(exchange.headers, view.now, always=caller.is_public)
-        if seen is not None:
-            self._services.presence.note(caller.project_id, view.key, seen)
+
+def note_visit(exchange: Exchange, services: Services, caller: Caller, view: CustomerView) -> None:
+    # Most requests come from servers and are not visits; this check is fast.
+    if not caller.is_public and b"x-platform" not in exchange.headers:
+        return
+    seen = visit_of(exchange.headers, view.now, always=caller.is_public)
+    if seen is not None:
+        services.presence.note(caller.project_id, view.key, seen)
 
 
 async def subscriber_reply(call: Call, app_user_id: str, status: int = 200) -> Response:
@@ -228,9 +227,7 @@ async def view_of_reply(call: Call, app_user_id: str) -> CustomerView:
 
 def subscriber(call: Call, view: CustomerView) -> SubscriberResponse:
     """The subscriber as this caller may see it. Also records the visit."""
-    seen = visit_of(call.exchange.headers, view.now, always=call.caller.is_public)
-    if seen is not None:
-        call.services.presence.note(call.project_id, view.key, seen)
+    note_visit(call.exchange, call.services, call.caller, view)
     return seen_subscriber(call.exchange, call.caller, view)
 
 

@@ -149,7 +149,7 @@ def shaped_send(exchange: Exchange) -> Send:
     """Cuts a complete JSON reply where the vendor's shape is wanted. What is still in use is 422 for the vendor, where
     we say 409."""
 
-    async def finish(start: Message, body: bytes) -> None:
+    async def finish(start: Message, body: bytes) -> tuple[Message, bytes]:
         if start["status"] == 409:
             in_use = b'"type":"unprocessable_entity_error"' in body
             start = {**start, "status": 422 if in_use else 409}
@@ -157,7 +157,6 @@ def shaped_send(exchange: Exchange) -> Send:
             body = cut(body)
             lines = [(name, value) for name, value in start["headers"] if name != b"content-length"]
             start = {**start, "headers": [*lines, (b"content-length", b"%d" % len(body))]}
-        await exchange.send(start)
-        await exchange.send({"type": "http.response.body", "body": body})
+        return start, body
 
     return HeldReply(exchange.send, finish, lambda start: is_vendors(exchange) and _is_cut(start))

@@ -5,11 +5,11 @@ import asyncio
 import os
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 
 import structlog
-from msgspec import Struct, field
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -33,6 +33,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 
 from latchkey import spans
 from latchkey.spans import Span, Value
@@ -65,36 +66,25 @@ def _data(family: Metric, began_ns: int, now_ns: int) -> Sum | Gauge | Histogram
     return Sum(numbers, _CUMULATIVE, True) if family.type == "counter" else Gauge(numbers)
 
 
-class _Gathered(Struct):
-    labels: dict[str, str]
-    # Cumulative, as Prometheus has them.
-    buckets: list[tuple[float, float]] = field(default_factory=list)
-    sum: float = 0.0
-
-
 def _histograms(family: Metric, began_ns: int, now_ns: int) -> list[HistogramDataPoint]:
-    found: dict[tuple[tuple[str, str], ...], _Gathered] = {}
+    found: dict[tuple[tuple[str, str], ...], list[Sample]] = defaultdict(list)
     for sample in family.samples:
-        labels = {name: value for name, value in sample.labels.items() if name != "le"}
-        one = found.setdefault(tuple(sorted(labels.items())), _Gathered(labels))
-        if sample.name.endswith("_bucket"):
-            one.buckets.append((float(sample.labels["le"]), sample.value))
-        elif sample.name.endswith("_sum"):
-            one.sum = sample.value
+        found[tuple((name, value) for name, value in sample.labels.items() if name != "le")].append(sample)
     points = []
-    for one in found.values():
-        one.buckets.sort()
-        totals = [int(count) for _, count in one.buckets]
+    for labels, samples in found.items():
+        # Cumulative, as Prometheus has them.
+        buckets = sorted((float(one.labels["le"]), int(one.value)) for one in samples if one.name.endswith("_bucket"))
+        totals = [count for _, count in buckets]
         counts = [total - before for before, total in zip([0, *totals[:-1]], totals, strict=True)]
         points.append(
             HistogramDataPoint(
-                attributes=dict(one.labels),
+                attributes=dict(labels),
                 start_time_unix_nano=began_ns,
                 time_unix_nano=now_ns,
                 count=totals[-1] if totals else 0,
-                sum=one.sum,
+                sum=sum(sample.value for sample in samples if sample.name.endswith("_sum")),
                 bucket_counts=counts,
-                explicit_bounds=[bound for bound, _ in one.buckets[:-1]],
+                explicit_bounds=[bound for bound, _ in buckets[:-1]],
                 # Prometheus has neither, and the format does not need them.
                 min=None,  # type: ignore[arg-type]
                 max=None,  # type: ignore[arg-type]

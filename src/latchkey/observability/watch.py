@@ -73,11 +73,10 @@ class ProcessFigures(Collector):
     def __init__(self, database: Database, settings: Settings, roles: tuple[str, ...]) -> None:
         self._database = database
         self._certificate = settings.tls_cert if "api" in roles else None
-        self._roles = ",".join(roles)
+        self._about = {"version": version("latchkey"), "python": platform.python_version(), "roles": ",".join(roles)}
 
     def collect(self) -> Iterator[Metric]:
-        about = {"version": _version(), "python": platform.python_version(), "roles": self._roles}
-        yield InfoMetricFamily("latchkey_build", "The version of this process, and its roles.", value=about)
+        yield InfoMetricFamily("latchkey_build", "The version of this process, and its roles.", value=self._about)
         usage = self._database.usage()
         by_state = {"in_use": usage.in_use, "idle": usage.idle}
         yield gauges("latchkey_pool_connections", "Connections to the database: in use, idle.", "state", by_state)
@@ -104,8 +103,3 @@ def expiry_of(certificate: Path | None) -> float | None:
 @cache
 def _expiry(certificate: Path, _changed: int) -> float:
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
-
-
-@cache
-def _version() -> str:
-    return version("latchkey")

@@ -77,7 +77,7 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     if running:
         findings += [bad(problem) for problem in problems]
     elif configured:
-        findings += refusals(settings, problems)
+        findings += [bad(problem) for problem in problems_of(settings, real_now(), problems)]
     else:
         findings.append(nothing_configured())
     url = settings.database_url or str(running.get("database_url", ""))
@@ -93,13 +93,6 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     if running or (configured and "api" in settings.roles):
         findings.append(port(settings, running))
     return findings
-
-
-def refusals(settings: Settings, malformed: list[Problem]) -> list[Finding]:
-    """What `serve` would refuse about the settings themselves; `database` checks the database."""
-    reported = {problem.about for problem in malformed}
-    unsafe = [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
-    return [bad(problem) for problem in (*malformed, *unsafe)]
 
 
 def bad(problem: Problem) -> Finding:

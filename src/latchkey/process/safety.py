@@ -2,7 +2,7 @@
 
 import ipaddress
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parseaddr
 from importlib.util import find_spec
@@ -26,14 +26,12 @@ _SHORTEST_KEY = 16
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def problems_of(settings: Settings, now_ms: int) -> list[Problem]:
-    """Everything that can be checked without a database."""
-    return [
-        *_required(settings),
-        *_transport(settings, now_ms),
-        *_metrics(settings),
-        *problems_of_connections(settings),
-    ]
+def problems_of(settings: Settings, now_ms: int, malformed: Sequence[Problem] = ()) -> list[Problem]:
+    """Everything that can be checked without a database. What is malformed is not reported a second time."""
+    unsafe = *_required(settings), *_transport(settings, now_ms), *_metrics(settings)
+    reported = {problem.about for problem in malformed}
+    found = (*unsafe, *problems_of_connections(settings))
+    return [*malformed, *(problem for problem in found if problem.about not in reported)]
 
 
 def _required(settings: Settings) -> Iterator[Problem]:
@@ -237,11 +235,8 @@ def _certificate(cert: Path, key: Path, now_ms: int) -> Iterator[Problem]:
         yield Problem("LATCHKEY_TLS_KEY", f"{key} cannot be used: {_reason(error)}.", "Give an unencrypted PEM key.")
     if chain is None:
         return
-    now, begins, ends = (
-        datetime.fromtimestamp(now_ms / 1000, UTC),
-        chain.not_valid_before_utc,
-        chain.not_valid_after_utc,
-    )
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    begins, ends = chain.not_valid_before_utc, chain.not_valid_after_utc
     if ends <= now:
         yield Problem("LATCHKEY_TLS_CERT", f"{cert} expired on {ends.date().isoformat()}.", "Renew it.")
     if begins > now:

@@ -73,8 +73,7 @@ async def run(settings: Settings, supervisor: Supervisor) -> None:
 
 async def require_safe(settings: Settings, problems: list[Problem], *, wait: bool) -> None:
     """Raises an error that lists everything wrong with the settings, those that are malformed among them."""
-    reported = {problem.about for problem in problems}
-    problems += [problem for problem in problems_of(settings, real_now()) if problem.about not in reported]
+    problems = problems_of(settings, real_now(), problems)
     if settings.database_url:
         try:
             problems += await until_reachable(partial(_compared_with_database, settings), wait and not problems)

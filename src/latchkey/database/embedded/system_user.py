@@ -79,9 +79,7 @@ class SystemUser(Struct, frozen=True):
 
 def server_user() -> SystemUser:
     """The user who runs PostgreSQL: the current user, or `pgserver` when we are root."""
-    if os.geteuid() != 0:
-        return _known(os.geteuid())
-    entry = _entry()
+    entry = _entry() if os.geteuid() == 0 else _known(os.geteuid())
     if entry is None:
         with _one_at_a_time():
             entry = _entry() or _create()
@@ -101,15 +99,14 @@ def owner_of(path: Path) -> str | None:
         return f"user id {uid}"
 
 
-def _known(uid: int) -> SystemUser:
+def _known(uid: int) -> pwd.struct_passwd:
     try:
-        entry = pwd.getpwuid(uid)
+        return pwd.getpwuid(uid)
     except KeyError:
         raise EmbeddedServerError(
             f"User id {uid} has no name on this machine, and PostgreSQL needs one. "
             "Add it to /etc/passwd, or use a PostgreSQL of your own with `latchkey serve` and LATCHKEY_DATABASE_URL."
         ) from None
-    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 def _entry() -> pwd.struct_passwd | None:

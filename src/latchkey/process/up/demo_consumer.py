@@ -15,7 +15,7 @@ import jwt
 import msgspec
 import structlog
 
-from latchkey.cli.data_folder import Connection, ConsumerConnection, DemoUser, PushConnection, write_json
+from latchkey.cli.data_folder import Connection, ConsumerConnection, DemoUser, PushConnection, read_json, write_json
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.refusal import NotFound
@@ -130,15 +130,9 @@ class DemoConsumer:
 
 def _remembered(folder: Path) -> _Kept:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        return msgspec.json.decode((folder / "consumer.json").read_bytes(), type=_Kept)
-    except (OSError, msgspec.DecodeError):
-        return _Kept(
-            webhook_secret=secrets.token_urlsafe(32),
-            jwt_secret=secrets.token_urlsafe(32),
-            operator_token=secrets.token_urlsafe(32),
-            tokens_expire=real_now() // 1000 + _TEN_YEARS,
-        )
+    new = {name: secrets.token_urlsafe(32) for name in ("webhook_secret", "jwt_secret", "operator_token")}
+    expires = {"tokens_expire": real_now() // 1000 + _TEN_YEARS}
+    return msgspec.convert({**new, **expires, **read_json(folder / "consumer.json")}, _Kept)
 
 
 log = structlog.get_logger()

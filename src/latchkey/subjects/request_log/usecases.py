@@ -124,17 +124,14 @@ class HandledRequest(NamedTuple):
     headers: Mapping[bytes, bytes]
 
 
-class _Window:
+class _Window(Struct):
     """The last second of one key."""
 
-    __slots__ = ("caller", "failed_left", "left", "left_out")
-
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
-        public = caller.is_public
-        self.left = PUBLIC_KEPT if public else SECRET_KEPT
-        self.failed_left = PUBLIC_FAILED_KEPT if public else SECRET_FAILED_KEPT
-        self.left_out = 0
+    caller: Caller
+    # How many more are kept.
+    left: int
+    failed_left: int
+    left_out: int = 0
 
 
 class RequestLog(Struct):
@@ -166,7 +163,8 @@ class RequestLog(Struct):
         if window is None:
             if not self._running:
                 return False
-            window = self._windows[caller.key_id] = _Window(caller)
+            kept = (PUBLIC_KEPT, PUBLIC_FAILED_KEPT) if caller.is_public else (SECRET_KEPT, SECRET_FAILED_KEPT)
+            window = self._windows[caller.key_id] = _Window(caller, *kept)
             if self._timer is None and self._writing is None:
                 self._timer = asyncio.get_running_loop().call_later(self.every, self._begin)
         if status < 400:
