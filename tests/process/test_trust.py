@@ -38,6 +38,8 @@ from tests.machine import needed
 from tests.patience import PATIENCE
 from tests.settings.test_safety import write_pair
 
+NAMED = Authority(Path("x"), "x")
+
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> LocalCertificates:
@@ -187,7 +189,7 @@ def test_what_fails_halfway_is_taken_back(authority: Authority, tmp_path: Path) 
     for refresh, words in ((("/bin/false",), "ended with 1"), (("no-such-program",), "not on this machine")):
         store = SystemFolder("the system's store", tmp_path, refresh)
         with pytest.raises(CannotTrustError, match=words):
-            store.add(authority)
+            store.adding(authority)[1]()
         assert store.names() == []
 
 
@@ -210,13 +212,13 @@ def test_each_system_has_its_own_way(tmp_path: Path) -> None:
     with pytest.raises(CannotTrustError, match="Windows is not supported"):
         system_stores("win32")
     [keychain] = system_stores("darwin")
-    assert "System.keychain" in keychain.adding("x")
-    assert "System.keychain" in Keychain().removing("x")
+    assert "System.keychain" in keychain.adding(NAMED)[0]
+    assert "System.keychain" in Keychain().removing("x")[0]
     assert system_stores("linux", tmp_path) == []
     (tmp_path / "usr/local/share/ca-certificates").mkdir(parents=True)
     needed("update-ca-certificates")
     [debian] = system_stores("linux", tmp_path)
-    assert str(tmp_path / "usr/local/share/ca-certificates") in debian.adding("x")
+    assert str(tmp_path / "usr/local/share/ca-certificates") in debian.adding(NAMED)[0]
     shutil.rmtree(tmp_path / "usr")
     (tmp_path / "etc/pki/ca-trust/source/anchors").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
@@ -229,7 +231,7 @@ def test_each_system_has_its_own_way(tmp_path: Path) -> None:
         [fedora] = system_stores("linux", tmp_path)
     finally:
         os.environ["PATH"] = before
-    assert "update-ca-trust" in fedora.adding("x")
+    assert "update-ca-trust" in fedora.adding(NAMED)[0]
 
 
 def test_the_command_asks_says_and_does_it_for_one_s_own_browsers(
@@ -294,7 +296,7 @@ async def test_chromium_opens_the_service_without_a_warning(
         try:
             [warned] = await opened(f"https://127.0.0.1:{port}/")
             assert "ERR_CERT_AUTHORITY_INVALID" in warned
-            store.add(authority)
+            store.adding(authority)[1]()
             both = f"https://127.0.0.1:{port}/", f"https://localhost:{port}/"
             assert await opened(*both) == ["no warning", "no warning"]
         finally:

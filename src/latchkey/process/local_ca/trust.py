@@ -42,10 +42,8 @@ class Authority(Struct, frozen=True):
     name: str
 
 
-def read_authority(path: Path) -> tuple[Authority, x509.Certificate]:
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    [name] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return Authority(path, str(name.value)), certificate
+# What is done in words, and the function that does it.
+Change = tuple[str, Callable[[], None]]
 
 
 class SystemFolder(Struct, frozen=True):
@@ -62,24 +60,24 @@ class SystemFolder(Struct, frozen=True):
         found = self.folder.glob(f"{OURS.lower().replace(' ', '-')}-*.crt") if self.folder.is_dir() else ()
         return sorted(f"{OURS} {path.stem.rpartition('-')[2]}" for path in found)
 
-    def adding(self, name: str) -> str:
-        """Describes what `add` does."""
-        return f"copy it to {self._path(name)} and run `{' '.join(self.refresh)}`"
+    def adding(self, authority: Authority) -> Change:
+        path = self._path(authority.name)
 
-    def removing(self, name: str) -> str:
-        return f"delete {self._path(name)} and run `{' '.join(self.refresh + self.refresh_anew)}`"
+        def add() -> None:
+            try:
+                self._change(lambda: write_private(path, authority.path.read_bytes(), mode=0o644))
+            except CannotTrustError:
+                # A partial change would look complete the next time.
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+                raise
 
-    def add(self, authority: Authority) -> None:
-        try:
-            self._change(lambda: write_private(self._path(authority.name), authority.path.read_bytes(), mode=0o644))
-        except CannotTrustError:
-            # A partial change would look complete the next time.
-            with contextlib.suppress(OSError):
-                self._path(authority.name).unlink(missing_ok=True)
-            raise
+        return f"copy it to {path} and run `{' '.join(self.refresh)}`", add
 
-    def remove(self, name: str) -> None:
-        self._change(lambda: self._path(name).unlink(missing_ok=True), *self.refresh_anew)
+    def removing(self, name: str) -> Change:
+        path = self._path(name)
+        words = f"delete {path} and run `{' '.join(self.refresh + self.refresh_anew)}`"
+        return words, lambda: self._change(lambda: path.unlink(missing_ok=True), *self.refresh_anew)
 
     def _path(self, name: str) -> Path:
         return self.folder / (name.lower().replace(" ", "-") + ".crt")
@@ -103,20 +101,19 @@ class Keychain(Struct, frozen=True):
     security: str = "/usr/bin/security"
 
     def names(self) -> list[str]:
-        listed = said(self.security, "find-certificate", "-a", "-c", OURS, str(self.keychain))
+        listed = _ran(self.security, "find-certificate", "-a", "-c", OURS, str(self.keychain)).stdout
         return sorted(set(re.findall(rf'"alis"<blob>="({OURS} [0-9a-f]+)"', listed)))
 
-    def adding(self, name: str) -> str:
-        return f"add {name} to {self.keychain} with `security add-trusted-cert` (macOS asks for your password)"
+    def adding(self, authority: Authority) -> Change:
+        command = ("add-trusted-cert", "-d", "-r", "trustRoot", "-k", str(self.keychain), str(authority.path))
+        words = (
+            f"add {authority.name} to {self.keychain} with `security add-trusted-cert` (macOS asks for your password)"
+        )
+        return words, lambda: run(self.security, *command)
 
-    def removing(self, name: str) -> str:
-        return f"delete {name} from {self.keychain} with `security delete-certificate`"
-
-    def add(self, authority: Authority) -> None:
-        run(self.security, "add-trusted-cert", "-d", "-r", "trustRoot", "-k", str(self.keychain), str(authority.path))
-
-    def remove(self, name: str) -> None:
-        run(self.security, "delete-certificate", "-c", name, "-t", str(self.keychain))
+    def removing(self, name: str) -> Change:
+        words = f"delete {name} from {self.keychain} with `security delete-certificate`"
+        return words, lambda: run(self.security, "delete-certificate", "-c", name, "-t", str(self.keychain))
 
 
 class NssDatabase(Struct, frozen=True):
@@ -129,24 +126,26 @@ class NssDatabase(Struct, frozen=True):
     def names(self) -> list[str]:
         if not (self.folder / "cert9.db").exists():
             return []
-        return re.findall(rf"^({OURS} [0-9a-f]+)\s", said(self.certutil, "-L", "-d", self._database), re.MULTILINE)
+        return re.findall(
+            rf"^({OURS} [0-9a-f]+)\s", _ran(self.certutil, "-L", "-d", self._database).stdout, re.MULTILINE
+        )
 
-    def adding(self, name: str) -> str:
-        made = "" if (self.folder / "cert9.db").exists() else "make it and "
-        return f"{made}add {name} to {self.folder} with `certutil`, as an authority for websites"
+    def adding(self, authority: Authority) -> Change:
+        name, exists = authority.name, (self.folder / "cert9.db").exists()
 
-    def removing(self, name: str) -> str:
-        return f"delete {name} from {self.folder} with `certutil`"
+        def add() -> None:
+            if not exists:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                run(self.certutil, "-N", "-d", self._database, "--empty-password")
+            # C: trusted for servers. Not for e-mail or code signing.
+            run(self.certutil, "-A", "-d", self._database, "-t", "C,,", "-n", name, "-i", str(authority.path))
 
-    def add(self, authority: Authority) -> None:
-        if not (self.folder / "cert9.db").exists():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            run(self.certutil, "-N", "-d", self._database, "--empty-password")
-        # C: trusted for servers. Not for e-mail or code signing.
-        run(self.certutil, "-A", "-d", self._database, "-t", "C,,", "-n", authority.name, "-i", str(authority.path))
+        made = "" if exists else "make it and "
+        return f"{made}add {name} to {self.folder} with `certutil`, as an authority for websites", add
 
-    def remove(self, name: str) -> None:
-        run(self.certutil, "-D", "-d", self._database, "-n", name)
+    def removing(self, name: str) -> Change:
+        words = f"delete {name} from {self.folder} with `certutil`"
+        return words, lambda: run(self.certutil, "-D", "-d", self._database, "-n", name)
 
     @property
     def _database(self) -> str:
@@ -161,11 +160,6 @@ def run(*words: str) -> None:
     if done.returncode:
         told = (done.stderr or done.stdout).strip().splitlines()
         raise CannotTrustError(f"`{words[0]}` failed: {told[-1] if told else f'it ended with {done.returncode}'}")
-
-
-def said(*words: str) -> str:
-    """The output; empty if the command fails, because there is nothing to find then."""
-    return _ran(*words).stdout
 
 
 def _ran(*words: str) -> subprocess.CompletedProcess[str]:
@@ -255,7 +249,8 @@ Ask = Callable[[str], bool] | None
 def local_authority(path: Path) -> Authority:
     """The authority in this file, if it is limited to this machine and private networks."""
     try:
-        authority, certificate = read_authority(path)
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        [name] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except FileNotFoundError:
         raise CannotTrustError(
             f"There is no {path}. `latchkey up` makes it; name its folder with --data, or use `untrust --all`."
@@ -267,7 +262,7 @@ def local_authority(path: Path) -> Authority:
             f"{path} was not made by Latchkey: it could sign for any site, not only for this machine and private "
             "networks. It is not touched."
         )
-    return authority
+    return Authority(path, str(name.value))
 
 
 def gathered(console: Console, only: Only | None) -> list[TrustStore]:
@@ -293,12 +288,9 @@ def put_in(console: Console, authority: Authority, stores: list[TrustStore], ask
         return 0 if stores else 1
     console.print(f"[bold]{authority.name}[/bold] ({authority.path})", soft_wrap=True)
     console.print("It can sign certificates for this machine and private networks only. To trust it, Latchkey will:")
-    return _carry_out(
-        console,
-        [(store, store.adding(authority.name), lambda store=store: store.add(authority)) for store in missing],  # type: ignore[misc]  # mypy cannot infer a lambda's default
-        ask,
-        "Open browsers notice when they are started again. `latchkey untrust` undoes it.",
-    )
+    steps = [(store, *store.adding(authority)) for store in missing]
+    afterwards = "Open browsers notice when they are started again. `latchkey untrust` undoes it."
+    return _carry_out(console, steps, ask, afterwards)
 
 
 def take_out(console: Console, authority: Authority | None, stores: list[TrustStore], ask: Ask) -> int:
@@ -307,12 +299,8 @@ def take_out(console: Console, authority: Authority | None, stores: list[TrustSt
         console.print("No trust store on this machine contains it.")
         return 0
     console.print("To remove it, Latchkey will:")
-    return _carry_out(
-        console,
-        [(store, store.removing(name), lambda store=store, name=name: store.remove(name)) for store, name in held],  # type: ignore[misc]  # mypy cannot infer a lambda's default
-        ask,
-        "Open browsers notice when they are started again.",
-    )
+    steps = [(store, *store.removing(name)) for store, name in held]
+    return _carry_out(console, steps, ask, "Open browsers notice when they are started again.")
 
 
 Step = tuple[TrustStore, str, Callable[[], None]]
