@@ -79,6 +79,6 @@ async def test_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(citus_
         assert (dead.id, dead.port) == (99, 1)
         assert sum(node.server is not None for node in found.nodes) == 3
         (told,) = troubles(found)
-        assert told.grave
+        assert told.mark == "bad"
         assert "127.0.0.1:1 does not answer" in told.words
         assert found.projects == []

@@ -31,11 +31,12 @@ from latchkey.engine.missing_rates import SHOWN_DAYS
 from latchkey.engine.storage import keys
 from latchkey.engine.storage.catalog import rates as storage_rates
 from latchkey.now import real_now
-from latchkey.process.doctor_deployment import Finding, deployment, hosts
+from latchkey.process.doctor_deployment import deployment, hosts
 from latchkey.process.safety import problems_of, require_sessions, room_for_connections
 from latchkey.process.supervision.listeners import CannotListenError, bind
 from latchkey.settings import Problem, Settings, gather
 from latchkey.stores.adapters import adapters
+from latchkey.subjects.deployment.rules import Finding
 from latchkey.subjects.mail.usecases import NotSentError, way_of
 from latchkey.subjects.purchase_intake.storage.connection_rows import count_troubles
 

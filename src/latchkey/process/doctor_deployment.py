@@ -2,10 +2,8 @@
 lists, and with several hosts who is the primary and what a failover would lose."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import asyncpg
-from msgspec import Struct
 
 from latchkey.database.errors import StorageError
 from latchkey.database.pool import Database
@@ -13,16 +11,8 @@ from latchkey.database.primary import Primary
 from latchkey.database.servers import Server, Silent
 from latchkey.database_address import parse
 from latchkey.domain.instants import SECOND, Ms
-from latchkey.subjects.deployment.rules import DeploymentReport, ListsReport, Node, troubles
+from latchkey.subjects.deployment.rules import DeploymentReport, Finding, ListsReport, Node, troubles
 from latchkey.subjects.deployment.usecases import look
-
-
-class Finding(Struct, frozen=True):
-    mark: Literal["good", "bad", "unknown"]
-    about: str
-    words: str
-    remedy: str = ""
-
 
 # How many tables and projects are named.
 NAMED = 3
@@ -35,13 +25,7 @@ async def deployment(url: str, now: Ms) -> list[Finding]:
             standing = await look(database, now)
     except (StorageError, asyncpg.PostgresError) as error:
         return [Finding("unknown", "nodes", f"sizes and nodes cannot be read: {error}")]
-    return [
-        *told_about(standing),
-        *(
-            Finding("bad" if trouble.grave else "unknown", trouble.about, trouble.words, trouble.remedy)
-            for trouble in troubles(standing)
-        ),
-    ]
+    return [*told_about(standing), *troubles(standing)]
 
 
 def told_about(standing: DeploymentReport) -> Iterator[Finding]:

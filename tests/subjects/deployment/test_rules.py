@@ -62,7 +62,7 @@ def test_a_healthy_database_needs_nobody() -> None:
 def test_a_server_in_trouble_says_what_and_how_bad(server: ServerReport, said: str, grave: bool) -> None:
     (alone,) = troubles(replace(QUIET, server=server))
     assert said in alone.words
-    assert alone.grave is grave
+    assert (alone.mark == "bad") is grave
     assert alone.remedy
     # The same server as a node of a cluster is named.
     nodes = [Node(1, "db1", 5432, "coordinator", SERVER), Node(2, "db2", 5432, "worker", server)]
@@ -89,7 +89,7 @@ def test_a_node_that_does_not_answer_is_grave() -> None:
         Node(2, "db2", 5432, "worker", None, problem="connection refused"),
     ]
     (found,) = troubles(replace(QUIET, nodes=nodes))
-    assert found.grave
+    assert found.mark == "bad"
     assert "db2:5432 does not answer: connection refused" in found.words
 
 

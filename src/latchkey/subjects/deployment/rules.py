@@ -171,15 +171,15 @@ DEAD_SHARE, DEAD_ROWS = 0.3, 100_000
 OLD_ROWS = 1_000_000_000
 
 
-class DeploymentProblem(Struct, frozen=True):
+class Finding(Struct, frozen=True):
+    # Bad: something does not work now, or will soon stop.
+    mark: Literal["good", "bad", "unknown"]
     about: str
     words: str
-    remedy: str
-    # Something does not work now, or will soon stop.
-    grave: bool = False
+    remedy: str = ""
 
 
-def troubles(standing: DeploymentReport) -> list[DeploymentProblem]:
+def troubles(standing: DeploymentReport) -> list[Finding]:
     return [
         *_of_nodes(standing),
         *_of_servers(standing),
@@ -189,15 +189,15 @@ def troubles(standing: DeploymentReport) -> list[DeploymentProblem]:
     ]
 
 
-def _of_nodes(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
+def _of_nodes(standing: DeploymentReport) -> Iterator[Finding]:
     for node in standing.nodes:
         if node.server is None:
             words = f"the node {node.name} does not answer: {node.problem}"
             remedy = "Start it, or promote its standby. Projects on it can be neither read nor changed meanwhile."
-            yield DeploymentProblem("nodes", words, remedy, grave=True)
+            yield Finding("bad", "nodes", words, remedy)
 
 
-def _of_servers(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
+def _of_servers(standing: DeploymentReport) -> Iterator[Finding]:
     if not standing.nodes:
         yield from _of_server(standing.server, "")
     for node in standing.nodes:
@@ -205,71 +205,74 @@ def _of_servers(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
             yield from _of_server(node.server, f" on {node.name}")
 
 
-def _of_server(server: ServerReport, where: str) -> Iterator[DeploymentProblem]:
+def _of_server(server: ServerReport, where: str) -> Iterator[Finding]:
     if server.connections >= FULL_SHARE * server.most_connections:
-        yield DeploymentProblem(
+        yield Finding(
+            "bad" if server.connections >= server.most_connections else "unknown",
             "connections",
             f"{server.connections:,} of {server.most_connections:,} connections are used{where}",
             "Raise max_connections, or lower LATCHKEY_DATABASE_CONNECTIONS; docs/sizing.md has the arithmetic.",
-            grave=server.connections >= server.most_connections,
         )
     if server.oldest is not None and server.oldest.age >= LONG_TRANSACTION:
         old = server.oldest
-        yield DeploymentProblem(
+        yield Finding(
+            "unknown",
             "transactions",
             f"a transaction of {old.application or 'an unnamed program'} is open for {old.age // MINUTE:,} minutes "
             f"({old.state}){where}",
             "End it: until then vacuum cannot remove old rows, and tables grow.",
         )
     if server.prepared and server.prepared_age >= LONG_PREPARED:
-        yield DeploymentProblem(
+        yield Finding(
+            "bad",
             "transactions",
             f"{server.prepared:,} two-phase commits are unfinished{where}, the oldest for "
             f"{server.prepared_age // MINUTE:,} minutes",
             "They hold locks. Citus finishes its own once all nodes answer; see pg_prepared_xacts.",
-            grave=True,
         )
     if server.unfrozen_age >= OLD_ROWS:
-        yield DeploymentProblem(
+        yield Finding(
+            "bad",
             "autovacuum",
             f"the oldest rows that are not frozen are {server.unfrozen_age / 1e6:,.0f} million transactions old{where}",
             "Run `vacuum (freeze)`. PostgreSQL refuses changes at 2,000 million.",
-            grave=True,
         )
     for slot in server.slots:
         if not slot.active and slot.kept_bytes >= LARGE_SLOT:
-            yield DeploymentProblem(
+            yield Finding(
+                "bad",
                 "replication",
                 f"nobody reads the replication slot {slot.name}{where}, for which "
                 f"{slot.kept_bytes / 1024**3:,.1f} GiB of log are kept",
                 "Start its reader, or drop the slot with pg_drop_replication_slot: it fills the disk.",
-                grave=True,
             )
 
 
-def _of_tables(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
+def _of_tables(standing: DeploymentReport) -> Iterator[Finding]:
     for table in standing.tables:
         if table.dead >= DEAD_ROWS and table.dead >= DEAD_SHARE * max(table.rows or 0, 1):
-            yield DeploymentProblem(
+            yield Finding(
+                "unknown",
                 "autovacuum",
                 f"{table.name} has {table.dead:,} dead rows beside {table.rows or 0:,} live ones",
                 "Let autovacuum work harder (docs/sizing.md has settings), and look for an old transaction.",
             )
 
 
-def _of_standbys(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
+def _of_standbys(standing: DeploymentReport) -> Iterator[Finding]:
     synchronous = [standby for standby in standing.standbys if standby.sync in ("sync", "quorum")]
     hidden = any(standby.sync is None for standby in standing.standbys)
     if standing.synchronous and not synchronous and not hidden and not standing.server.is_standby:
-        yield DeploymentProblem(
+        yield Finding(
+            "bad",
             "replication",
             f"synchronous_standby_names is {standing.synchronous!r}, but no such standby is connected",
             "Every commit waits for it. Start the standby, or take it out of the setting.",
-            grave=True,
         )
     for standby in standing.standbys:
         if (standby.lag or 0) >= LONG_LAG or (standby.lag_bytes or 0) >= LARGE_LAG:
-            yield DeploymentProblem(
+            yield Finding(
+                "unknown",
                 "replication",
                 f"the standby {standby.name or standby.address} is {(standby.lag or 0) // SECOND:,} s and "
                 f"{(standby.lag_bytes or 0) / 1024**2:,.0f} MiB behind",
@@ -277,10 +280,11 @@ def _of_standbys(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
             )
 
 
-def _of_lists(standing: DeploymentReport) -> Iterator[DeploymentProblem]:
+def _of_lists(standing: DeploymentReport) -> Iterator[Finding]:
     lists = standing.lists
     if lists is not None and lists.lag >= LONG_BEHIND:
-        yield DeploymentProblem(
+        yield Finding(
+            "unknown",
             "customer lists",
             f"{lists.behind:,} events are not in the customer lists yet; the first has waited for "
             f"{lists.lag // MINUTE:,} minutes",
