@@ -10,7 +10,6 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from latchkey.database.embedded.system_user import SystemUser
 from latchkey.database.errors import EmbeddedServerError
@@ -102,35 +101,25 @@ def _private(folder: Path, user: SystemUser) -> Path:
     return folder
 
 
-def socket_url(sockets: Path, database: str) -> str:
-    return f"postgresql://postgres@/{quote(database)}?host={quote(str(sockets))}"
+def lock(folder: Path) -> int:
+    """The descriptor of the folder's lock, for `unlock`. The lock's file names this process."""
+    # Close-on-exec, like every descriptor Python opens: a child that outlives this process must not keep the lock.
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.read(file, 32).decode(errors="replace").strip()
+        os.close(file)
+        known = f" (process {owner})" if owner.isdigit() else ""
+        raise EmbeddedServerError(
+            f"{folder} is in use by another Latchkey{known}. Stop that one first, or choose another folder with --data."
+        ) from None
+    os.ftruncate(file, 0)
+    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    return file
 
 
-class FolderLock:
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "lock"
-        self._file: int | None = None
-
-    def take(self) -> None:
-        # Close-on-exec, like every descriptor Python opens: a child that outlives this process must not keep the lock.
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(file, 32).decode(errors="replace").strip()
-            os.close(file)
-            known = f" (process {owner})" if owner.isdigit() else ""
-            raise EmbeddedServerError(
-                f"{self.path.parent} is in use by another Latchkey{known}. "
-                "Stop that one first, or choose another folder with --data."
-            ) from None
+def unlock(file: int) -> None:
+    with contextlib.suppress(OSError):
         os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        self._file = file
-
-    def release(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, 0)
-            os.close(self._file)
-            self._file = None
+    os.close(file)

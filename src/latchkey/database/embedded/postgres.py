@@ -14,17 +14,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-from latchkey.database.embedded.data_files import (
-    SOCKET_NAME,
-    FolderLock,
-    access_rules,
-    configuration,
-    socket_folder,
-    socket_url,
-)
+from latchkey.database.embedded.data_files import SOCKET_NAME, access_rules, configuration, lock, socket_folder, unlock
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.database.errors import EmbeddedServerError
 
@@ -42,26 +36,28 @@ class EmbeddedServer:
         self.log = self.folder / "postgres.log"
         self.programs = programs()
         self._settings = dict(settings or {})
-        self._lock = FolderLock(self.folder)
-        self._claimed = False
+        # The descriptor of the folder's lock.
+        self._lock: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._sockets: Path | None = None
 
     def claim(self) -> None:
         """Lock the folder; the error names its current owner."""
-        if not self._claimed:
-            user = server_user()
-            try:
-                make_folder(self.folder, user)
-                self._check_owner(user)
-                self._lock.take()
-            except OSError as error:
-                owner = owner_of(self.folder)
-                belongs = f"; it belongs to {owner}" if owner and isinstance(error, PermissionError) else ""
-                raise EmbeddedServerError(
-                    f"{self.folder} cannot be used ({error.strerror}{belongs}). Choose another folder with --data."
-                ) from error
-            self._claimed = True
+        if self._lock is not None:
+            return
+        user = server_user()
+        try:
+            if not self.folder.exists():
+                self.folder.mkdir(parents=True)
+                self.folder.chmod(0o711 if user.is_other else 0o700)
+            self._check_owner(user)
+            self._lock = lock(self.folder)
+        except OSError as error:
+            owner = owner_of(self.folder)
+            belongs = f"; it belongs to {owner}" if owner and isinstance(error, PermissionError) else ""
+            raise EmbeddedServerError(
+                f"{self.folder} cannot be used ({error.strerror}{belongs}). Choose another folder with --data."
+            ) from error
 
     def _check_owner(self, user: SystemUser) -> None:
         """PostgreSQL starts only for the owner of its files. Root could change them all, and would leave files that the
@@ -111,8 +107,9 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         self._end_process()
-        self._lock.release()
-        self._claimed = False
+        if self._lock is not None:
+            unlock(self._lock)
+            self._lock = None
 
     def _end_process(self) -> None:
         process, self._process = self._process, None
@@ -129,7 +126,7 @@ class EmbeddedServer:
     def url(self, database: str = DATABASE) -> str:
         if self._sockets is None:
             raise EmbeddedServerError("The embedded PostgreSQL has not been started.")
-        return socket_url(self._sockets, database)
+        return f"postgresql://postgres@/{quote(database)}?host={quote(str(self._sockets))}"
 
     @property
     def pid(self) -> int | None:
@@ -137,7 +134,7 @@ class EmbeddedServer:
 
     def failed(self) -> bool:
         """True if the server is not running although it was not stopped."""
-        return self._claimed and (self._process is None or self._process.poll() is not None)
+        return self._lock is not None and (self._process is None or self._process.poll() is not None)
 
     def _reach_programs(self, user: SystemUser) -> None:
         if not user.is_other or self._can_run(user):
@@ -263,12 +260,6 @@ class EmbeddedServer:
             cwd="/",
             **user.switch,
         )
-
-
-def make_folder(folder: Path, user: SystemUser) -> None:
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        folder.chmod(0o711 if user.is_other else 0o700)
 
 
 def programs() -> Path:
