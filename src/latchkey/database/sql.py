@@ -43,7 +43,6 @@ def affected(tag: str) -> int:
 
 @cache
 def query(name: str) -> str:
-    """The text of the query with this name."""
     try:
         return all_queries()[name].text
     except KeyError:

@@ -193,8 +193,6 @@ def resource_of(process: str, roles: Sequence[str]) -> Resource:
 
 
 class Otel:
-    """What runs while traces and metrics are on."""
-
     def __init__(self, process: str, roles: Sequence[str], families: Callable[[], Awaitable[list[Metric]]]) -> None:
         self._resource = resource_of(process, roles)
         self._families = families

@@ -52,7 +52,6 @@ class Watch:
         self._collectors.append(collector)
 
     def families(self) -> Iterable[Metric]:
-        """What this process says."""
         for collector in self._collectors:
             yield from collector.collect()
 

@@ -2,13 +2,14 @@
 
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
@@ -38,28 +39,7 @@ from latchkey.http.models import EMPTY_USER_ID, INVALID_USER_ID
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
 from latchkey.settings import Settings
-from latchkey.subjects.api_keys import api as api_keys_api
-from latchkey.subjects.bulk_grants import api as bulk_grants_api
-from latchkey.subjects.catalog import api as catalog_api
-from latchkey.subjects.charts import api as charts_api
-from latchkey.subjects.checkout import api as checkout_api
-from latchkey.subjects.currencies import api as currencies_api
-from latchkey.subjects.customers.api import customers_v1, customers_v2
-from latchkey.subjects.events import api as events_api
-from latchkey.subjects.experiments import api as experiments_api
-from latchkey.subjects.exports import api as exports_api
-from latchkey.subjects.money import api as money_api
-from latchkey.subjects.offerings import api as offerings_api
-from latchkey.subjects.projects import api as projects_api
-from latchkey.subjects.purchase_intake.api import credentials_v2 as store_connections_api
-from latchkey.subjects.purchase_intake.api import phone, receipts, store_notifications
-from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
-from latchkey.subjects.purchases.api import purchases_v2, transactions_v1
 from latchkey.subjects.request_log.usecases import RequestLog
-from latchkey.subjects.segments import api as segments_api
-from latchkey.subjects.test_clocks import api as test_clocks_api
-from latchkey.subjects.test_store import api as test_store_api
-from latchkey.subjects.webhooks import api as webhooks_api
 
 VERSION = version("latchkey")
 
@@ -68,45 +48,31 @@ _PLACES = frozenset({"body", "query", "path", "header", "cookie"})
 # The alternative of a field's type that it names; not part of the field's name either.
 _BRANCH = re.compile(r"constrained-\w+|str|(list|dict)\[.+\]")
 
-# The routers of all resources. FastAPI matches a request against them in this order, so the busiest come first.
-ROUTERS = (
-    receipts.router,
-    store_notifications.incoming_router,
-    test_store_api.router,
-    customers_v1.subscribers_router,
-    customers_v1.attributes_router,
-    customers_v1.access_router,
-    transactions_v1.router,
-    offerings_api.v1_router,
-    checkout_api.router,
-    phone.router,
-    customers_v2.customers_router,
-    segments_api.router,
-    bulk_grants_api.router,
-    customers_v2.customer_actions_router,
-    currencies_api.router,
-    purchases_v2.subscriptions_router,
-    purchases_v2.purchases_router,
-    events_api.router,
-    test_clocks_api.router,
-    experiments_api.router,
-    catalog_api.products_router,
-    offerings_api.router,
-    money_api.router,
-    catalog_api.entitlements_router,
-    projects_api.apps_router,
-    store_connections_api.router,
-    store_notifications.store_notifications_router,
-    api_keys_api.router,
-    projects_api.router,
-    webhooks_api.webhooks_router,
-    webhooks_api.deliveries_router,
-    webhooks_api.operational_events_router,
-    exports_api.router,
-    charts_api.router,
-    health.router,
-    http_openapi.router,
-)
+# The routers of all subjects. FastAPI matches a request against them in this order, so the busiest come first.
+_ROUTERS = """
+    purchase_intake.api.receipts.router purchase_intake.api.store_notifications.incoming_router test_store.api.router
+    customers.api.customers_v1.subscribers_router customers.api.customers_v1.attributes_router
+    customers.api.customers_v1.access_router purchases.api.transactions_v1.router offerings.api.v1_router
+    checkout.api.router purchase_intake.api.phone.router customers.api.customers_v2.customers_router
+    segments.api.router bulk_grants.api.router customers.api.customers_v2.customer_actions_router
+    currencies.api.router purchases.api.purchases_v2.subscriptions_router purchases.api.purchases_v2.purchases_router
+    events.api.router test_clocks.api.router experiments.api.router catalog.api.products_router offerings.api.router
+    money.api.router catalog.api.entitlements_router projects.api.apps_router
+    purchase_intake.api.credentials_v2.router purchase_intake.api.store_notifications.store_notifications_router
+    api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.deliveries_router
+    webhooks.api.operational_events_router exports.api.router charts.api.router
+"""
+
+
+def _routers() -> Iterator[APIRouter]:
+    names = [name.rpartition(".") for name in _ROUTERS.split()]
+    # In this order their schemas are in the OpenAPI document.
+    modules = {name: import_module(f"latchkey.subjects.{name}") for name in sorted({module for module, _, _ in names})}
+    for module, _, router in names:
+        yield getattr(modules[module], router)
+
+
+ROUTERS = (*_routers(), health.router, http_openapi.router)
 
 
 @cache
@@ -148,6 +114,8 @@ def create_application(
     """The service as one ASGI application; `pages` makes its dashboard, `watch` has the metrics of its process,
     `restarting` names the processes of this machine that crash again and again, and `deliverer` sends its webhooks in
     this process. The database must be open. The lifespan starts and stops the background work of the application."""
+    from latchkey.subjects.purchase_intake.api.receipts import ReceiptEndpoint
+
     metrics = Metrics()
     services = Services(database, settings, now, metrics, restarting, deliverer)
     watch = watch or Watch(database, settings, now)

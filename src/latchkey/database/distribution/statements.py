@@ -203,7 +203,6 @@ class UnfitStatementError(Exception):
 
 
 def route(name: str, text: str) -> Route:
-    """Where a statement runs."""
     if name in _SPECIAL:
         return _SPECIAL[name]
     bare = COMMENT.sub("", text)

@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from latchkey.database.embedded.system_user import SystemUser
 from latchkey.database.errors import EmbeddedServerError
@@ -99,6 +100,10 @@ def _private(folder: Path, user: SystemUser) -> Path:
         folder.chmod(0o700)
     user.own(folder)
     return folder
+
+
+def socket_url(sockets: Path, database: str) -> str:
+    return f"postgresql://postgres@/{quote(database)}?host={quote(str(sockets))}"
 
 
 def lock(folder: Path) -> int:

@@ -14,11 +14,18 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-from latchkey.database.embedded.data_files import SOCKET_NAME, access_rules, configuration, lock, socket_folder, unlock
+from latchkey.database.embedded.data_files import (
+    SOCKET_NAME,
+    access_rules,
+    configuration,
+    lock,
+    socket_folder,
+    socket_url,
+    unlock,
+)
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.database.errors import EmbeddedServerError
 
@@ -126,7 +133,7 @@ class EmbeddedServer:
     def url(self, database: str = DATABASE) -> str:
         if self._sockets is None:
             raise EmbeddedServerError("The embedded PostgreSQL has not been started.")
-        return f"postgresql://postgres@/{quote(database)}?host={quote(str(self._sockets))}"
+        return socket_url(self._sockets, database)
 
     @property
     def pid(self) -> int | None:

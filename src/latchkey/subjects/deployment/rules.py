@@ -13,8 +13,6 @@ from latchkey.domain.instants import MINUTE, SECOND, Ms
 
 
 class OpenTransaction(Struct, frozen=True):
-    """A transaction that is still open."""
-
     application: str
     # As PostgreSQL calls it: active, idle in transaction.
     state: str
@@ -30,8 +28,6 @@ class Slot(Struct, frozen=True):
 
 
 class ServerReport(Struct, frozen=True):
-    """One PostgreSQL."""
-
     version: str
     is_standby: bool
     # Of this database there.
