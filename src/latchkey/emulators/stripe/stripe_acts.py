@@ -151,15 +151,10 @@ def change_now(
         new = replace(new, starts=changes.at, ends=next_period(price, changes.at, changes.at))
     items = tuple(new if each.id == old.id else each for each in subscription.items)
     previous = _previous_item(old, before)
-    subscription = changes.put(
-        subscription,
-        items=items,
-        anchor=changes.at if anew else subscription.anchor,
-        **_released(changes, subscription),
-    )
-    lines = (
-        () if trialing or proration == "none" else stripe_billing.prorated(changes, old, new, before, price, anew=anew)
-    )
+    anchor = changes.at if anew else subscription.anchor
+    subscription = changes.put(subscription, items=items, anchor=anchor, **_released(changes, subscription))
+    free = trialing or proration == "none"
+    lines = () if free else stripe_billing.prorated(changes, old, new, before, price, anew=anew)
     if anew:
         lines = (*lines, stripe_billing.line_of(changes, new))
     _charged(changes, subscription, lines, previous, later=not anew and proration == "create_prorations")
@@ -174,11 +169,8 @@ def remove_item(
     refuse_if(len(subscription.items) == 1, "A subscription has at least one item.", "items")
     price = changes.price(old.price)
     previous = _previous_item(old, price)
-    subscription = changes.put(
-        subscription,
-        items=tuple(each for each in subscription.items if each.id != old.id),
-        **_released(changes, subscription),
-    )
+    items = tuple(each for each in subscription.items if each.id != old.id)
+    subscription = changes.put(subscription, items=items, **_released(changes, subscription))
     free = subscription.status is StripeStatus.TRIALING or proration == "none"
     lines = () if free else stripe_billing.prorated(changes, old, old, price, price, anew=True)
     _charged(changes, subscription, lines, previous, later=proration == "create_prorations")

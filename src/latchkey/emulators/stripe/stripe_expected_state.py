@@ -1,5 +1,7 @@
 """What the Stripe emulator knows of its purchases, in neutral words: see `ExpectedState`."""
 
+from collections.abc import Iterator
+
 from latchkey.domain.instants import SECOND
 from latchkey.emulators.emulator import ExpectedState
 from latchkey.emulators.stripe.stripe_books import (
@@ -43,6 +45,7 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     following = books.prices[subscription.next_price].name if subscription.next_price else None
     customer = books.customers[subscription.customer]
     ended = subscription.status in _NOT_RENEWED
+    resumes_at = subscription.pause.resumes_at if subscription.pause else None
     return ExpectedState(
         purchase=subscription.id,
         id=subscription.id,
@@ -59,9 +62,7 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
         billing_problem=subscription.status is StripeStatus.PAST_DUE,
         refunded_at=taken_at * SECOND if taken_at is not None else None,
         next_product_id=following,
-        resumes_at=subscription.pause.resumes_at * SECOND
-        if subscription.pause and subscription.pause.resumes_at
-        else None,
+        resumes_at=resumes_at * SECOND if resumes_at else None,
         sandbox=not books.live,
     )
 
@@ -71,18 +72,13 @@ def _kept_until(
 ) -> Seconds:
     """While Stripe tries to collect, a customer who has paid before keeps access: to the end of the period that is not
     paid, but at least 14 and at most 60 days of it. When Stripe gives up, to its last try."""
-    settled = [
-        each for each in books.invoices.values() if each.subscription == subscription.id and each.status == "paid"
-    ]
-    if not any(line.amount > 0 for invoice in settled for line in invoice.lines):
+    if not any(line.amount > 0 for _, line in _lines(books, subscription, "paid")):
         return 0
-    last = paid[-1][1].starts if paid else 0
+    last, item = paid[-1][1].starts if paid else 0, subscription.items[0].id
     unpaid = [
         (invoice, line)
-        for invoice in books.invoices.values()
-        if invoice.subscription == subscription.id and invoice.status in ("open", "uncollectible")
-        for line in invoice.lines
-        if line.item == subscription.items[0].id and line.amount > 0 and line.starts > last
+        for invoice, line in _lines(books, subscription, "open", "uncollectible")
+        if line.item == item and line.amount > 0 and line.starts > last
     ]
     if not unpaid:
         return 0
@@ -170,11 +166,14 @@ def _taken_back_at(books: StripeBooks, paid: list[tuple[StripeInvoice, InvoiceLi
 
 def _paid(books: StripeBooks, subscription: StripeSubscription) -> list[tuple[StripeInvoice, InvoiceLine]]:
     """The lines of paid invoices that gave the first item time, oldest first."""
-    found = [
-        (invoice, line)
-        for invoice in books.invoices.values()
-        if invoice.subscription == subscription.id and invoice.status == "paid"
-        for line in invoice.lines
-        if line.item == subscription.items[0].id and line.amount >= 0
-    ]
-    return sorted(found, key=lambda each: (each[1].starts, each[1].ends))
+    item = subscription.items[0].id
+    found = [both for both in _lines(books, subscription, "paid") if both[1].item == item and both[1].amount >= 0]
+    return sorted(found, key=lambda both: (both[1].starts, both[1].ends))
+
+
+def _lines(
+    books: StripeBooks, subscription: StripeSubscription, *statuses: str
+) -> Iterator[tuple[StripeInvoice, InvoiceLine]]:
+    for invoice in books.invoices.values():
+        if invoice.subscription == subscription.id and invoice.status in statuses:
+            yield from ((invoice, line) for line in invoice.lines)

@@ -147,18 +147,22 @@ class Parent(msgspec.Struct):
     subscription_item_details: ParentDetails | None = None
     invoice_item_details: ParentDetails | None = None
 
+
+class _OfParent(msgspec.Struct, kw_only=True):
+    parent: Parent | None = None
+
     @property
     def subscription(self) -> str | None:
-        return self.subscription_details.subscription if self.subscription_details is not None else None
+        details = self.parent.subscription_details if self.parent is not None else None
+        return details.subscription if details is not None else None
 
 
-class _InvoicePart(msgspec.Struct, kw_only=True):
+class _InvoicePart(_OfParent, kw_only=True):
     id: str
     amount: int
     currency: str
     period: StripePeriod
     pricing: Pricing | None = None
-    parent: Parent | None = None
 
     @property
     def product(self) -> str | None:
@@ -205,7 +209,7 @@ class InvoicePayment(msgspec.Struct):
     payment: Paid = msgspec.field(default_factory=Paid)
 
 
-class StripeInvoice(msgspec.Struct):
+class StripeInvoice(_OfParent, kw_only=True):
     id: str
     created: int
     currency: str
@@ -221,13 +225,8 @@ class StripeInvoice(msgspec.Struct):
     # What the customer owes (more than 0) or has in credit (less than 0), before and after this invoice.
     starting_balance: int = 0
     ending_balance: int | None = None
-    parent: Parent | None = None
     payments: StripeList[InvoicePayment] | None = None
     status_transitions: Transitions = msgspec.field(default_factory=Transitions)
-
-    @property
-    def subscription(self) -> str | None:
-        return self.parent.subscription if self.parent is not None else None
 
     @property
     def credit(self) -> int:
@@ -246,10 +245,6 @@ class StripeInvoice(msgspec.Struct):
 
 class InvoiceItem(_InvoicePart, kw_only=True):
     proration: bool = False
-
-    @property
-    def subscription(self) -> str | None:
-        return self.parent.subscription if self.parent is not None else None
 
     @property
     def item_id(self) -> str | None:
