@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from latchkey.domain.instants import DAY, Ms
+from latchkey.emulators.apple.apple_books import AppleNotice
+from latchkey.emulators.apple.apple_emulator import AppleApp, notification_payload
 from latchkey.emulators.apple.apple_keys import AppleChain
 from latchkey.stores.adapter import ConnectedApp, Incoming
 from latchkey.stores.apple.adapter import AppleAdapter
@@ -25,6 +27,8 @@ PRIVATE_KEY = _private_key.private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
 ).decode()
 PUBLIC_KEY = _private_key.public_key()
+
+APP = AppleApp(bundle_id=BUNDLE_ID, app_apple_id=APP_APPLE_ID, environment="Production")
 
 Payload = dict[str, Any]
 _numbers = itertools.count(1)
@@ -110,26 +114,11 @@ def notification(
     told_at = START if told_on is None else START + round(told_on * DAY)
     if told_on is None and about is not None:
         told_at = about["signedDate"]
-    carried: Payload = {
-        "environment": "Production",
-        "appAppleId": APP_APPLE_ID,
-        "bundleId": BUNDLE_ID,
-        "bundleVersion": "1",
-    }
-    if about is not None:
-        carried["signedTransactionInfo"] = chain.sign(about)
-    if renews is not None:
-        carried["signedRenewalInfo"] = chain.sign(renews)
-    if status is not None:
-        carried["status"] = status
-    told: Payload = {
-        "notificationType": kind,
-        "notificationUUID": str(uuid.UUID(int=next(_numbers))),
-        "version": "2.0",
-        "signedDate": told_at,
-        "data": carried | dict(data or {}),
-    }
-    return told | ({"subtype": subtype} if subtype else {}) | more
+    signed = [chain.sign(payload) if payload is not None else None for payload in (about, renews)]
+    notice = AppleNotice(type=kind, subtype=subtype, at=told_at)
+    told = notification_payload(APP, notice, str(uuid.UUID(int=next(_numbers))), told_at, *signed)
+    told["data"] |= {**({"status": status} if status is not None else {}), **(data or {})}
+    return told | more
 
 
 def incoming(signed: str, received_at: Ms = START) -> Incoming:

@@ -9,10 +9,10 @@ import jwt
 
 from latchkey.domain.instants import add, parse_duration
 from latchkey.emulators.apple.apple_books import AppleBooks, AppleNotice
-from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
+from latchkey.emulators.apple.apple_emulator import AppleEmulator
 from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys
 from latchkey.emulators.emulator import EmulatorClock
-from tests.stores.apple.app_store import APP_APPLE_ID, BUNDLE_ID, PRIVATE_KEY, START, notification
+from tests.stores.apple.app_store import APP, PRIVATE_KEY, START, notification
 
 PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "yearly", "period": "P365D", "price": 49.99, "level": 1},
@@ -29,8 +29,7 @@ class AppStore:
 
     def __init__(self, chain: AppleChain) -> None:
         keys = AppleKeys(chain, "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34", PRIVATE_KEY)
-        app = AppleApp(bundle_id=BUNDLE_ID, app_apple_id=APP_APPLE_ID, environment="Production")
-        self.emulator = AppleEmulator(keys, app, AppleBooks(next_id=1), EmulatorClock(starts_at=START, ticks=False))
+        self.emulator = AppleEmulator(keys, APP, AppleBooks(next_id=1), EmulatorClock(starts_at=START, ticks=False))
         for product in PRODUCTS:
             self.emulator.add_product(product)
         self.chain = chain

@@ -44,6 +44,9 @@ def transaction_payload(
 ) -> dict[str, Any]:
     subscription = purchase.kind is AppleKind.SUBSCRIPTION
     product = books.products.get(transaction.product_id)
+    revocation = None
+    if transaction.revoked_at is not None:
+        revocation = "REFUND_FULL" if transaction.refunded else "FAMILY_REVOKE"
     return _without_none(
         transactionId=transaction.id,
         originalTransactionId=purchase.id,
@@ -61,7 +64,7 @@ def transaction_payload(
         signedDate=signed_at,
         revocationDate=transaction.revoked_at,
         revocationReason=0 if transaction.refunded else None,
-        revocationType=_revocation_type(transaction),
+        revocationType=revocation,
         isUpgraded=True if transaction.upgraded else None,
         environment=app.environment,
         transactionReason=transaction.reason,
@@ -143,12 +146,6 @@ def app_transaction_payload(app: AppleApp, bought_at: Ms, signed_at: Ms) -> dict
         "deviceVerification": "",
         "deviceVerificationNonce": "",
     }
-
-
-def _revocation_type(transaction: AppleTransaction) -> str | None:
-    if transaction.revoked_at is None:
-        return None
-    return "REFUND_FULL" if transaction.refunded else "FAMILY_REVOKE"
 
 
 def _offer(offer: AppleOffer | None) -> dict[str, Any]:
