@@ -10,6 +10,7 @@ import structlog
 import typer
 import uvloop
 from msgspec import Raw, to_builtins
+from rich.markup import escape
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -118,10 +119,7 @@ async def reconcile(
 ) -> None:
     """Compare the local copy with the service, correct it, and report what differed and why."""
     report = await at.consumer._reconciler.everything(mend=not dry_run, from_start=from_start)
-    if at.as_json:
-        output.write(report)
-    else:
-        _show(report)
+    at.say(report, *map(escape, _lines(report)))
     if report.failures:
         raise typer.Exit(output.FAILED)
 
@@ -192,18 +190,15 @@ def read_settings(environ: Mapping[str, str], *, alone: bool) -> Settings:
     return settings
 
 
-def _show(report: ReconcileReport) -> None:
-    def told(words: str) -> None:
-        output.console(markup=False).print(words, soft_wrap=True)
-
-    told(f"{report.events_examined} events examined, {len(report.events_missed)} had not arrived")
+def _lines(report: ReconcileReport) -> Iterator[str]:
+    yield f"{report.events_examined} events examined, {len(report.events_missed)} had not arrived"
     for event in report.events_missed:
-        told(f"  {event.event_type} {event.event_id} of {event.app_user_id}: {event.outcome}")
+        yield f"  {event.event_type} {event.event_id} of {event.app_user_id}: {event.outcome}"
     for body in report.events_unreadable:
-        told(f"  not an event: {body}")
-    told(f"{report.users_compared} users compared, {len(report.differences)} differed")
+        yield f"  not an event: {body}"
+    yield f"{report.users_compared} users compared, {len(report.differences)} differed"
     for found in report.differences:
         did = "mended" if found.mended else "not mended"
-        told(f"  {found.app_user_id}: local {found.local}, service {found.service}; {found.why}; {did}")
+        yield f"  {found.app_user_id}: local {found.local}, service {found.service}; {found.why}; {did}"
     for what, why in report.failures.items():
-        told(f"  could not read {what}: {why}")
+        yield f"  could not read {what}: {why}"

@@ -289,7 +289,9 @@ def _run() -> None:
         sys.exit(output.REFUSED)
     except _TOLD as error:
         if as_json:
-            _write_error(error)
+            kind = next((name for known, name in _KINDS.items() if isinstance(error, known)), "failed")
+            param = {"param": error.param} if isinstance(error, Refusal) and error.param is not None else {}
+            output.write_error(kind, str(error), **param)
         else:
             output.told(f"[bold red]Error:[/bold red] {escape(str(error))}")
         sys.exit(output.REFUSED if isinstance(error, WrongAddressError) else output.FAILED)
@@ -322,12 +324,6 @@ def _refused(error: SettingsRefusedError, as_json: bool) -> None:
             f"  [red]✗[/red] [bold]{problem.setting}[/bold] {problem.wrong} {problem.remedy}".rstrip(),
             soft_wrap=True,
         )
-
-
-def _write_error(error: Exception) -> None:
-    kind = next((name for known, name in _KINDS.items() if isinstance(error, known)), "failed")
-    param = {"param": error.param} if isinstance(error, Refusal) and error.param is not None else {}
-    output.write_error(kind, str(error), **param)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ OTHERS_SECONDS = 1.0
 # Connections are replaced after this time, so that an old primary which still answers is not used for longer.
 LIFETIME_SECONDS = 30
 _TIMELINE = "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
+# By the first two characters of PostgreSQL's code, its class.
+_ERRORS: dict[str, type[DBAPIError]] = {"22": DataError, "23": IntegrityError}
 # Serialization failure, deadlock, lock not available.
 _COLLISIONS = {"40001", "40P01", "55P03"}
 
@@ -121,7 +123,8 @@ class ConsumerDatabase:
                 await connection.exec_driver_sql("select 1")
             if not hasattr(error, "sqlstate"):
                 raise
-            raise _translated(sql, error) from error
+            # As SQLAlchemy would raise it.
+            raise _ERRORS.get(str(error.sqlstate)[:2], DBAPIError)(sql, None, error) from error
         return rows
 
     def listed(self, ids: Collection[str]) -> Any:
@@ -148,12 +151,6 @@ class ConsumerDatabase:
 
     async def close(self) -> None:
         await self.engine.dispose()
-
-
-def _translated(sql: str, error: Any) -> DBAPIError:
-    """PostgreSQL's error as SQLAlchemy would raise it. The first two characters of its code are its class."""
-    kinds: dict[str, type[DBAPIError]] = {"22": DataError, "23": IntegrityError}
-    return kinds.get(str(error.sqlstate)[:2], DBAPIError)(sql, None, error)
 
 
 def is_collision(error: DBAPIError) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, delete, or_, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
@@ -57,13 +57,10 @@ class RegisteredDevices:
 
     async def player_ids(self, connection: AsyncConnection, app_user_id: str) -> list[str]:
         """A customer's phones, under any of the customer's ids."""
-        return [row.player_id for row in await connection.execute(_phones_of(app_user_id))]
-
-
-def _phones_of(app_user_id: str) -> Select[Any]:
-    others = select(aliases.c.alias).where(aliases.c.app_user_id == app_user_id)
-    theirs = or_(devices.c.app_user_id == app_user_id, devices.c.app_user_id.in_(others))
-    return select(devices.c.player_id).where(theirs).order_by(devices.c.registered_at, devices.c.player_id)
+        others = select(aliases.c.alias).where(aliases.c.app_user_id == app_user_id)
+        theirs = or_(devices.c.app_user_id == app_user_id, devices.c.app_user_id.in_(others))
+        found = select(devices.c.player_id).where(theirs).order_by(devices.c.registered_at, devices.c.player_id)
+        return list((await connection.scalars(found)).all())
 
 
 async def _changed(connection: AsyncConnection, statement: Any) -> bool:

@@ -146,19 +146,16 @@ class Copies:
         await self.remove_alias(connection, app_user_id)
         for dropping in self._drop:
             await connection.execute(dropping, {"ids": fresh})
-        await self._move_enrollments(connection, app_user_id, fresh)
-
-    async def remove_alias(self, connection: AsyncConnection, app_user_id: str) -> None:
-        """The id is a customer's own id now."""
-        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
-
-    async def _move_enrollments(self, connection: AsyncConnection, app_user_id: str, fresh: list[str]) -> None:
         theirs = self._database.any_of(enrollments.c.app_user_id)
         moved = (await connection.execute(select(enrollments).where(theirs), {"ids": fresh})).all()
         if moved:
             insert = self._database.insert(enrollments).on_conflict_do_nothing()
             await connection.execute(insert, [{**row._mapping, "app_user_id": app_user_id} for row in moved])
             await connection.execute(delete(enrollments).where(theirs), {"ids": fresh})
+
+    async def remove_alias(self, connection: AsyncConnection, app_user_id: str) -> None:
+        """The id is a customer's own id now."""
+        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
 
     async def owner_of(self, connection: AsyncConnection, app_user_id: str) -> str:
         """The id that the customer's copy is stored under, for any of the customer's ids."""

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 NONSENSE = (
@@ -45,10 +46,10 @@ class Faults:
     def begin(self, fault: Fault) -> None:
         self.now, self._left, self._count = fault, fault.times, 0
 
-    async def around(self, work: Callable[[], Awaitable[Response]]) -> Response:
+    async def around(self, handler: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
         fault = self.now
         if fault is None:
-            return await work()
+            return await handler(request)
         self._count += 1
         if self._left is not None:
             self._left -= 1
@@ -62,9 +63,9 @@ class Faults:
                 return Response('{"errors": ["API rate limit exceeded"]}', 429, wait, "application/json")
             case "slow":
                 await asyncio.sleep(fault.seconds)
-                return await work()
+                return await handler(request)
             case "lost":
-                await work()
+                await handler(request)
                 return Response("upstream connect error", 502, None, "text/plain")
             case "nonsense":
                 body = NONSENSE[(self._count - 1) % len(NONSENSE)]

@@ -13,6 +13,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -103,10 +104,10 @@ class Sandbox:
                 route
                 for base in ("/api/v1", "")
                 for route in (
-                    Route(f"{base}/notifications", self._send, methods=["POST"]),
+                    Route(f"{base}/notifications", partial(self.faults.around, self._accept), methods=["POST"]),
                     Route(f"{base}/notifications", self._sent, methods=["GET"]),
                     Route(f"{base}/notifications/{{id}}", self._one_sent, methods=["GET"]),
-                    Route(f"{base}/players", self._register, methods=["POST"]),
+                    Route(f"{base}/players", partial(self.faults.around, self._register), methods=["POST"]),
                     Route(f"{base}/players", self._players, methods=["GET"]),
                     Route(f"{base}/players/{{id}}", self._player, methods=["GET"]),
                     Route(f"{base}/players/{{id}}", self._change, methods=["PUT"]),
@@ -117,9 +118,6 @@ class Sandbox:
             Route("/sandbox/fault", self._fault, methods=["PUT", "GET", "DELETE"]),
             Route("/healthz", _healthy, methods=["GET"]),
         ]
-
-    async def _send(self, request: Request) -> Response:
-        return await self.faults.around(lambda: self._accept(request))
 
     async def _accept(self, request: Request) -> Response:
         self._authenticate(request)
@@ -169,9 +167,6 @@ class Sandbox:
         return {**player, "connected": self.streams.connected(player["id"])}
 
     async def _register(self, request: Request) -> Response:
-        return await self.faults.around(lambda: self._registered(request))
-
-    async def _registered(self, request: Request) -> Response:
         new = await self._body(request, NewPlayer)
         return _json({"success": True, "id": self.database.register(new, self._now())})
 

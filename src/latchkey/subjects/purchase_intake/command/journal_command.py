@@ -137,11 +137,8 @@ async def reprocess(
         detail = {"since_ms": str(start), "status": status or "all", "app": app_id or "all"}
         async with at.audited("store_notifications.reprocessed", "store notifications", **detail):
             count = await at.run(journal.reprocess_since, start, status, app_id, now)
-    if count or at.as_json:
-        words = f"{count:,} {'entry is' if count == 1 else 'entries are'} processed again."
-        at.done({"reprocessed": count}, words)
-    else:
-        output.console().print("There is nothing to process again.")
+    done = f"[green]✓[/green] {count:,} {'entry is' if count == 1 else 'entries are'} processed again."
+    at.say({"reprocessed": count}, done if count else "There is nothing to process again.")
 
 
 def _coloured(status: Status) -> str:
