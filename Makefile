@@ -32,9 +32,9 @@ machine: setup ## install what the tests need from the machine: a browser, curl,
 
 # No test here waits for long, so there is one process for each core: each collects all tests first. Left out besides
 # long tests: charts, imports, pages, commands, the delivery of webhooks, and use cases, which the tests of the API go
-# through.
+# through; and the test of the API's document, which loads schemathesis.
 QUICK_LEAVES_OUT = $(addprefix --ignore-glob=,'*/subjects/charts/*' '*/subjects/imports/*' '*/webhooks/delivery/*' \
-	'*page.py' '*/test_command.py' '*/test_usecases.py')
+	'*page.py' '*/test_command.py' '*/test_usecases.py' '*/test_openapi.py')
 quick: PROCESSES = logical
 quick: setup ## run the tests of rules, stores, storage and API in a minute: no charts, imports, pages, commands, processes and browsers, fewer random examples
 	@LATCHKEY_HYPOTHESIS=quick $(PYTEST) -m "not processes and not thorough" $(QUICK_LEAVES_OUT) tests/test_architecture.py \

@@ -20,6 +20,8 @@ import pytest
 import structlog
 from argon2 import PasswordHasher
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from latchkey import logs
@@ -30,7 +32,7 @@ from latchkey.runtime.chromium import VARIABLE as CHOSEN_BROWSER
 from latchkey.stores.google import credentials as google_credentials
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
-from tests import distributed, left_out, machine, order
+from tests import distributed, machine, order
 from tests.cli.running import Up
 from tests.connections import migrated
 from tests.databases import DemoShelf, Shelf, copy, drop
@@ -86,14 +88,15 @@ settings.register_profile("ci", max_examples=100, derandomize=True, database=Non
 # For `make quick`: a fifth of the examples.
 settings.register_profile("quick", max_examples=20, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
 settings.register_profile("thorough", max_examples=5_000, **_PATIENT)  # type: ignore[arg-type]
-settings.load_profile(os.environ.get("LATCHKEY_HYPOTHESIS", "ci"))
+_profile = os.environ.get("LATCHKEY_HYPOTHESIS", "ci")
+settings.load_profile(_profile)
+if _profile != "thorough":
+    # Hypothesis also tries the constants of all modules that this process has loaded. So the examples of a file would
+    # depend on which other files are tested with it, and a fifth of the time would go into choosing among 10,000 texts.
+    providers._get_local_constants = Constants
 
 _numbers = itertools.count(1)
 expect.set_options(timeout=PATIENCE * 1000)
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return left_out.is_left_out(collection_path, config.option.markexpr) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from msgspec import structs
@@ -21,8 +22,8 @@ from latchkey.subjects.charts.rules.chart_requests import before, checked
 from latchkey.subjects.charts.rules.definition import CHARTS, Definition, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution
 from tests.subjects.charts.answers import NOW, ask, chart
-from tests.subjects.charts.books import TRIAL, at, bought, customer, facts, money, period, subscription
-from tests.subjects.charts.derived import Issue, Origin
+from tests.subjects.charts.books import SHOP, TRIAL, at, bought, customer, money, period, subscription
+from tests.subjects.charts.derived import Issue, Origin, Person, facts_of_each
 from tests.subjects.charts.fact import Fact, plus
 
 EUROS = Terms(Rate("1.10", "2026-01-10"), 0.16, 0.25)
@@ -30,6 +31,7 @@ RATES = NO_RATES.plus(DayRate("EUR", at("01-01") // 86_400_000 + day, f"1.{10 + 
 VARIANTS = ("a", "b")
 
 
+@cache
 def history() -> list[Fact]:
     """Trials, renewals, an upgrade, refunds, a failed payment, one-time purchases, and people who buy nothing; in two
     currencies, stores and countries, with an experiment and an attribute."""
@@ -67,19 +69,15 @@ def history() -> list[Fact]:
         customer(bought("03-02", 5, id="f1", refunded="03-09"), bought("03-05", 5, id="f2"), seen="02-27", id="finn"),
         customer(seen="03-01", id="gil"),
     ]
-    found: list[Fact] = []
-    for number, one in enumerate(people):
-        enrolled = Enrollment("exp", "Experiment", VARIANTS[number % 2], one.first_seen_at)
-        one = structs.replace(
-            one, enrollments=(enrolled,), attributes={"team": Attribute("red" if number % 2 else "blue", NOW)}
-        )
+    issues = {("app_store", "d"): [Issue(at("03-01"), "d 02-01 monthly")]}
+    found: list[Person] = []
+    for number, person in enumerate(people):
+        enrolled = Enrollment("exp", "Experiment", VARIANTS[number % 2], person.first_seen_at)
+        team = Attribute("red" if number % 2 else "blue", NOW)
+        person = structs.replace(person, enrollments=(enrolled,), attributes={"team": team})
         origin = Origin("iOS" if number % 2 else "android", f"1.{number}", "")
-        issue = {("app_store", "d"): [Issue(at("03-01"), "d 02-01 monthly")]}
-        found += facts(one, origin=origin, issues=issue, attributes=("team",))
-    return found
-
-
-HISTORY = history()
+        found.append(Person(person, SHOP, issues, origin, attributes=("team",)))
+    return [fact for facts in facts_of_each(found) for fact in facts]
 
 
 def segments(definition: Definition) -> list[str]:
@@ -89,7 +87,7 @@ def segments(definition: Definition) -> list[str]:
 
 
 def draw(request: ChartRequest) -> ChartData:
-    return chart(request, HISTORY, rates=RATES, variants=VARIANTS if request.name == "experiment_results" else ())
+    return chart(request, history(), rates=RATES, variants=VARIANTS if request.name == "experiment_results" else ())
 
 
 def numbers(data: ChartData) -> Iterator[tuple[float, float | None]]:
@@ -189,7 +187,7 @@ def _adds_up(data: ChartData) -> None:
 def test_who_is_enrolled_when_first_seen_counts_the_same_in_an_experiment(enrolled: Kind, seen: Kind) -> None:
     def sums(kind: Kind) -> dict[tuple[int, str], tuple[int, PeriodMoney]]:
         found: dict[tuple[int, str], tuple[int, PeriodMoney]] = {}
-        for one in HISTORY:
+        for one in history():
             if one.kind is kind:
                 quantity, amount = found.get((one.n, one.currency), (0, NO_MONEY))
                 found[one.n, one.currency] = quantity + one.quantity, plus(amount, one.money)
