@@ -92,7 +92,7 @@ _profile = os.environ.get("LATCHKEY_HYPOTHESIS", "ci")
 settings.load_profile(_profile)
 if _profile != "thorough":
     # Hypothesis also tries the constants of all modules that this process has loaded. So the examples of a file would
-    # depend on which other files are tested with it, and a fifth of the time would go into choosing among 10,000 texts.
+    # depend on which other files are tested with it; and each test process would read all source files first.
     providers._get_local_constants = Constants
 
 _numbers = itertools.count(1)

@@ -1,7 +1,5 @@
 """The package: each extra declares what its code imports, and nothing more; every dependency has a lower bound."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

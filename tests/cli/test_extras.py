@@ -46,24 +46,27 @@ def distributions(requirements: list[str], extra: str = "") -> set[str]:
 def install(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Python as `pip install 'latchkey[extra]'` leaves it: our wheel and what it declares, and nothing else.
 
-    Links to what is installed here, because a test must not need a package registry.
+    Links to the unpacked wheel, which is compiled once, and to what is installed here, because a test must not need a
+    package registry.
     """
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(unpacked)
+    (metadata,) = unpacked.glob("latchkey-*.dist-info/METADATA")
+    required = re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)
 
     def install(extra: str) -> Path:
         home = tmp_path_factory.mktemp(extra or "bare")
         venv.create(home, with_pip=False, symlinks=True)
         (site,) = home.glob("lib/python*/site-packages")
-        with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-            wheel.extractall(site)
-        (metadata,) = site.glob("latchkey-*.dist-info/METADATA")
-        required = re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)
+        found = list(unpacked.iterdir())
         for name in distributions(required, extra):
             distribution = importlib.metadata.distribution(name)
             tops = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
-            for top in tops:
-                target = Path(str(distribution.locate_file(top)))
-                if not (site / top).exists():
-                    (site / top).symlink_to(target)
+            found += [Path(str(distribution.locate_file(top))) for top in tops]
+        for target in found:
+            if not (site / target.name).exists():
+                (site / target.name).symlink_to(target)
         return home / "bin" / "python"
 
     return install

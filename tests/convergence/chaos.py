@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from pprint import pformat
 
 from msgspec import json
 from pyreqwest.client import ClientBuilder
@@ -40,7 +41,7 @@ from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
 from tests.convergence.proxy import HostileProxy
-from tests.convergence.verdict import answers, compare
+from tests.convergence.verdict import Verdict, answers, compare
 from tests.databases import drained
 from tests.engine.fixtures import new_project
 from tests.subjects.webhooks.delivery import certificates
@@ -54,46 +55,44 @@ JOB_PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    seed: int
-    seconds: float
-    database: str
-    users: int
-    active_users: int
-    acts: dict[str, int]
+class Books:
+    """The events and the sum of all balances on both sides."""
+
     events: int
-    kills: dict[str, int]
-    network: dict[str, int]
+    unprocessed: int
+    invented: int
     # How often each of them was the error of a delivery.
     errors: dict[str, int]
+    balance_here: int
+    balance_there: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    seed: int
+    database: str
+    acts: dict[str, int]
+    kills: dict[str, int]
+    network: dict[str, int]
     drained_in: float
-    right_before_reconcile: int
+    # Before reconciliation, only lost events and erasures may explain a difference.
+    before: Verdict
     unexplained: dict[str, str]
     events_missed: int
     users_differed: int
     jobs_waiting: int
-    right: int
-    wrong: dict[str, str]
+    after: Verdict
+    # For every id, aliases too.
     wrong_answers: dict[str, str]
-    statuses: dict[str, int]
-    statuses_by_table: int
-    statuses_by_reading: int
-    unprocessed: int
-    invented: int
-    balance_here: int
-    balance_there: int
-    wrong_before: dict[str, str] = field(default_factory=dict)
+    books: Books
 
     @property
     def good(self) -> bool:
-        converged = (
-            not self.wrong
-            and not self.wrong_answers
-            and not self.unexplained
-            and self.right == self.users
-            and self.users > 0
-        )
-        return converged and not self.unprocessed and not self.invented and self.balance_here == self.balance_there
+        converged = not self.after.wrong and self.after.right == self.after.users > 0
+        explained = not self.wrong_answers and not self.unexplained
+        exact = not self.books.unprocessed and not self.books.invented
+        exact = exact and self.books.balance_here == self.books.balance_there
+        return converged and explained and exact
 
 
 async def converge(
@@ -197,35 +196,21 @@ async def converge(
         finally:
             await asking.client.close()
             await asking._store.close()
-        books = await _books(database, store)
         return Report(
             seed=seed,
-            seconds=seconds,
             database="sqlite" if store.database.is_sqlite else "postgresql",
-            users=after.users,
-            active_users=after.active,
             acts=dict(lives.did),
-            events=len(books.committed),
             kills={process.role: process.kills for process in processes},
             network={str(fault): count for fault, count in proxy.did.items()},
-            errors=books.errors,
             drained_in=drained_in,
-            right_before_reconcile=before.right,
+            before=before,
             unexplained=unexplained,
             events_missed=len(mended["events_missed"]),
             users_differed=len(mended["differences"]),
             jobs_waiting=waiting,
-            right=after.right,
-            wrong=after.wrong,
+            after=after,
             wrong_answers=wrong_answers,
-            statuses=dict(after.statuses),
-            statuses_by_table=after.by_table,
-            statuses_by_reading=after.by_reading,
-            unprocessed=len(books.committed - books.processed),
-            invented=len(books.processed - books.committed),
-            balance_here=books.balance_here,
-            balance_there=books.balance_there,
-            wrong_before=before.wrong,
+            books=await _books(database, store),
         )
 
 
@@ -254,17 +239,7 @@ async def _jobs_done(store: ConsumerStorage, patience: float) -> int:
         await asyncio.sleep(0.05)
 
 
-@dataclass(frozen=True, slots=True)
-class _Books:
-    committed: set[str]
-    processed: set[str]
-    errors: dict[str, int]
-    balance_here: int
-    balance_there: int
-
-
-async def _books(database: Database, store: ConsumerStorage) -> _Books:
-    """The events and the sum of all balances on both sides."""
+async def _books(database: Database, store: ConsumerStorage) -> Books:
     async with store.database.reading() as connection:
         processed = set((await connection.scalars(select(processed_events.c.event_id))).all())
         here = await connection.scalar(select(func.sum(currency_transactions.c.amount))) or 0
@@ -275,8 +250,14 @@ async def _books(database: Database, store: ConsumerStorage) -> _Books:
         if body["type"] == "VIRTUAL_CURRENCY_TRANSACTION"
     )
     errors = await database.pool.fetch("select error, count(*) from attempts where error is not null group by error")
-    return _Books(
-        {body["id"] for body in bodies}, processed, {row["error"]: row["count"] for row in errors}, int(here), there
+    committed = {body["id"] for body in bodies}
+    return Books(
+        events=len(committed),
+        unprocessed=len(committed - processed),
+        invented=len(processed - committed),
+        errors={row["error"]: row["count"] for row in errors},
+        balance_here=int(here),
+        balance_there=there,
     )
 
 
@@ -308,7 +289,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="latchkey-chaos-", ignore_cleanup_errors=True) as folder:
         report = asyncio.run(_alone(Path(folder), arguments))
-    sys.stdout.write(json.format(json.encode(asdict(report)), indent=2).decode() + "\n")
+    sys.stdout.write(f"{pformat(report)}\n")
     sys.exit(not report.good)
 
 

@@ -32,7 +32,7 @@ class Verdict:
     # What is wrong, by user id.
     wrong: dict[str, str] = field(default_factory=dict)
     # The customer's current id, for every id that the service knows.
-    customers: dict[str, str] = field(default_factory=dict)
+    customers: dict[str, str] = field(default_factory=dict, repr=False)
     statuses: Counter[str] = field(default_factory=Counter)
     # How many statuses follow from the last event by the table, and how many from a re-read of V1.
     by_table: int = 0

@@ -37,31 +37,33 @@ def money(facts: Iterable[Fact], *kinds: Kind) -> PeriodMoney:
 
 @fewer
 @given(many_lives)
-def test_the_movement_explains_the_level_at_every_instant_in_every_currency_and_product(told: list[Life]) -> None:
+def test_movements_trials_and_moves_between_products_add_up(told: list[Life]) -> None:
+    for _, facts in facts_of_lives(told):
+        movement_explains_the_level(facts)
+        moves_between_products_add_up_to_nothing(facts)
+        trials_that_have_not_ended_run(facts)
+
+
+def movement_explains_the_level(found: list[Fact]) -> None:
+    """At every instant, in every currency and product."""
     parts: dict[object, list[Fact]] = defaultdict(list)
-    for life, found in facts_of_lives(told):
-        for fact in found:
-            if fact.kind is Kind.ACTIVE or fact.kind in UP + DOWN:
-                parts[id(life), fact.at, fact.currency, fact.dimensions].append(fact)
+    for fact in found:
+        if fact.kind is Kind.ACTIVE or fact.kind in UP + DOWN:
+            parts[fact.at, fact.currency, fact.dimensions].append(fact)
     for facts in parts.values():
         assert quantity(facts, *UP) - quantity(facts, *DOWN) == quantity(facts, Kind.ACTIVE)
         assert money(facts, *UP) == plus(money(facts, Kind.ACTIVE), money(facts, *DOWN))
 
 
-@fewer
-@given(many_lives)
-def test_no_movement_is_negative_in_any_product_and_what_moves_between_products_adds_up_to_nothing(
-    told: list[Life],
-) -> None:
+def moves_between_products_add_up_to_nothing(found: list[Fact]) -> None:
+    """And no movement is negative in any product."""
     moved: dict[object, PeriodMoney] = defaultdict(lambda: NO_MONEY)
-    for life, found in facts_of_lives(told):
-        for fact in found:
-            if (fact.kind, fact.n) == (Kind.EXPANSION, MOVED):
-                key = id(life), fact.at, fact.currency
-                moved[key] = plus(moved[key], fact.money)
-            elif fact.kind in UP + DOWN:
-                assert min(shown(fact.money)) >= 0
-    assert not any(any(one) for one in moved.values())
+    for fact in found:
+        if (fact.kind, fact.n) == (Kind.EXPANSION, MOVED):
+            moved[fact.at, fact.currency] = plus(moved[fact.at, fact.currency], fact.money)
+        elif fact.kind in UP + DOWN:
+            assert min(shown(fact.money)) >= 0
+    assert not any(any(amount) for amount in moved.values())
 
 
 def shown(money: PeriodMoney) -> tuple[int, ...]:
@@ -71,13 +73,10 @@ def shown(money: PeriodMoney) -> tuple[int, ...]:
     return micros, net, net - commission, usd, net_usd, net_usd - commission_usd
 
 
-@fewer
-@given(many_lives)
-def test_trials_that_started_and_have_not_ended_run(told: list[Life]) -> None:
-    for _, facts in facts_of_lives(told):
-        for at in {fact.at for fact in facts}:
-            started, ended = (quantity(facts, kind, now=at) for kind in (Kind.TRIAL_STARTED, Kind.TRIAL_ENDED))
-            assert started - ended == quantity(facts, Kind.TRIAL, now=at) >= 0
+def trials_that_have_not_ended_run(facts: list[Fact]) -> None:
+    for at in {fact.at for fact in facts}:
+        started, ended = (quantity(facts, kind, now=at) for kind in (Kind.TRIAL_STARTED, Kind.TRIAL_ENDED))
+        assert started - ended == quantity(facts, Kind.TRIAL, now=at) >= 0
 
 
 @fewer
