@@ -134,23 +134,10 @@ BODIES: dict[str, Any] = {
 }
 
 # Apps of all versions send these bodies, with fields that a later version adds. Unknown fields are ignored.
-LENIENT = {
-    "POST /v1/receipts",
-    "POST /v1/subscribers/identify",
-    "POST /v1/subscribers/{app_user_id}/attributes",
-    "POST /v1/subscribers/{app_user_id}/alias",
-    "POST /v1/subscribers/{app_user_id}/restore/eligibility",
-    "POST /v1/subscribers/{app_user_id}/intro_eligibility",
-    "POST /v1/subscribers/{app_user_id}/attribution",
-    "POST /v1/subscribers/{app_user_id}/adservices_attribution",
-    "POST /v1/offers",
-    "POST /v1/config/{domain}",
-    "POST /v1/events",
-    "POST /v1/diagnostics",
-    "POST /rcbilling/v1/checkout/prepare",
-    "POST /rcbilling/v1/checkout/start",
-    "PATCH /rcbilling/v1/checkout/{operation_session_id}",
-    "POST /rcbilling/v1/checkout/{operation_session_id}/complete",
+LENIENT = {name for name in BODIES if " /v1/" in name or " /rcbilling/" in name} - {
+    "POST /v1/subscribers/{app_user_id}/entitlements/{entitlement_id}/promotional",
+    "POST /v1/subscribers/{app_user_id}/subscriptions/{product_id}/defer",
+    "POST /v1/subscribers/{app_user_id}/subscriptions/{transaction_id}/extend",
 }
 
 # A query for each route that needs one.

@@ -13,11 +13,8 @@ from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKi
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, PeriodType, Status, Subscription
 from latchkey.http.services import Services
 from latchkey.stores.adapter import (
-    ActionTarget,
     AppReceipt,
     ConnectedApp,
-    Extension,
-    Incoming,
     Notification,
     SeenPurchase,
     StoreReading,
@@ -181,29 +178,11 @@ class Provider:
     def looks_real(self, receipt: AppReceipt, now: Ms) -> bool:
         return False
 
-    async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
-        raise NotImplementedError
-
     async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
         return self.reading(payload)
 
     async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
         return self.reading(handle)
-
-    async def acknowledge(self, app: ConnectedApp, handle: str, product_id: str, *, subscription: bool) -> None:
-        raise NotImplementedError
-
-    async def cancel(self, app: ConnectedApp, target: ActionTarget) -> None:
-        raise NotImplementedError
-
-    async def revoke(self, app: ConnectedApp, target: ActionTarget) -> None:
-        raise NotImplementedError
-
-    async def refund(self, app: ConnectedApp, target: ActionTarget, *, revoke: bool) -> None:
-        raise NotImplementedError
-
-    async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
-        raise NotImplementedError
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         for _ in ():
