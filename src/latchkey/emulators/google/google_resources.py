@@ -34,17 +34,18 @@ REGION = "US"
 def subscription(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     """A SubscriptionPurchaseV2."""
     pending = purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED)
+    paused, account = purchase.state is GoogleState.PAUSED, purchase.account_token
     return _without_none(
         kind="androidpublisher#subscriptionPurchaseV2",
         startTime=None if pending else instant(purchase.started_at),
         regionCode=REGION,
         subscriptionState=f"SUBSCRIPTION_STATE_{purchase.state}",
         linkedPurchaseToken=purchase.replaces,
-        pausedStateContext=_paused(purchase),
+        pausedStateContext={"autoResumeTime": instant(purchase.resumes_at)} if paused and purchase.resumes_at else None,
         canceledStateContext=_cancelled(purchase),
         testPurchase={} if purchase.test else None,
         acknowledgementState=_acknowledged(purchase),
-        externalAccountIdentifiers=_account(purchase),
+        externalAccountIdentifiers={"obfuscatedExternalAccountId": account} if account else None,
         lineItems=[_line_item(books, purchase)],
         etag=etag(purchase),
     )
@@ -232,12 +233,6 @@ def _line_item(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     )
 
 
-def _paused(purchase: GooglePurchase) -> dict[str, Any] | None:
-    if purchase.state is not GoogleState.PAUSED or purchase.resumes_at is None:
-        return None
-    return {"autoResumeTime": instant(purchase.resumes_at)}
-
-
 def _cancelled(purchase: GooglePurchase) -> dict[str, Any] | None:
     if purchase.cancelled_by is None or purchase.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
         return None
@@ -254,10 +249,6 @@ def _cancelled(purchase: GooglePurchase) -> dict[str, Any] | None:
 
 def _acknowledged(purchase: GooglePurchase) -> str:
     return f"ACKNOWLEDGEMENT_STATE_{'ACKNOWLEDGED' if purchase.acknowledged else 'PENDING'}"
-
-
-def _account(purchase: GooglePurchase) -> dict[str, Any] | None:
-    return {"obfuscatedExternalAccountId": purchase.account_token} if purchase.account_token else None
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

@@ -300,11 +300,6 @@ def _new_trial(changes: StripeChangeset, subscription: StripeSubscription, until
     stripe_billing.finalize(changes, invoice)
 
 
-def set_metadata(changes: StripeChangeset, id: str, metadata: dict[str, str]) -> None:
-    subscription = changes.subscription(id)
-    changes.update(subscription, {"metadata": subscription.metadata}, metadata=metadata)
-
-
 def running(changes: StripeChangeset, id: str) -> StripeSubscription:
     subscription = changes.subscription(id)
     refuse_if(subscription.status in OVER, "The subscription has ended.")

@@ -38,6 +38,7 @@ def stripe_object(kind: str, record: Any, **fields: Any) -> dict[str, Any]:
 
 def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[str, Any]:
     cancel_at = subscription.ends if subscription.cancel_at_period_end else subscription.cancel_at
+    setup = books.setups.get(subscription.setup or "")
     return stripe_object(
         "subscription",
         subscription,
@@ -51,7 +52,7 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
         ),
         livemode=books.live,
         pause_collection=pause_collection(subscription),
-        pending_setup_intent=_pending_setup(books, subscription),
+        pending_setup_intent=setup.id if setup is not None and setup.status != "succeeded" else None,
         start_date=subscription.created,
         trial_settings={
             "end_behavior": {
@@ -117,11 +118,6 @@ def _phase(price: str, starts: int, ends: int, quantity: int) -> dict[str, Any]:
         "proration_behavior": "none",
         "metadata": {},
     }
-
-
-def _pending_setup(books: StripeBooks, subscription: StripeSubscription) -> str | None:
-    found = books.setups.get(subscription.setup or "")
-    return found.id if found is not None and found.status != "succeeded" else None
 
 
 def product(books: StripeBooks, product: StripeProduct) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def change_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None
     """One or more of: metadata, cancel_at_period_end, cancel_at, items, pause_collection, trial_end."""
     before = changes.subscription(id)
     if "metadata" in asked:
-        acts.set_metadata(changes, id, merged(before.metadata, asked))
+        changes.update(before, {"metadata": before.metadata}, metadata=merged(before.metadata, asked))
     if (at_end := asked.get("cancel_at_period_end")) is not None and (at_end == "true") != before.cancel_at_period_end:
         (acts.cancel if at_end == "true" else acts.uncancel)(changes, id)
     if asked.get("cancel_at"):

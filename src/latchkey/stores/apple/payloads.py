@@ -63,10 +63,11 @@ class Signatures:
         Malformed if Apple has signed it without a date."""
         if len(signed) > LARGEST_JWS:
             raise NotSigned(f"A signed object of more than {LARGEST_JWS} characters is not from Apple.")
-        parts = jws_parts(signed)
         try:
-            header = msgspec.json.decode(_bytes(parts[0]), type=_Header)
-            payload, signature = _bytes(parts[1]), _bytes(parts[2])
+            if not is_jws(signed):
+                raise ValueError
+            head, payload, signature = map(_bytes, signed.split("."))
+            header = msgspec.json.decode(head, type=_Header)
         except (ValueError, RecursionError):
             raise NotSigned("This is not a signed object in the form that Apple sends.") from None
         if header.alg != "ES256" or header.crit is not None:
@@ -92,12 +93,6 @@ def is_jws(text: str) -> bool:
         return False
     head, payload, _ = text.split(".")
     return len(head) >= 2 and len(payload) >= 2
-
-
-def jws_parts(signed: str) -> list[str]:
-    if not is_jws(signed):
-        raise NotSigned("This is not a signed object in the form that Apple sends.")
-    return signed.split(".")
 
 
 def payload_of(signed: str) -> bytes:
