@@ -72,7 +72,9 @@ class _Api:
                 self._authenticate(request)
                 return await handler(request)
             except GoogleApiError as error:
-                return _refused(error)
+                detail = {"message": error.message, "domain": "androidpublisher", "reason": error.reason}
+                body = {"code": error.status, "message": error.message, "errors": [detail]}
+                return _json({"error": body}, error.status)
 
         return faulty(self._store.dice, answer)
 
@@ -125,13 +127,13 @@ class _Api:
         return _json(google_resources.product(self._purchase(request, subscription=False)))
 
     async def order(self, request: Request) -> Response:
-        return _json(self._order(str(request.path_params["order"])))
+        return _json(google_resources.order(*self._order(str(request.path_params["order"]))))
 
     async def orders(self, request: Request) -> Response:
         wanted = request.query_params.getlist("orderIds")
         if not 1 <= len(wanted) <= 1000:
             raise GoogleApiError(400, "invalid", "orderIds: 1 to 1000 are needed.")
-        return _json({"orders": [self._order(item) for item in wanted]})
+        return _json({"orders": [google_resources.order(*self._order(id)) for id in wanted]})
 
     async def voided(self, request: Request) -> Response:
         """Orders whose money was given back and whose access was taken away; subscriptions only with type=1."""
@@ -199,11 +201,9 @@ class _Api:
 
     async def refund(self, request: Request) -> Response:
         id, revoke = str(request.path_params["order"]), request.query_params.get("revoke") == "true"
-        for purchase, order in self._all_orders():
-            if order.id == id:
-                self._act(purchase, "refund", order=id, revoke=revoke)
-                return Response(status_code=204)
-        raise GoogleApiError(404, "orderNotFound", "The order was not found.")
+        purchase, _ = self._order(id)
+        self._act(purchase, "refund", order=id, revoke=revoke)
+        return Response(status_code=204)
 
     def _act(self, purchase: GooglePurchase, act: str, **options: Any) -> None:
         try:
@@ -229,10 +229,10 @@ class _Api:
                 400, "purchaseTokenDoesNotMatchProductId", "The purchase token does not match the product ID."
             )
 
-    def _order(self, id: str) -> dict[str, Any]:
+    def _order(self, id: str) -> tuple[GooglePurchase, GoogleOrder]:
         for purchase, order in self._all_orders():
             if order.id == id:
-                return google_resources.order(purchase, order)
+                return purchase, order
         raise GoogleApiError(404, "orderNotFound", "The order was not found.")
 
     def _all_orders(self) -> Iterator[tuple[GooglePurchase, GoogleOrder]]:
@@ -256,11 +256,6 @@ async def _context(request: Request, name: str, type: type[T]) -> T:
         return msgspec.json.decode(fields[name], type=type)
     except (msgspec.DecodeError, KeyError):
         raise GoogleApiError(400, "invalid", "Invalid JSON payload received.") from None
-
-
-def _refused(error: GoogleApiError) -> Response:
-    detail = {"message": error.message, "domain": "androidpublisher", "reason": error.reason}
-    return _json({"error": {"code": error.status, "message": error.message, "errors": [detail]}}, error.status)
 
 
 def _oauth_error(error: str, description: str) -> Response:
