@@ -85,7 +85,7 @@ async def read_chosen(visit: Visit, form: Form) -> Chosen:
     if segment_id:
         if said:
             raise Invalid("Give a segment or a filter, not both.", param="segment")
-        segment = await load_segment(visit.database, visit.project_id, segment_id)
+        segment = await visit.run(load_segment, segment_id)
         return Chosen(segment.filter, segment.columns, segment.sort, segment)
     columns = [name for name in said.pop("columns", "").split(",") if name]
     sort = said.pop("sort", Sort.KEY.value)

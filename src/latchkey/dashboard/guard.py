@@ -140,6 +140,8 @@ class Guard:
 async def _answered(page: Page, visit: Visit) -> Response:
     """A form that is refused is shown again, with the reason."""
     try:
+        if page.confirms:
+            visit.form.confirmed()
         return await page.answer(visit)
     except Refusal as refusal:
         if page.again is None or isinstance(refusal, sessions.TooManyGuesses):

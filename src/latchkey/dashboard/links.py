@@ -55,7 +55,7 @@ def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
 async def first_purchase(visit: Visit) -> str:
     """The command with which alice buys a product of this project. If it has none, first the commands to create
     one."""
-    found = await list_products(visit.database, visit.project_id, limit=1)
+    found = await visit.run(list_products, limit=1)
     product = found[0].id if found else str(_PRODUCT["id"])
     if found:
         return curl(visit, "test_store/actions", _buying(product))

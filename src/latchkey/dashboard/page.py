@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal, TypeVar
+from inspect import signature
+from typing import Any, Concatenate, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from msgspec import Struct, field
@@ -13,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.templates import render
 from latchkey.database.pool import Database
+from latchkey.database.rows import InProject
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refusal
 from latchkey.engine.storage.catalog.app_rows import Project
@@ -27,7 +29,7 @@ ROOT = "/dashboard"
 Item = TypeVar("Item")
 
 
-class Visit(Struct):
+class Visit(InProject, Struct):
     request: Request
     services: Services
     settings: Settings
@@ -138,6 +140,9 @@ def address(start: str, pieces: tuple[str, ...], query: Mapping[str, object]) ->
 
 
 Answer = Callable[[Visit], Awaitable[Response]]
+# A handler of a page. Its other parameters are those of the path with the same names.
+AnyHandler = Callable[Concatenate[Visit, ...], Awaitable[Response]]
+Handler = TypeVar("Handler", bound=AnyHandler)
 PROJECT = "/projects/{project_id}"
 
 
@@ -168,6 +173,8 @@ class Page(Struct, frozen=True):
     action: str | None = None
     # What shows the form again if it is refused.
     again: Answer | None = None
+    # Whether the form needs the confirmation box, so that nothing irreversible happens by accident.
+    confirms: bool = False
 
     @property
     def in_project(self) -> bool:
@@ -184,22 +191,32 @@ class Pages:
     def __init__(self) -> None:
         self.all: list[Page] = []
 
-    def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Answer], Answer]:
-        def add(answer: Answer) -> Answer:
-            self.all.append(Page("GET", _below(path, needs), needs, answer))
-            return answer
+    def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self.all.append(Page("GET", _below(path, needs), needs, _answer(handler)))
+            return handler
 
         return add
 
-    def post(self, path: str, needs: Needs, action: str, again: Answer | None = None) -> Callable[[Answer], Answer]:
+    def post(
+        self, path: str, needs: Needs, action: str, again: AnyHandler | None = None, *, confirms: bool = False
+    ) -> Callable[[Handler], Handler]:
         """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
         ACTIONS.add(action)
+        shown_again = _answer(again) if again is not None else None
 
-        def add(answer: Answer) -> Answer:
-            self.all.append(Page("POST", _below(path, needs), needs, answer, action, again))
-            return answer
+        def add(handler: Handler) -> Handler:
+            page = Page("POST", _below(path, needs), needs, _answer(handler), action, shown_again, confirms)
+            self.all.append(page)
+            return handler
 
         return add
+
+    def confirmed(
+        self, path: str, needs: Needs, action: str, again: AnyHandler | None = None
+    ) -> Callable[[Handler], Handler]:
+        """The same for a form with the confirmation box."""
+        return self.post(path, needs, action, again, confirms=True)
 
 
 def _below(path: str, needs: Needs) -> str:
@@ -207,6 +224,11 @@ def _below(path: str, needs: Needs) -> str:
 
 
 _STATUSES = {TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}
+
+
+def _answer(handler: AnyHandler) -> Answer:
+    names = list(signature(handler).parameters)[1:]
+    return lambda visit: handler(visit, **{name: visit.param(name) for name in names})
 
 
 def status_of(error: Exception) -> tuple[int, str]:

@@ -17,9 +17,9 @@ FILES = {
 
 
 @pages.get("/static/{name}", Needs.NOTHING)
-async def show_file(visit: Visit) -> Response:
+async def show_file(_: Visit, name: str) -> Response:
     try:
-        body, kind = FILES[visit.param("name")]
+        body, kind = FILES[name]
     except KeyError:
         raise HTTPException(404, "There is no such file.") from None
     return Response(body, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"})

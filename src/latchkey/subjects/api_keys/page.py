@@ -22,7 +22,7 @@ FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
 
 @pages.get("/keys")
 async def list_keys(visit: Visit) -> Response:
-    found = await usecases.list_keys(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1, kind="secret")
+    found = await visit.run(usecases.list_keys, visit.after, ON_A_PAGE + 1, kind="secret")
     shown, more = visit.paged(found, ON_A_PAGE, "keys")
     return visit.page("keys.html", keys=shown, more=more, soon=visit.now + WARNED_BEFORE)
 
@@ -35,9 +35,8 @@ async def offer_new(visit: Visit) -> Response:
 @pages.post("/keys/new", Needs.MANAGE, "key.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
-    issued = await usecases.create_secret_key(
-        visit.database,
-        visit.project_id,
+    issued = await visit.run(
+        usecases.create_secret_key,
         form.text("name"),
         visit.now,
         scopes=form.all("scope"),
@@ -80,32 +79,30 @@ async def change(visit: Visit) -> Response:
             allowed_networks=tuple(_networks(form)),
         )
 
-    changed = await usecases.change_key(visit.database, visit.project_id, key.id, wanted, visit.now)
+    changed = await visit.run(usecases.change_key, key.id, wanted, visit.now)
     visit.audit(**_told(changed))
     return await visit.to(visit.path("keys"), f"{changed.hint} is changed, from the next request on.")
 
 
-@pages.post("/keys/{key_id}/rotate", Needs.MANAGE, "key.rotated", offer_change)
+@pages.confirmed("/keys/{key_id}/rotate", Needs.MANAGE, "key.rotated", offer_change)
 async def rotate(visit: Visit) -> Response:
-    visit.form.confirmed()
     key = await _secret(visit)
     days = visit.form.number("overlap_days", OVERLAP_DAYS, high=LONGEST_OVERLAP_DAYS)
-    issued, old = await usecases.rotate_key(visit.database, visit.project_id, key.id, visit.now, overlap_days=days)
+    issued, old = await visit.run(usecases.rotate_key, key.id, visit.now, overlap_days=days)
     visit.audit(successor=issued.key.id, old_key_expires_at=old.expires_at, **_told(issued.key))
     return _once(visit, issued, old)
 
 
-@pages.post("/keys/{key_id}/revoke", Needs.MANAGE, "key.revoked", offer_change)
+@pages.confirmed("/keys/{key_id}/revoke", Needs.MANAGE, "key.revoked", offer_change)
 async def revoke(visit: Visit) -> Response:
-    visit.form.confirmed()
     key = await _secret(visit)
     visit.audit(name=key.name)
-    await usecases.revoke_key(visit.database, visit.project_id, key.id, visit.now)
+    await visit.run(usecases.revoke_key, key.id, visit.now)
     return await visit.to(visit.path("keys"), f"{key.hint} is revoked: the next request with it is refused.")
 
 
 async def _secret(visit: Visit) -> keys.ApiKey:
-    key = await usecases.load_key(visit.database, visit.project_id, visit.param("key_id"))
+    key = await visit.run(usecases.load_key, visit.param("key_id"))
     if key.kind != "secret":
         raise NotFound(f"There is no secret key {key.id} in this project.", param="key_id")
     return key

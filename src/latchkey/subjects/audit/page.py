@@ -36,9 +36,7 @@ async def show_log(visit: Visit) -> Response:
     query = visit.query
     actor, action = query.text("actor")[:300] or None, query.text("action")[:100] or None
     before = query.number("before", 0, low=0, high=MOST) or None
-    listed = await usecases.entries(
-        visit.database, visit.project_id, before=before, actor=actor, action=action, limit=ON_A_PAGE + 1
-    )
+    listed = await visit.run(usecases.entries, before=before, actor=actor, action=action, limit=ON_A_PAGE + 1)
     kept = {"actor": actor, "action": action}
     entries, older = visit.paged(listed, ON_A_PAGE, "audit", name="position", cursor="before", **kept)
     return visit.page(
@@ -49,18 +47,15 @@ async def show_log(visit: Visit) -> Response:
         actor=actor or "",
         action=action or "",
         actions=actions(),
-        people=[member.account.email for member in await team.members(visit.database, visit.project_id)],
-        keys=[
-            api_keys.actor_of(key) for key in await api_keys.list_keys(visit.database, visit.project_id, kind="secret")
-        ],
+        people=[member.account.email for member in await visit.run(team.members)],
+        keys=[api_keys.actor_of(key) for key in await visit.run(api_keys.list_keys, kind="secret")],
     )
 
 
 @pages.get("/audit/{position}")
-async def show_entry(visit: Visit) -> Response:
-    text = visit.param("position")
-    position = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
-    entry = await usecases.entry(visit.database, visit.project_id, min(position, MOST))
+async def show_entry(visit: Visit, position: str) -> Response:
+    number = int(position) if position.isascii() and position.isdigit() and len(position) < 20 else 0
+    entry = await visit.run(usecases.entry, min(number, MOST))
     return visit.page("audit_entry.html", entry=found(entry, "There is no such entry.", "position"))
 
 

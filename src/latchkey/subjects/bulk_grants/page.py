@@ -21,7 +21,7 @@ CHOICES = 500
 
 @pages.get("/bulk-grants")
 async def show_list(visit: Visit) -> Response:
-    newest = await usecases.list_grants(visit.database, visit.project_id, None, usecases.LISTED, started=True)
+    newest = await visit.run(usecases.list_grants, None, usecases.LISTED, started=True)
     return visit.page("bulk_grants.html", here="customers", grants=newest)
 
 
@@ -29,13 +29,13 @@ async def show_list(visit: Visit) -> Response:
 async def show_form(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form if visit.refusal else visit.query)
     by_filter = visit.refusal is None or visit.form.text("of") == "list"
-    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
+    found = await visit.run(list_entitlements, limit=CHOICES)
     return visit.page(
         "bulk_grant_new.html",
         here="customers",
         chosen=chosen,
         by_filter=by_filter and not chosen.filter.is_empty,
-        counted=await count(visit.database, visit.project_id, chosen.filter, visit.now),
+        counted=await visit.run(count, chosen.filter, visit.now),
         entitlements=[(entitlement.id, f"{entitlement.display_name} ({entitlement.id})") for entitlement in found],
         durations=tuple(DURATIONS),
         entered=visit.form.values(),
@@ -60,32 +60,27 @@ async def prepare(visit: Visit) -> Response:
 
 
 @pages.get("/bulk-grants/{bulk_grant_id}")
-async def show(visit: Visit) -> Response:
-    id = visit.param("bulk_grant_id")
-    grant, failed = await usecases.load_with_failures(visit.database, visit.project_id, id)
+async def show(visit: Visit, bulk_grant_id: str) -> Response:
+    grant, failed = await visit.run(usecases.load_with_failures, bulk_grant_id)
     length = in_words(grant.duration) if grant.duration else None
     return visit.page(
         "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN
     )
 
 
-@pages.post("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")
-async def start(visit: Visit) -> Response:
-    visit.form.confirmed()
-    id = visit.param("bulk_grant_id")
-    grant = await usecases.load(visit.database, visit.project_id, id)
+@pages.confirmed("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")
+async def start(visit: Visit, bulk_grant_id: str) -> Response:
+    grant = await visit.run(usecases.load, bulk_grant_id)
     until = instant(grant.ends_at) if grant.ends_at is not None else grant.duration or "for ever"
     visit.audit(entitlement=grant.entitlement_id, customers=grant.total, until=until)
-    await usecases.start(visit.database, visit.project_id, id, visit.now)
-    return await visit.to(visit.path("bulk-grants", id), "The grant was started. You can leave this page.")
+    await visit.run(usecases.start, bulk_grant_id, visit.now)
+    return await visit.to(visit.path("bulk-grants", bulk_grant_id), "The grant was started. You can leave this page.")
 
 
-@pages.post("/bulk-grants/{bulk_grant_id}/stop", Needs.GRANT, "bulk_grant.stopped")
-async def stop(visit: Visit) -> Response:
-    visit.form.confirmed()
-    id = visit.param("bulk_grant_id")
-    await usecases.stop(visit.database, visit.project_id, id, visit.now)
-    return await visit.to(visit.path("bulk-grants", id), "Stopped. Customers who got it before keep it.")
+@pages.confirmed("/bulk-grants/{bulk_grant_id}/stop", Needs.GRANT, "bulk_grant.stopped")
+async def stop(visit: Visit, bulk_grant_id: str) -> Response:
+    await visit.run(usecases.stop, bulk_grant_id, visit.now)
+    return await visit.to(visit.path("bulk-grants", bulk_grant_id), "Stopped. Customers who got it before keep it.")
 
 
 def _terms(visit: Visit) -> GrantTerms:

@@ -46,7 +46,7 @@ async def propose(visit: Visit) -> Response:
     if len(change) > MOST_AT_ONCE:
         raise Invalid(f"That is too much at once. Save in steps of up to {MOST_AT_ONCE} changes.", param="grant")
     version = form.number("version")
-    grid = await entitlement_catalog.load_grid(visit.database, visit.project_id)
+    grid = await visit.run(entitlement_catalog.load_grid)
     if grid.version != version:
         return await _grid(visit, 409, MEANWHILE, change)
     entitlement_catalog.require_possible(grid, change)
@@ -59,7 +59,7 @@ async def show_preview(visit: Visit) -> Response:
     change, version = _change(visit.query), visit.query.number("version")
     if not change:
         return await visit.to(visit.path("catalog"))
-    entitlement_catalog.require_possible(await entitlement_catalog.load_grid(visit.database, visit.project_id), change)
+    entitlement_catalog.require_possible(await visit.run(entitlement_catalog.load_grid), change)
     so_far = entitlement_catalog.Preview(
         counts_of(visit.query, "gains"), counts_of(visit.query, "losses"), place_of(visit.query)
     )
@@ -82,14 +82,14 @@ async def save(visit: Visit) -> Response:
     if change.detached:
         visit.form.confirmed()
     try:
-        await entitlement_catalog.save_mapping(visit.database, visit.project_id, change, version, visit.now)
+        await visit.run(entitlement_catalog.save_mapping, change, version, visit.now)
     except entitlement_catalog.ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
     return await visit.to(visit.path("catalog"), "Saved. Customers hold what the grid says from their next request on.")
 
 
 async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapping | None = None) -> Response:
-    grid = await entitlement_catalog.load_grid(visit.database, visit.project_id)
+    grid = await visit.run(entitlement_catalog.load_grid)
     change = change or Remapping()
     on_sale = {product.id for product in grid.products if product.on_sale}
     known = {entitlement.id for entitlement in grid.entitlements}
@@ -141,7 +141,7 @@ def _said(change: Remapping) -> dict[str, list[str]]:
 
 @pages.get("/catalog/entitlements")
 async def list_entitlements(visit: Visit) -> Response:
-    found = await entitlement_catalog.list_entitlements(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    found = await visit.run(entitlement_catalog.list_entitlements, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "catalog", "entitlements")
     return visit.page(
         "catalog_entitlements.html", here="catalog", tab="entitlements", entitlements=shown, more=more, curl=curl
@@ -159,31 +159,28 @@ async def create_entitlement(visit: Visit) -> Response:
     form = visit.form
     visit.subject = wanted = form.text("id")
     name = form.text("display_name") or wanted
-    made = await entitlement_catalog.create_entitlement(visit.database, visit.project_id, wanted, name, visit.now)
+    made = await visit.run(entitlement_catalog.create_entitlement, wanted, name, visit.now)
     return await visit.to(visit.path("catalog"), f"{made.id} was created. Tick below which products grant it.")
 
 
 @pages.get("/catalog/entitlements/{entitlement_id}")
-async def show_entitlement(visit: Visit) -> Response:
-    id = visit.param("entitlement_id")
-    entitlement = await entitlement_catalog.load_entitlement(visit.database, visit.project_id, id)
-    granting = await entitlement_catalog.list_products_of(visit.database, visit.project_id, id)
+async def show_entitlement(visit: Visit, entitlement_id: str) -> Response:
+    entitlement = await visit.run(entitlement_catalog.load_entitlement, entitlement_id)
+    granting = await visit.run(entitlement_catalog.list_products_of, entitlement_id)
     return visit.page("catalog_entitlement.html", here="catalog", entitlement=entitlement, products=granting)
 
 
 @pages.post("/catalog/entitlements/{entitlement_id}", Needs.MANAGE, "entitlement.renamed", show_entitlement)
-async def rename(visit: Visit) -> Response:
-    id, name = visit.param("entitlement_id"), visit.form.text("display_name")
-    await entitlement_catalog.rename_entitlement(visit.database, visit.project_id, id, name)
-    return await visit.to(visit.path("catalog", "entitlements", id), "Saved.")
+async def rename(visit: Visit, entitlement_id: str) -> Response:
+    name = visit.form.text("display_name")
+    await visit.run(entitlement_catalog.rename_entitlement, entitlement_id, name)
+    return await visit.to(visit.path("catalog", "entitlements", entitlement_id), "Saved.")
 
 
-@pages.post("/catalog/entitlements/{entitlement_id}/delete", Needs.MANAGE, "entitlement.deleted", show_entitlement)
-async def delete_entitlement(visit: Visit) -> Response:
-    visit.form.confirmed()
-    id = visit.param("entitlement_id")
-    await entitlement_catalog.delete_entitlement(visit.database, visit.project_id, id)
-    return await visit.to(visit.path("catalog", "entitlements"), f"{id} was deleted.")
+@pages.confirmed("/catalog/entitlements/{entitlement_id}/delete", Needs.MANAGE, "entitlement.deleted", show_entitlement)
+async def delete_entitlement(visit: Visit, entitlement_id: str) -> Response:
+    await visit.run(entitlement_catalog.delete_entitlement, entitlement_id)
+    return await visit.to(visit.path("catalog", "entitlements"), f"{entitlement_id} was deleted.")
 
 
 # What a store may say beyond the kind.
@@ -198,7 +195,7 @@ KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE
 
 @pages.get("/catalog/products")
 async def list_products(visit: Visit) -> Response:
-    found = await product_catalog.list_products(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    found = await visit.run(product_catalog.list_products, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "catalog", "products")
     return visit.page("catalog_products.html", here="catalog", tab="products", products=shown, more=more, curl=curl)
 
@@ -214,46 +211,43 @@ async def create_product(visit: Visit) -> Response:
     visit.subject = product_id
     kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
     terms = product_catalog.ProductTerms(kind=kind, **_terms(visit.form))
-    made = await product_catalog.create_product(visit.database, visit.project_id, product_id, terms, visit.now)
+    made = await visit.run(product_catalog.create_product, product_id, terms, visit.now)
     grants = " It grants what it granted before it was deleted." if made.grants else ""
     return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
 
 
 @pages.get("/catalog/products/{product_id}")
-async def show_product(visit: Visit) -> Response:
-    product = await product_catalog.load_product(visit.database, visit.project_id, visit.param("product_id"))
+async def show_product(visit: Visit, product_id: str) -> Response:
+    product = await visit.run(product_catalog.load_product, product_id)
     return await _form(visit, product, _filled(product))
 
 
 @pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated", show_product)
-async def update(visit: Visit) -> Response:
-    product_id = visit.param("product_id")
-    before = await product_catalog.load_product(visit.database, visit.project_id, product_id)
+async def update(visit: Visit, product_id: str) -> Response:
+    before = await visit.run(product_catalog.load_product, product_id)
     terms = _terms(visit.form, before)
-    await product_catalog.update_product(visit.database, visit.project_id, product_id, terms)
+    await visit.run(product_catalog.update_product, product_id, terms)
     here = visit.path("catalog", "products", product_id)
     return await visit.to(here, "Saved. Running subscriptions keep their price.")
 
 
-@pages.post("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted", show_product)
-async def delete_product(visit: Visit) -> Response:
-    visit.form.confirmed()
-    product_id = visit.param("product_id")
-    await product_catalog.delete_product(visit.database, visit.project_id, product_id, visit.now)
+@pages.confirmed("/catalog/products/{product_id}/delete", Needs.MANAGE, "product.deleted", show_product)
+async def delete_product(visit: Visit, product_id: str) -> Response:
+    await visit.run(product_catalog.delete_product, product_id, visit.now)
     return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
 
 
 async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -> Response:
     if visit.refusal is not None:
         values |= {**visit.form.values(), "apps": visit.form.all("app")}
-    known = await currencies.list_currencies(visit.database, visit.project_id)
+    known = await visit.run(currencies.list_currencies)
     codes = [("", "No virtual currency"), *((offering.code, offering.code) for offering in known)] if known else []
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: "" if values.get(name) is None else values[name] for name in names}
     shown["apps"] = values.get("apps") or ()
     return visit.page(
         "catalog_product.html", here="catalog", product=product, values=shown, kinds=KINDS,
-        codes=codes, types=TYPES, apps=await all_apps(visit.database, visit.project_id),
+        codes=codes, types=TYPES, apps=await visit.run(all_apps),
     )  # fmt: skip
 
 
@@ -312,27 +306,25 @@ _FIELDS = ("price", "currency", "country", "store")
 
 
 @pages.get("/catalog/products/{product_id}/prices")
-async def show(visit: Visit) -> Response:
-    product_id = visit.param("product_id")
-    product = await product_catalog.load_product(visit.database, visit.project_id, product_id)
-    listed = await product_catalog.list_prices(visit.database, visit.project_id, product_id)
+async def show(visit: Visit, product_id: str) -> Response:
+    product = await visit.run(product_catalog.load_product, product_id)
+    listed = await visit.run(product_catalog.list_prices, product_id)
     values = {name: visit.form.text(name) for name in _FIELDS}
     return visit.page("catalog_prices.html", here="catalog", product=product, prices=listed, values=values)
 
 
 @pages.post("/catalog/products/{product_id}/prices", Needs.MANAGE, "product.price_set", show)
-async def set_price(visit: Visit) -> Response:
-    product_id, form = visit.param("product_id"), visit.form
+async def set_price(visit: Visit, product_id: str) -> Response:
+    form = visit.form
     new: dict[str, Any] = {"price": price_of(form.needed("price")), "currency": form.needed("currency").upper()}
     new |= {"store": form.text("store") or None, "country": form.text("country").upper() or None}
-    one = await product_catalog.set_price(visit.database, visit.project_id, product_id, **new)
+    one = await visit.run(product_catalog.set_price, product_id, **new)
     visit.audit(price=one.id)
     here = visit.path("catalog", "products", product_id, "prices")
     return await visit.to(here, "Saved. What was bought keeps its price.")
 
 
 @pages.post("/catalog/products/{product_id}/prices/{price_id}/delete", Needs.MANAGE, "product.price_deleted", show)
-async def delete_price(visit: Visit) -> Response:
-    product_id, price_id = visit.param("product_id"), visit.param("price_id")
-    await product_catalog.delete_price(visit.database, visit.project_id, product_id, price_id)
+async def delete_price(visit: Visit, product_id: str, price_id: str) -> Response:
+    await visit.run(product_catalog.delete_price, product_id, price_id)
     return await visit.to(visit.path("catalog", "products", product_id, "prices"), f"The price {price_id} was deleted.")

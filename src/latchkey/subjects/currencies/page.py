@@ -17,7 +17,7 @@ ON_A_PAGE = 100
 
 @pages.get("/currencies")
 async def list_currencies(visit: Visit) -> Response:
-    found = await usecases.list_currencies(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    found = await visit.run(usecases.list_currencies, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "currencies", name="code")
     return visit.page("currencies.html", here="currencies", currencies=shown, more=more, curl=curl)
 
@@ -32,15 +32,13 @@ async def offer_new(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = code = form.text("code")
-    made = await usecases.create_currency(
-        visit.database, visit.project_id, code, form.text("name"), form.text("description"), visit.now
-    )
+    made = await visit.run(usecases.create_currency, code, form.text("name"), form.text("description"), visit.now)
     return await visit.to(visit.path("currencies", made.code), f"{made.code} was created.")
 
 
 @pages.get("/currencies/{code}")
-async def show_currency(visit: Visit) -> Response:
-    currency = await usecases.load_currency(visit.database, visit.project_id, visit.param("code"))
+async def show_currency(visit: Visit, code: str) -> Response:
+    currency = await visit.run(usecases.load_currency, code)
     form = visit.form
     return visit.page(
         "currency.html",
@@ -54,17 +52,15 @@ async def show_currency(visit: Visit) -> Response:
 
 
 @pages.post("/currencies/{code}", Needs.MANAGE, "currency.updated", show_currency)
-async def update(visit: Visit) -> Response:
-    code, form = visit.param("code"), visit.form
-    await usecases.update_currency(
-        visit.database, visit.project_id, code, name=form.text("name"), description=form.text("description")
-    )
+async def update(visit: Visit, code: str) -> Response:
+    form = visit.form
+    await visit.run(usecases.update_currency, code, name=form.text("name"), description=form.text("description"))
     return await visit.to(visit.path("currencies", code), "Saved.")
 
 
 @pages.post("/currencies/{code}/move", Needs.MANAGE, "currency.moved", show_currency)
-async def move(visit: Visit) -> Response:
-    code, form = visit.param("code"), visit.form
+async def move(visit: Visit, code: str) -> Response:
+    form = visit.form
     who = form.needed("customer")
     amount = form.number("amount", low=1, high=MAX_BALANCE)
     signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
@@ -76,8 +72,7 @@ async def move(visit: Visit) -> Response:
     return await visit.to(visit.path("currencies", code), f"{isolated(who)} now has {balance:,} {code}.")
 
 
-@pages.post("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted", show_currency)
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await usecases.delete_currency(visit.database, visit.project_id, visit.param("code"))
-    return await visit.to(visit.path("currencies"), f"{visit.param('code')} was deleted.")
+@pages.confirmed("/currencies/{code}/delete", Needs.MANAGE, "currency.deleted", show_currency)
+async def delete(visit: Visit, code: str) -> Response:
+    await visit.run(usecases.delete_currency, code)
+    return await visit.to(visit.path("currencies"), f"{code} was deleted.")

@@ -34,7 +34,7 @@ class EventQuery:
 
     async def look_up(self, visit: Visit) -> None:
         if self.chosen.customer_id is not None:
-            self.owner = await usecases.customer_key(visit.database, visit.project_id, self.chosen.customer_id)
+            self.owner = await visit.run(usecases.customer_key, self.chosen.customer_id)
 
 
 def tails_of(visit: Visit) -> Tails:
@@ -69,7 +69,7 @@ async def show_events(visit: Visit) -> Response:
     before = visit.query.number("before", low=1) if visit.query.text("before") else None
     chosen, error = read_filter(visit), ""
     try:
-        page = await usecases.page_of_newest(visit.database, visit.project_id, chosen, before=before, limit=ON_A_PAGE)
+        page = await visit.run(usecases.page_of_newest, chosen, before=before, limit=ON_A_PAGE)
     except NotFound as refusal:
         page, error = EventPage([], 0, None), refusal.message
     kept = {"type": chosen.type, "environment": chosen.environment, "customer": chosen.customer_id}
@@ -108,11 +108,10 @@ async def stream_events(visit: Visit) -> Response:
     after = _after(visit)
     try:
         page = (
-            await usecases.newest_of_clock(visit.database, visit.project_id, clock_id)
+            await visit.run(usecases.newest_of_clock, clock_id)
             if clock_id
-            else await usecases.page_of_newest(
-                visit.database,
-                visit.project_id,
+            else await visit.run(
+                usecases.page_of_newest,
                 chosen,
                 before=after + 1 if after is not None else None,
                 limit=ON_A_PAGE,
@@ -134,8 +133,8 @@ async def stream_events(visit: Visit) -> Response:
 
 
 @pages.get("/events/{event_id}")
-async def show_event(visit: Visit) -> Response:
-    shown = await usecases.show_event(visit.database, visit.project_id, visit.param("event_id"))
+async def show_event(visit: Visit, event_id: str) -> Response:
+    shown = await visit.run(usecases.show_event, event_id)
     return visit.page("event.html", shown=shown, row=row_of(visit, shown.event))
 
 

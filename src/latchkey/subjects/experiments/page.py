@@ -24,7 +24,7 @@ ROWS = 4
 
 @pages.get("/experiments")
 async def list_experiments(visit: Visit) -> Response:
-    found = await usecases.list_experiments(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    found = await visit.run(usecases.list_experiments, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "experiments")
     return visit.page("experiments.html", here="experiments", experiments=shown, more=more, curl=curl)
 
@@ -48,17 +48,16 @@ async def offer_new(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     visit.subject = name = visit.form.text("name")
     variants = _variants(visit.form)
-    made = await usecases.create_experiment(visit.database, visit.project_id, name, variants, visit.now)
+    made = await visit.run(usecases.create_experiment, name, variants, visit.now)
     visit.audit(made.id, name=made.name, variants={variant.id: variant.weight for variant in made.variants})
     return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
 
 
 @pages.get("/experiments/{experiment_id}")
-async def show_experiment(visit: Visit) -> Response:
-    id = visit.param("experiment_id")
-    experiment = await usecases.load_experiment(visit.database, visit.project_id, id)
+async def show_experiment(visit: Visit, experiment_id: str) -> Response:
+    experiment = await visit.run(usecases.load_experiment, experiment_id)
     so_far = Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
-    enrolled = await count_enrolled(visit.database, visit.project_id, id, visit.now, so_far)
+    enrolled = await visit.run(count_enrolled, experiment_id, visit.now, so_far)
     query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
     return visit.page(
         "experiment.html",
@@ -66,7 +65,7 @@ async def show_experiment(visit: Visit) -> Response:
         experiment=experiment,
         weights=sum(variant.weight for variant in experiment.variants),
         enrolled=enrolled,
-        more=None if enrolled.place.done else f"{visit.path('experiments', id)}?{query}",
+        more=None if enrolled.place.done else f"{visit.path('experiments', experiment_id)}?{query}",
         who=visit.form.text("app_user_id"),
         offerings=await _offerings(visit),
         curl=curl,
@@ -74,8 +73,8 @@ async def show_experiment(visit: Visit) -> Response:
 
 
 @pages.post("/experiments/{experiment_id}/enroll", Needs.MANAGE, "experiment.enrolled", show_experiment)
-async def enroll(visit: Visit) -> Response:
-    experiment_id, who = visit.param("experiment_id"), visit.form.text("app_user_id")
+async def enroll(visit: Visit, experiment_id: str) -> Response:
+    who = visit.form.text("app_user_id")
     visit.audit(customer=who)
     if problem := problem_with(who):
         raise Invalid(problem, param="app_user_id")
@@ -90,17 +89,18 @@ async def enroll(visit: Visit) -> Response:
 
 
 @pages.post("/experiments/{experiment_id}/offerings", Needs.MANAGE, "experiment.updated", show_experiment)
-async def set_offerings(visit: Visit) -> Response:
-    id = visit.param("experiment_id")
-    experiment = await usecases.load_experiment(visit.database, visit.project_id, id)
+async def set_offerings(visit: Visit, experiment_id: str) -> Response:
+    experiment = await visit.run(usecases.load_experiment, experiment_id)
     chosen = {variant.id: visit.form.text(f"offering-{variant.id}") or None for variant in experiment.variants}
     visit.audit(offerings=chosen)
-    await usecases.set_offerings(visit.database, visit.project_id, id, chosen)
-    return await visit.to(visit.path("experiments", id), "Saved. Customers see it from their next request on.")
+    await visit.run(usecases.set_offerings, experiment_id, chosen)
+    return await visit.to(
+        visit.path("experiments", experiment_id), "Saved. Customers see it from their next request on."
+    )
 
 
 async def _offerings(visit: Visit) -> list[tuple[str, str]]:
-    known = await offerings.list_offerings(visit.database, visit.project_id, limit=offerings.MOST_OFFERINGS)
+    known = await visit.run(offerings.list_offerings, limit=offerings.MOST_OFFERINGS)
     return [("", "The current offering"), *((offering.id, offering.lookup_key) for offering in known)]
 
 

@@ -36,17 +36,16 @@ async def create(visit: Visit) -> Response:
 
 
 @pages.get("/exports/{export_id}/edit", Needs.MANAGE)
-async def show_edit(visit: Visit) -> Response:
-    export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
+async def show_edit(visit: Visit, export_id: str) -> Response:
+    export = await visit.services.exports.load(visit.project_id, export_id)
     return _form(visit, export)
 
 
 @pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed", show_edit)
-async def edit(visit: Visit) -> Response:
-    id = visit.param("export_id")
-    changed = await visit.services.exports.update(visit.project_id, id, _given(visit.form), visit.now)
+async def edit(visit: Visit, export_id: str) -> Response:
+    changed = await visit.services.exports.update(visit.project_id, export_id, _given(visit.form), visit.now)
     _told(visit, changed)
-    return await visit.to(visit.path("exports", id), "Saved.")
+    return await visit.to(visit.path("exports", export_id), "Saved.")
 
 
 def _told(visit: Visit, export: Export) -> None:
@@ -124,18 +123,18 @@ async def send(visit: Visit) -> Response:
     what = visit.form.choice("what", WHAT)
     format = next(one for one in FORMATS if one == visit.form.choice("format", FORMATS))
     visit.audit(what, format=format)
-    name, content = await download(visit.database, visit.project_id, what, format, visit.services.now)
+    name, content = await visit.run(download, what, format, visit.services.now)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, headers=headers, media_type=TYPES[format])
 
 
 @pages.get("/exports/{export_id}")
-async def show_one(visit: Visit) -> Response:
-    id, before = visit.param("export_id"), visit.query.text("before")
-    export = await visit.services.exports.load(visit.project_id, id)
+async def show_one(visit: Visit, export_id: str) -> Response:
+    before = visit.query.text("before")
+    export = await visit.services.exports.load(visit.project_id, export_id)
     start = int(before[:18]) if before.isascii() and before.isdigit() else None
-    found = await visit.services.exports.runs(visit.project_id, id, start, RUNS + 1)
-    older = visit.path("exports", id, before=found[RUNS - 1].id) if len(found) > RUNS else None
+    found = await visit.services.exports.runs(visit.project_id, export_id, start, RUNS + 1)
+    older = visit.path("exports", export_id, before=found[RUNS - 1].id) if len(found) > RUNS else None
     return visit.page(
         "export.html",
         export=export,
@@ -147,18 +146,17 @@ async def show_one(visit: Visit) -> Response:
 
 
 @pages.post("/exports/{export_id}/run", Needs.MANAGE, "export.started", show_one)
-async def run(visit: Visit) -> Response:
+async def run(visit: Visit, export_id: str) -> Response:
     whole = visit.form.ticked("whole")
-    await visit.services.exports.run_now(visit.project_id, visit.param("export_id"), visit.now, whole=whole)
+    await visit.services.exports.run_now(visit.project_id, export_id, visit.now, whole=whole)
     visit.audit(whole=whole)
-    here = visit.path("exports", visit.param("export_id"))
+    here = visit.path("exports", export_id)
     return await visit.to(here, "It runs as soon as a process has time. Reload this page to see how far it is.")
 
 
-@pages.post("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted", show_one)
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    export = await visit.services.exports.load(visit.project_id, visit.param("export_id"))
+@pages.confirmed("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted", show_one)
+async def delete(visit: Visit, export_id: str) -> Response:
+    export = await visit.services.exports.load(visit.project_id, export_id)
     await visit.services.exports.delete(visit.project_id, export.id)
     visit.audit(name=export.name, destination=export.destination)
     return await visit.to(visit.path("exports"), "The export is deleted. What it wrote stays where it is.")

@@ -27,12 +27,12 @@ async def show_money(visit: Visit) -> Response:
         "money.html",
         here="money",
         values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
-        fees=await usecases.load_fees(visit.database, visit.project_id),
+        fees=await visit.run(usecases.load_fees),
         program_stores=[(name, usecases.TITLES[name]) for name in usecases.PROGRAM_STORES],
         stores=[("", "All stores"), *SELLING],
         titles=usecases.TITLES,
         standing=standing,
-        missing=await missing_rates.listed(visit.database, visit.project_id, visit.now),
+        missing=await visit.run(missing_rates.listed, visit.now),
         date_of=date_of,
         reference_date=REFERENCE_DATE,
         told=repr,
@@ -46,7 +46,7 @@ async def add_program(visit: Visit) -> Response:
     store = form.choice("program_store", usecases.PROGRAM_STORES)
     until = _day(visit, "program_until") if form.text("program_until") else None
     new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
-    known = await usecases.load_fees(visit.database, visit.project_id)
+    known = await visit.run(usecases.load_fees)
     return await _saved(visit, programs=[*known.enrolments, new])
 
 
@@ -61,12 +61,12 @@ async def add_percentages(visit: Visit) -> Response:
         _share(visit, "commission"),
         _share(visit, "tax"),
     )
-    known = await usecases.load_fees(visit.database, visit.project_id)
+    known = await visit.run(usecases.load_fees)
     return await _saved(visit, percentages=[*known.percentages, new])
 
 
 async def _saved(visit: Visit, **lists: Sequence[Any]) -> Response:
-    await usecases.change_fees(visit.database, visit.project_id, **lists)
+    await visit.run(usecases.change_fees, **lists)
     return await visit.to(visit.path("money"), "Saved. It counts for payments that are first seen from now on.")
 
 
@@ -76,10 +76,10 @@ async def remove(visit: Visit) -> Response:
     form = visit.form
     visit.subject = kind = form.choice("kind", ("programs", "percentages"))
     place, shown = form.number("place", high=usecases.MOST), form.text("shown")
-    known = await usecases.load_fees(visit.database, visit.project_id)
+    known = await visit.run(usecases.load_fees)
     listed: Sequence[Any] = known.enrolments if kind == "programs" else known.percentages
     left = [one for at, one in enumerate(listed) if at != place or repr(one) != shown]
-    await usecases.change_fees(visit.database, visit.project_id, **{kind: left})
+    await visit.run(usecases.change_fees, **{kind: left})
     return await visit.to(visit.path("money"), "Removed. Payments that were seen before keep their terms.")
 
 

@@ -32,8 +32,8 @@ class OfferingCell:
 
 @pages.get("/catalog/offerings")
 async def list_offerings(visit: Visit) -> Response:
-    found = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
-    inside = await usecases.packages_of(visit.database, visit.project_id, [offering.id for offering in found])
+    found = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
+    inside = await visit.run(usecases.packages_of, [offering.id for offering in found])
     previews = await load_previews(visit.services.changes, visit.project_id)
     return visit.page(
         "offerings.html",
@@ -58,7 +58,7 @@ async def create_offering(visit: Visit) -> Response:
     visit.subject = key = form.text("lookup_key")
     metadata = _metadata(form.text("metadata"))
     name = form.text("display_name") or key
-    made = await usecases.create_offering(visit.database, visit.project_id, key, name, metadata, visit.now)
+    made = await visit.run(usecases.create_offering, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
         visit.path("catalog", "offerings", made.id), f"{made.lookup_key} was created. Add packages to it."
@@ -66,13 +66,12 @@ async def create_offering(visit: Visit) -> Response:
 
 
 @pages.get("/catalog/offerings/{offering_id}")
-async def show_offering(visit: Visit) -> Response:
-    id = visit.param("offering_id")
-    offering = await usecases.load_offering(visit.database, visit.project_id, id)
-    inside = await usecases.list_packages(visit.database, visit.project_id, id)
+async def show_offering(visit: Visit, offering_id: str) -> Response:
+    offering = await visit.run(usecases.load_offering, offering_id)
+    inside = await visit.run(usecases.list_packages, offering_id)
     previews = await load_previews(visit.services.changes, visit.project_id)
-    on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
-    places = await usecases.list_placements(visit.database, visit.project_id, limit=usecases.MOST_PLACEMENTS)
+    on_sale = await visit.run(product_catalog.list_products, limit=MOST_PRODUCTS)
+    places = await visit.run(usecases.list_placements, limit=usecases.MOST_PLACEMENTS)
     filled = {
         "display_name": offering.display_name,
         "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
@@ -83,52 +82,50 @@ async def show_offering(visit: Visit) -> Response:
         here="catalog",
         offering=offering,
         packages=inside,
-        products=await usecases.products_of(visit.database, visit.project_id, [package.id for package in inside]),
+        products=await visit.run(usecases.products_of, [package.id for package in inside]),
         cells={package.id: cells_of(previews, offering.lookup_key, package.lookup_key) for package in inside},
         apps=[app for app, _ in previews.apps],
         on_sale=[("", "None yet"), *((product.id, product.id) for product in on_sale)],
         usual=USUAL_PACKAGES,
-        shown_at=[placement for placement in places if placement.offering_id == id],
+        shown_at=[placement for placement in places if placement.offering_id == offering_id],
         values=filled,
     )
 
 
 @pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated", show_offering)
-async def update_offering(visit: Visit) -> Response:
-    id, form = visit.param("offering_id"), visit.form
+async def update_offering(visit: Visit, offering_id: str) -> Response:
+    form = visit.form
     changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
-    await usecases.update_offering(visit.database, visit.project_id, id, changes)
-    return await visit.to(visit.path("catalog", "offerings", id), "Saved.")
+    await visit.run(usecases.update_offering, offering_id, changes)
+    return await visit.to(visit.path("catalog", "offerings", offering_id), "Saved.")
 
 
 @pages.post("/catalog/offerings/{offering_id}/current", Needs.MANAGE, "offering.updated", show_offering)
-async def make_current(visit: Visit) -> Response:
-    id = visit.param("offering_id")
+async def make_current(visit: Visit, offering_id: str) -> Response:
     chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
     visit.audit(is_current=chosen)
-    changed = await usecases.update_offering(visit.database, visit.project_id, id, {"is_current": chosen})
+    changed = await visit.run(usecases.update_offering, offering_id, {"is_current": chosen})
     said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
-    return await visit.to(visit.path("catalog", "offerings", id), f"{changed.lookup_key} {said}")
+    return await visit.to(visit.path("catalog", "offerings", offering_id), f"{changed.lookup_key} {said}")
 
 
-@pages.post("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted", show_offering)
-async def delete_offering(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await usecases.delete_offering(visit.database, visit.project_id, visit.param("offering_id"))
+@pages.confirmed("/catalog/offerings/{offering_id}/delete", Needs.MANAGE, "offering.deleted", show_offering)
+async def delete_offering(visit: Visit, offering_id: str) -> Response:
+    await visit.run(usecases.delete_offering, offering_id)
     return await visit.to(visit.path("catalog", "offerings"), "The offering and its packages are deleted.")
 
 
 @pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
-async def add_package(visit: Visit) -> Response:
-    id, form = visit.param("offering_id"), visit.form
+async def add_package(visit: Visit, offering_id: str) -> Response:
+    form = visit.form
     key, product_id = form.text("lookup_key"), form.text("product")
     name = form.text("package_name") or key
-    made = await usecases.create_package(visit.database, visit.project_id, id, key, name, now=visit.now)
-    visit.audit(made.id, offering=id, lookup_key=made.lookup_key)
+    made = await visit.run(usecases.create_package, offering_id, key, name, now=visit.now)
+    visit.audit(made.id, offering=offering_id, lookup_key=made.lookup_key)
     if product_id:
         visit.audit(product=product_id)
-        await usecases.attach_products(visit.database, visit.project_id, made.id, {product_id: Eligibility.ALL})
-    return await visit.to(visit.path("catalog", "offerings", id), f"{made.lookup_key} was added.")
+        await visit.run(usecases.attach_products, made.id, {product_id: Eligibility.ALL})
+    return await visit.to(visit.path("catalog", "offerings", offering_id), f"{made.lookup_key} was added.")
 
 
 def cells_of(previews: Previews, offering: str, package: str) -> Sequence[OfferingCell]:
@@ -164,13 +161,12 @@ CRITERIA = (
 
 
 @pages.get("/catalog/packages/{package_id}")
-async def show_package(visit: Visit) -> Response:
-    id = visit.param("package_id")
-    package = await usecases.load_package(visit.database, visit.project_id, id)
-    offering = await usecases.load_offering(visit.database, visit.project_id, package.offering_id)
-    attached = (await usecases.products_of(visit.database, visit.project_id, [id]))[id]
+async def show_package(visit: Visit, package_id: str) -> Response:
+    package = await visit.run(usecases.load_package, package_id)
+    offering = await visit.run(usecases.load_offering, package.offering_id)
+    attached = (await visit.run(usecases.products_of, [package_id]))[package_id]
     there = {one.product.id for one in attached}
-    on_sale = await product_catalog.list_products(visit.database, visit.project_id, limit=MOST_PRODUCTS)
+    on_sale = await visit.run(product_catalog.list_products, limit=MOST_PRODUCTS)
     previews = await load_previews(visit.services.changes, visit.project_id)
     cells = cells_of(previews, offering.lookup_key, package.lookup_key)
     return visit.page(
@@ -187,51 +183,49 @@ async def show_package(visit: Visit) -> Response:
 
 
 @pages.post("/catalog/packages/{package_id}", Needs.MANAGE, "package.updated", show_package)
-async def rename(visit: Visit) -> Response:
-    id = visit.param("package_id")
-    await usecases.update_package(visit.database, visit.project_id, id, display_name=visit.form.text("display_name"))
-    return await visit.to(visit.path("catalog", "packages", id), "Saved.")
+async def rename(visit: Visit, package_id: str) -> Response:
+    await visit.run(usecases.update_package, package_id, display_name=visit.form.text("display_name"))
+    return await visit.to(visit.path("catalog", "packages", package_id), "Saved.")
 
 
 @pages.post("/catalog/packages/{package_id}/move", Needs.MANAGE, "package.updated", show_package)
-async def move(visit: Visit) -> Response:
-    id, position = visit.param("package_id"), visit.form.number("position", low=1, high=usecases.MOST_PACKAGES)
+async def move(visit: Visit, package_id: str) -> Response:
+    position = visit.form.number("position", low=1, high=usecases.MOST_PACKAGES)
     visit.audit(position=position)
-    moved = await usecases.update_package(visit.database, visit.project_id, id, position=position)
+    moved = await visit.run(usecases.update_package, package_id, position=position)
     return await visit.to(
         visit.path("catalog", "offerings", moved.offering_id), f"{moved.lookup_key} is number {moved.position} now."
     )
 
 
 @pages.post("/catalog/packages/{package_id}/attach", Needs.MANAGE, "package.products_attached", show_package)
-async def attach(visit: Visit) -> Response:
-    id, product_id = visit.param("package_id"), visit.form.text("product")
+async def attach(visit: Visit, package_id: str) -> Response:
+    product_id = visit.form.text("product")
     criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
     visit.audit(product=product_id, eligibility=criteria)
-    await usecases.attach_products(visit.database, visit.project_id, id, {product_id: criteria})
-    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is in the package now.")
+    await visit.run(usecases.attach_products, package_id, {product_id: criteria})
+    return await visit.to(visit.path("catalog", "packages", package_id), f"{product_id} is in the package now.")
 
 
 @pages.post("/catalog/packages/{package_id}/detach", Needs.MANAGE, "package.products_detached", show_package)
-async def detach(visit: Visit) -> Response:
-    id, product_id = visit.param("package_id"), visit.form.text("product")
+async def detach(visit: Visit, package_id: str) -> Response:
+    product_id = visit.form.text("product")
     visit.audit(product=product_id)
-    await usecases.detach_products(visit.database, visit.project_id, id, [product_id])
-    return await visit.to(visit.path("catalog", "packages", id), f"{product_id} is no longer in the package.")
+    await visit.run(usecases.detach_products, package_id, [product_id])
+    return await visit.to(visit.path("catalog", "packages", package_id), f"{product_id} is no longer in the package.")
 
 
-@pages.post("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted", show_package)
-async def delete_package(visit: Visit) -> Response:
-    visit.form.confirmed()
-    package = await usecases.load_package(visit.database, visit.project_id, visit.param("package_id"))
-    await usecases.delete_package(visit.database, visit.project_id, package.id)
+@pages.confirmed("/catalog/packages/{package_id}/delete", Needs.MANAGE, "package.deleted", show_package)
+async def delete_package(visit: Visit, package_id: str) -> Response:
+    package = await visit.run(usecases.load_package, package_id)
+    await visit.run(usecases.delete_package, package.id)
     return await visit.to(visit.path("catalog", "offerings", package.offering_id), f"{package.lookup_key} was deleted.")
 
 
 @pages.get("/catalog/placements")
 async def list_placements(visit: Visit) -> Response:
-    found = await usecases.list_placements(visit.database, visit.project_id, limit=usecases.MOST_PLACEMENTS)
-    known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
+    found = await visit.run(usecases.list_placements, limit=usecases.MOST_PLACEMENTS)
+    known = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     return visit.page(
         "placements.html",
         here="catalog",
@@ -253,20 +247,19 @@ async def create_placement(visit: Visit) -> Response:
     visit.subject = id = form.text("id")
     fields = _placement(form)
     fields["display_name"] = fields["display_name"] or None
-    await usecases.create_placement(visit.database, visit.project_id, id, **fields, now=visit.now)
+    await visit.run(usecases.create_placement, id, **fields, now=visit.now)
     return await visit.to(visit.path("catalog", "placements"), f"{id} was created. Apps ask for it by this id.")
 
 
 @pages.get("/catalog/placements/{placement_id}")
-async def show_placement(visit: Visit) -> Response:
-    id = visit.param("placement_id")
-    return await _form(visit, await usecases.load_placement(visit.database, visit.project_id, id))
+async def show_placement(visit: Visit, placement_id: str) -> Response:
+    return await _form(visit, await visit.run(usecases.load_placement, placement_id))
 
 
 @pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
-async def update_placement(visit: Visit) -> Response:
+async def update_placement(visit: Visit, placement_id: str) -> Response:
     changes = _placement(visit.form)
-    await usecases.update_placement(visit.database, visit.project_id, visit.param("placement_id"), changes)
+    await visit.run(usecases.update_placement, placement_id, changes)
     return await visit.to(visit.path("catalog", "placements"), "Saved.")
 
 
@@ -278,12 +271,10 @@ def _placement(form: Form) -> dict[str, Any]:
     }
 
 
-@pages.post("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted", show_placement)
-async def delete_placement(visit: Visit) -> Response:
-    visit.form.confirmed()
-    id = visit.param("placement_id")
-    await usecases.delete_placement(visit.database, visit.project_id, id)
-    return await visit.to(visit.path("catalog", "placements"), f"{id} was deleted.")
+@pages.confirmed("/catalog/placements/{placement_id}/delete", Needs.MANAGE, "placement.deleted", show_placement)
+async def delete_placement(visit: Visit, placement_id: str) -> Response:
+    await visit.run(usecases.delete_placement, placement_id)
+    return await visit.to(visit.path("catalog", "placements"), f"{placement_id} was deleted.")
 
 
 async def _form(visit: Visit, placement: Placement | None) -> Response:
@@ -292,6 +283,6 @@ async def _form(visit: Visit, placement: Placement | None) -> Response:
         values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}
         if placement.is_fallback:
             values["is_fallback"] = "yes"
-    known = await usecases.list_offerings(visit.database, visit.project_id, limit=usecases.MOST_OFFERINGS)
+    known = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     choices = [("", "Nothing is offered there"), *((offering.id, offering.lookup_key) for offering in known)]
     return visit.page("placement.html", here="catalog", placement=placement, values=values, choices=choices)

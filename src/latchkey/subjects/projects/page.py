@@ -21,7 +21,7 @@ STORES = usecases.TITLES
 
 @pages.get("/apps")
 async def list_apps(visit: Visit) -> Response:
-    found = await usecases.list_apps(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    found = await visit.run(usecases.list_apps, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "apps")
     return visit.page(
         "apps.html",
@@ -43,17 +43,17 @@ async def offer_new(visit: Visit) -> Response:
 async def create(visit: Visit) -> Response:
     form = visit.form
     store = form.choice("store", list(STORES))
-    made = await usecases.create_app(visit.database, visit.project_id, form.text("name"), store, visit.now)
+    made = await visit.run(usecases.create_app, form.text("name"), store, visit.now)
     visit.audit(made.id, name=made.name, store=store)
-    issued = await api_keys.create_public_key(visit.database, visit.project_id, made.id, made.name, visit.now)
+    issued = await visit.run(api_keys.create_public_key, made.id, made.name, visit.now)
     visit.audit(key=issued.key.id)
     return _shown_once(visit, issued, made)
 
 
 @pages.get("/apps/{app_id}")
-async def show_app(visit: Visit) -> Response:
-    app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
-    found = await api_keys.list_keys(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1, app_id=app.id)
+async def show_app(visit: Visit, app_id: str) -> Response:
+    app = await visit.run(usecases.load_app, app_id)
+    found = await visit.run(api_keys.list_keys, visit.after, ON_A_PAGE + 1, app_id=app.id)
     shown, more = visit.paged(found, ON_A_PAGE, "apps", app.id)
     return visit.page(
         "app.html",
@@ -69,34 +69,29 @@ async def show_app(visit: Visit) -> Response:
 
 
 @pages.post("/apps/{app_id}/keys", Needs.MANAGE, "app.key_created", show_app)
-async def create_key(visit: Visit) -> Response:
-    app_id, form = visit.param("app_id"), visit.form
-    app = await usecases.load_app(visit.database, visit.project_id, app_id)
+async def create_key(visit: Visit, app_id: str) -> Response:
+    form = visit.form
+    app = await visit.run(usecases.load_app, app_id)
     limit = form.number("rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
     name = form.text("name") or app.name
-    issued = await api_keys.create_public_key(
-        visit.database, visit.project_id, app_id, name, visit.now, rate_limit=limit
-    )
+    issued = await visit.run(api_keys.create_public_key, app_id, name, visit.now, rate_limit=limit)
     visit.audit(key=issued.key.id, name=issued.key.name)
     return _shown_once(visit, issued, app)
 
 
-@pages.post("/apps/{app_id}/keys/{key_id}/revoke", Needs.MANAGE, "app.key_revoked", show_app)
-async def revoke_key(visit: Visit) -> Response:
-    visit.form.confirmed()
-    app_id, key_id = visit.param("app_id"), visit.param("key_id")
-    if (await api_keys.load_key(visit.database, visit.project_id, key_id)).app_id != app_id:
+@pages.confirmed("/apps/{app_id}/keys/{key_id}/revoke", Needs.MANAGE, "app.key_revoked", show_app)
+async def revoke_key(visit: Visit, app_id: str, key_id: str) -> Response:
+    if (await visit.run(api_keys.load_key, key_id)).app_id != app_id:
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
-    await api_keys.revoke_key(visit.database, visit.project_id, key_id, visit.now)
+    await visit.run(api_keys.revoke_key, key_id, visit.now)
     return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that use it are refused.")
 
 
-@pages.post("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted", show_app)
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    app = await usecases.load_app(visit.database, visit.project_id, visit.param("app_id"))
+@pages.confirmed("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted", show_app)
+async def delete(visit: Visit, app_id: str) -> Response:
+    app = await visit.run(usecases.load_app, app_id)
     visit.audit(name=app.name)
-    await usecases.delete_app(visit.database, visit.project_id, app.id)
+    await visit.run(usecases.delete_app, app.id)
     return await visit.to(visit.path("apps"), "The app and its keys are deleted. Purchases made in it stay.")
 
 
@@ -148,9 +143,8 @@ async def change_settings(visit: Visit) -> Response:
     behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
     chosen = visit.form.choice("test_store", TEST_STORES)
     test_store = next(one for one in TEST_STORES if one == chosen)
-    changed = await usecases.update_project(
-        visit.database,
-        visit.project_id,
+    changed = await visit.run(
+        usecases.update_project,
         name=visit.form.text("name"),
         restore_behavior=behavior,
         test_store=test_store,

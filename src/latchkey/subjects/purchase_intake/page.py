@@ -35,7 +35,7 @@ async def show_journal(visit: Visit) -> Response:
     try:
         after = asked.text("after") or None
         wanted = read_filter(asked)
-        found = await journal.page(visit.database, visit.project_id, wanted, after=after, limit=ON_A_PAGE + 1)
+        found = await visit.run(journal.page, wanted, after=after, limit=ON_A_PAGE + 1)
     except Refusal as refusal:
         error = refusal.message
     kept = {name: asked.text(name) for name in FILTERS}
@@ -51,7 +51,7 @@ async def show_journal(visit: Visit) -> Response:
         name_of=journal.name_of,
         subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
         customer_at=await customer_links(visit, shown),
-        apps=await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS),
+        apps=await visit.run(projects.list_apps, limit=MOST_APPS),
         statuses=STATUSES,
         kept=kept,
         filtered=any(kept.values()) or bool(asked.text("after")),
@@ -71,20 +71,20 @@ async def reprocess_since(visit: Visit) -> Response:
         raise Invalid("Give the start time.", param="since")
     status, app_id = form.choice("status", ("failed", "all")), form.text("app") or None
     if app_id is not None:
-        await projects.load_app(visit.database, visit.project_id, app_id)
+        await visit.run(projects.load_app, app_id)
     wanted: Status | None = "failed" if status == "failed" else None
-    count = await journal.reprocess_since(visit.database, visit.project_id, since, wanted, app_id, visit.now)
+    count = await visit.run(journal.reprocess_since, since, wanted, app_id, visit.now)
     visit.audit("store notifications", since_ms=since, status=status, app=app_id, count=count)
     words = "There is nothing to process again." if not count else f"{texts.number(count)} entries are processed again."
     return await visit.to(visit.path("journal", status="" if count else status), words)
 
 
 @pages.get("/journal/{notification_id}")
-async def show_entry(visit: Visit) -> Response:
-    found = await journal.load(visit.database, visit.project_id, visit.param("notification_id"))
+async def show_entry(visit: Visit, notification_id: str) -> Response:
+    found = await visit.run(journal.load, notification_id)
     # What the payload holds can be shown as a receipt, which may move a purchase to another customer.
     trusted = visit.may(Needs.MANAGE)
-    apps = await projects.list_apps(visit.database, visit.project_id, limit=MOST_APPS)
+    apps = await visit.run(projects.list_apps, limit=MOST_APPS)
     return visit.page(
         "journal_entry.html",
         here="journal",
@@ -99,14 +99,14 @@ async def show_entry(visit: Visit) -> Response:
 
 
 @pages.post("/journal/{notification_id}/reprocess", Needs.MANAGE, "store_notification.reprocessed")
-async def reprocess(visit: Visit) -> Response:
-    found = await journal.reprocess(visit.database, visit.project_id, visit.param("notification_id"), visit.now)
+async def reprocess(visit: Visit, notification_id: str) -> Response:
+    found = await visit.run(journal.reprocess, notification_id, visit.now)
     return await visit.to(visit.path("journal", journal.name_of(found)), "It is processed again.")
 
 
 async def customer_links(visit: Visit, entries: list[JournalEntry]) -> dict[str, str]:
     """By app user id. An id that no customer has is shown without a link."""
-    known = await journal.known_customers(visit.database, visit.project_id, entries)
+    known = await visit.run(journal.known_customers, entries)
     return {id: address(visit, id) for id in known}
 
 
@@ -127,8 +127,8 @@ def read_filter(asked: Form) -> JournalFilter:
 
 
 @pages.get("/apps/{app_id}/setup")
-async def show_setup(visit: Visit) -> Response:
-    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+async def show_setup(visit: Visit, app_id: str) -> Response:
+    app = await visit.run(projects.load_app, app_id)
     connection = await shown_connection(visit, app)
     if connection is None:
         raise NotFound("Apps of this store need no set-up.", param="app_id")
@@ -150,8 +150,8 @@ async def show_setup(visit: Visit) -> Response:
 
 
 @pages.post("/apps/{app_id}/credentials", Needs.MANAGE, "app.credentials_saved", show_setup)
-async def save(visit: Visit) -> Response:
-    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+async def save(visit: Visit, app_id: str) -> Response:
+    app = await visit.run(projects.load_app, app_id)
     if app.store not in CREDENTIAL_FORMS:
         raise NotFound("Apps of this store need no credentials.", param="app_id")
     given = store_form.read(CREDENTIAL_FORMS[app.store].fields, visit.form)
@@ -166,8 +166,8 @@ async def save(visit: Visit) -> Response:
 
 
 @pages.post("/apps/{app_id}/credentials/check", Needs.MANAGE, "app.credentials_checked")
-async def check(visit: Visit) -> Response:
-    checked = await store_connections.check(visit.services.stores, visit.project_id, visit.param("app_id"))
+async def check(visit: Visit, app_id: str) -> Response:
+    checked = await store_connections.check(visit.services.stores, visit.project_id, app_id)
     visit.audit(check=checked.row.check_result)
     title = projects.TITLES[checked.row.store]
     words, kind = {
@@ -177,20 +177,18 @@ async def check(visit: Visit) -> Response:
     }[checked.row.check_result]
     if checked.row.store == APP_STORE and checked.row.check_result == "ok":
         words += " If Apple knows the notification URL, it sends a test notification now."
-    return await visit.to(visit.path("apps", visit.param("app_id")), words, kind)
+    return await visit.to(visit.path("apps", app_id), words, kind)
 
 
-@pages.post("/apps/{app_id}/credentials/delete", Needs.MANAGE, "app.credentials_deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await store_connections.delete(visit.services.stores, visit.project_id, visit.param("app_id"))
+@pages.confirmed("/apps/{app_id}/credentials/delete", Needs.MANAGE, "app.credentials_deleted")
+async def delete(visit: Visit, app_id: str) -> Response:
+    await store_connections.delete(visit.services.stores, visit.project_id, app_id)
     words = "The credentials are deleted. Notifications and receipts are refused until new credentials are saved."
-    return await visit.to(visit.path("apps", visit.param("app_id")), words, "warn")
+    return await visit.to(visit.path("apps", app_id), words, "warn")
 
 
-@pages.post("/apps/{app_id}/notification-url/rotate", Needs.MANAGE, "app.notification_url_rotated")
-async def rotate(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await store_connections.rotate_url(visit.services.stores, visit.project_id, visit.param("app_id"))
+@pages.confirmed("/apps/{app_id}/notification-url/rotate", Needs.MANAGE, "app.notification_url_rotated")
+async def rotate(visit: Visit, app_id: str) -> Response:
+    await store_connections.rotate_url(visit.services.stores, visit.project_id, app_id)
     words = "There is a new notification URL. Give it to the store within 7 days: until then the old URL works too."
-    return await visit.to(visit.path("apps", visit.param("app_id")), words)
+    return await visit.to(visit.path("apps", app_id), words)

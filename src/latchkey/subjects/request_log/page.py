@@ -20,9 +20,8 @@ async def show_requests(visit: Visit) -> Response:
     key_id, route = query.text("key")[:100], query.text("route")[:300]
     status = query.choice("status", CLASSES) if query.text("status") else ""
     before = query.number("before", 0, low=0, high=MOST) or None
-    found = await usecases.entries(
-        visit.database,
-        visit.project_id,
+    found = await visit.run(
+        usecases.entries,
         key_id=key_id or None,
         status_class=int(status) if status else None,
         route=route or None,
@@ -32,7 +31,7 @@ async def show_requests(visit: Visit) -> Response:
     kept = {"key": key_id, "status": status, "route": route}
     shown, older = visit.paged(found, ON_A_PAGE, "requests", cursor="before", **kept)
     # The first keys of the project; others are shown by their ids.
-    known = await api_keys.list_keys(visit.database, visit.project_id, limit=200)
+    known = await visit.run(api_keys.list_keys, limit=200)
     return visit.page(
         "requests.html",
         # Each process writes its own in batches, so those of one second are in no order.
@@ -41,7 +40,7 @@ async def show_requests(visit: Visit) -> Response:
         kept=kept,
         filtered=any(kept.values()) or before is not None,
         classes=CLASSES,
-        routes=await usecases.routes(visit.database, visit.project_id, usecases.EXAMINED),
+        routes=await visit.run(usecases.routes, usecases.EXAMINED),
         keys=known,
         names={key.id: key.name for key in known},
         examined=usecases.EXAMINED,

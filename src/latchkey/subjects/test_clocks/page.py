@@ -173,7 +173,7 @@ TO_NEXT = "next"
 
 @pages.get("/test-clocks")
 async def show_clocks(visit: Visit) -> Response:
-    clocks = await usecases.newest_clocks(visit.database, visit.project_id, visit.after, ON_A_PAGE + 1)
+    clocks = await visit.run(usecases.newest_clocks, visit.after, ON_A_PAGE + 1)
     shown = clocks[:ON_A_PAGE]
     return visit.page(
         "test_clocks.html",
@@ -193,17 +193,17 @@ async def create_clock(visit: Visit) -> Response:
     if start is not None and not EARLIEST <= start <= LATEST:
         raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
     id, begins = f"clk_{secrets.token_hex(12)}", visit.now if start is None else start
-    clock = await usecases.create_clock(visit.database, visit.project_id, id, name, begins, visit.now)
+    clock = await visit.run(usecases.create_clock, id, name, begins, visit.now)
     visit.audit(id, name=name, now=texts.iso(clock.now))
     return await visit.to(visit.path("test-clocks", id), "The clock was created. Add a customer to it.")
 
 
 @pages.get("/test-clocks/{clock_id}")
-async def show_clock(visit: Visit) -> Response:
+async def show_clock(visit: Visit, clock_id: str) -> Response:
     chosen = (visit.form if visit.refusal else visit.query).text("customer")
-    clock = await usecases.get_clock(visit.database, visit.project_id, visit.param("clock_id"))
-    people = await usecases.inhabitants(visit.database, visit.project_id, clock.id)
-    page = await events.newest_of_clock(visit.database, visit.project_id, clock.id)
+    clock = await visit.run(usecases.get_clock, clock_id)
+    people = await visit.run(usecases.inhabitants, clock.id)
+    page = await visit.run(events.newest_of_clock, clock.id)
     if not chosen and len(people) == 1:
         chosen = people[0].customer.app_user_id
     try:
@@ -231,11 +231,11 @@ async def show_clock(visit: Visit) -> Response:
 
 
 @pages.post("/test-clocks/{clock_id}/advance", Needs.MANAGE, "test_clock.advanced", show_clock)
-async def advance(visit: Visit) -> Response:
-    clock_id, by = visit.param("clock_id"), visit.form.text("by")
+async def advance(visit: Visit, clock_id: str) -> Response:
+    by = visit.form.text("by")
     length, moment = None, visit.form.instant("to")
     if by == TO_NEXT:
-        moment = await usecases.next_due(visit.database, visit.project_id, clock_id)
+        moment = await visit.run(usecases.next_due, clock_id)
     elif by:
         length, moment = parse_duration(visit.form.choice("by", [step for step, _ in STEPS])), None
     elif moment is None:
@@ -248,12 +248,12 @@ async def advance(visit: Visit) -> Response:
 
 
 @pages.post("/test-clocks/{clock_id}/customers", Needs.MANAGE, "test_clock.customer_created", show_clock)
-async def add_customer(visit: Visit) -> Response:
+async def add_customer(visit: Visit, clock_id: str) -> Response:
     id = visit.form.needed("customer")
     if (problem := problem_with(id)) is not None:
         raise Invalid(problem, param="customer")
-    await usecases.create_customer(visit.services.changes, visit.project_id, id, visit.param("clock_id"))
-    visit.audit(f"{visit.param('clock_id')}, {id}")
+    await usecases.create_customer(visit.services.changes, visit.project_id, id, clock_id)
+    visit.audit(f"{clock_id}, {id}")
     return await _done(visit, id, f"\u2068{id}\u2069 is on this clock now.")
 
 
@@ -269,10 +269,9 @@ async def act(visit: Visit) -> Response:
     return await _done(visit, view.customer.app_user_id, f"Done: {told}." if told else "Done. It caused no event.")
 
 
-@pages.post("/test-clocks/{clock_id}/delete", Needs.MANAGE, "test_clock.deleted", show_clock)
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await usecases.delete_clock(visit.database, visit.project_id, visit.param("clock_id"))
+@pages.confirmed("/test-clocks/{clock_id}/delete", Needs.MANAGE, "test_clock.deleted", show_clock)
+async def delete(visit: Visit, clock_id: str) -> Response:
+    await visit.run(usecases.delete_clock, clock_id)
     return await visit.to(visit.path("test-clocks"), "The clock is deleted.")
 
 

@@ -45,9 +45,9 @@ STEPS = {"PT1H": "1 hour", "P1D": "1 day", "P7D": "7 days", "P1M": "1 month"}
 
 
 @pages.get("/apps/{app_id}/store-emulator")
-async def show(visit: Visit) -> Response:
-    store, app_id = _store(visit), visit.param("app_id")
-    app = await projects.load_app(visit.database, visit.project_id, app_id)
+async def show(visit: Visit, app_id: str) -> Response:
+    store = _store(visit)
+    app = await visit.run(projects.load_app, app_id)
     purchases: list[dict[str, Any]] = []
     notifications: list[dict[str, Any]] = []
     products: list[str] = []
@@ -62,7 +62,7 @@ async def show(visit: Visit) -> Response:
     values = {name: visit.form.text(name) for name in ("customer", "product")}
     # The clock that followed last follows again, unless somebody chooses otherwise.
     chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
-    clocks = await test_clocks.newest_clocks(visit.database, visit.project_id, None, CLOCKS)
+    clocks = await visit.run(test_clocks.newest_clocks, None, CLOCKS)
     return visit.page(
         "store_emulator.html",
         503 if away else None,
@@ -84,9 +84,9 @@ async def show(visit: Visit) -> Response:
 
 
 @pages.post("/apps/{app_id}/store-emulator/sell", Needs.MANAGE, "store_emulator.sold", show)
-async def sell(visit: Visit) -> Response:
+async def sell(visit: Visit, app_id: str) -> Response:
     store = _store(visit)
-    app = await projects.load_app(visit.database, visit.project_id, visit.param("app_id"))
+    app = await visit.run(projects.load_app, app_id)
     customer = visit.form.needed("customer")
     if (wrong := problem_with(customer)) is not None:
         raise Invalid(wrong, param="customer")
@@ -135,10 +135,10 @@ async def _follow(visit: Visit, to: Ms) -> str:
     if not id:
         return ""
     visit.audit(test_clock=id)
-    clock = await test_clocks.get_clock(visit.database, visit.project_id, id)
+    clock = await visit.run(test_clocks.get_clock, id)
     waiting = JournalFilter(app_id=visit.param("app_id"), status="waiting")
     for _ in range(round(PATIENCE / AGAIN)):
-        if not await journal.page(visit.database, visit.project_id, waiting, after=None, limit=1):
+        if not await visit.run(journal.page, waiting, after=None, limit=1):
             break
         await asyncio.sleep(AGAIN)
     else:

@@ -86,9 +86,9 @@ async def end_others(visit: Visit) -> Response:
 
 
 @pages.post("/account/sessions/{session_id}/end", Needs.ACCOUNT, "account.session_ended")
-async def end_one(visit: Visit) -> Response:
+async def end_one(visit: Visit, session_id: str) -> Response:
     visit.subject = "one session"
-    await sessions.end_stay(visit.database, visit.account.id, visit.param("session_id"))
+    await sessions.end_stay(visit.database, visit.account.id, session_id)
     return await visit.to(HERE_ACCOUNT, "That session is over.")
 
 

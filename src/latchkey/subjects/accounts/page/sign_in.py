@@ -83,14 +83,13 @@ async def sign_out(visit: Visit) -> Response:
 
 
 @pages.get("/invitations/{token}", Needs.NOTHING)
-async def show_invitation(visit: Visit) -> Response:
-    account = await accounts.invited(visit.database, visit.param("token"), visit.now)
+async def show_invitation(visit: Visit, token: str) -> Response:
+    account = await accounts.invited(visit.database, token, visit.now)
     return _invitation(visit, account)
 
 
 @pages.post("/invitations/{token}", Needs.NOTHING, "account.password_chosen")
-async def accept_invitation(visit: Visit) -> Response:
-    token = visit.param("token")
+async def accept_invitation(visit: Visit, token: str) -> Response:
     # The link is a secret until it is used.
     visit.subject = "an invitation"
     account = await accounts.invited(visit.database, token, visit.now)

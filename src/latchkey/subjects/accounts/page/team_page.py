@@ -14,7 +14,7 @@ pages = Pages()
 
 @pages.get("/team")
 async def show_team(visit: Visit) -> Response:
-    members = await team.members(visit.database, visit.project_id)
+    members = await visit.run(team.members)
     return visit.page(
         "team.html",
         members=members,
@@ -30,9 +30,7 @@ async def add_member(visit: Visit) -> Response:
     form = visit.form
     role = checked_role(form.needed("role"))
     visit.audit(form.needed("email")[:200], role=role)
-    account, made = await team.add_member(
-        visit.database, visit.project_id, form.needed("email"), role, visit.now, name=form.text("name")
-    )
+    account, made = await visit.run(team.add_member, form.needed("email"), role, visit.now, name=form.text("name"))
     visit.audit(account.email)
     if not made:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
@@ -54,7 +52,7 @@ async def change_role(visit: Visit) -> Response:
     member = await _member(visit)
     role = checked_role(visit.form.needed("role"))
     visit.audit(member.account.email, role=role, before=member.role)
-    await team.set_role(visit.database, visit.project_id, member.account.id, role, visit.now)
+    await visit.run(team.set_role, member.account.id, role, visit.now)
     return await visit.to(visit.path("team"), f"{member.account.email} is {role} now.")
 
 
@@ -62,34 +60,30 @@ async def change_role(visit: Visit) -> Response:
 async def make_link(visit: Visit) -> Response:
     member = await _member(visit)
     visit.audit(member.account.email)
-    account, token = await team.new_link(
-        visit.database, visit.project_id, member.account.id, visit.account.id, visit.now
-    )
+    account, token = await visit.run(team.new_link, member.account.id, visit.account.id, visit.now)
     return _link(visit, account, token)
 
 
-@pages.post("/team/{account_id}/second-factor", Needs.OWN, "member.second_factor_reset")
+@pages.confirmed("/team/{account_id}/second-factor", Needs.OWN, "member.second_factor_reset")
 async def reset_second_factor(visit: Visit) -> Response:
-    visit.form.confirmed()
     member = await _member(visit)
     visit.audit(member.account.email)
-    await team.reset_second_factor(visit.database, visit.project_id, member.account.id, visit.account.id)
+    await visit.run(team.reset_second_factor, member.account.id, visit.account.id)
     return await visit.to(visit.path("team"), f"{member.account.email} is not asked for a code any more.")
 
 
-@pages.post("/team/{account_id}/remove", Needs.OWN, "member.removed")
+@pages.confirmed("/team/{account_id}/remove", Needs.OWN, "member.removed")
 async def remove_member(visit: Visit) -> Response:
-    visit.form.confirmed()
     member = await _member(visit)
     visit.audit(member.account.email, role=member.role)
-    await team.remove_member(visit.database, visit.project_id, member.account.id)
+    await visit.run(team.remove_member, member.account.id)
     if member.account.id == visit.account.id:
         return RedirectResponse(ROOT, 303)
     return await visit.to(visit.path("team"), f"{member.account.email} does not belong to this project any more.")
 
 
 async def _member(visit: Visit) -> rules.Member:
-    members = await team.members(visit.database, visit.project_id)
+    members = await visit.run(team.members)
     member = next((member for member in members if member.account.id == visit.param("account_id")), None)
     return found(member, team.NO_MEMBER, "account_id")
 

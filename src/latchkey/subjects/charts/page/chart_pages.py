@@ -43,8 +43,8 @@ async def show_charts(visit: Visit) -> Response:
 
 
 @pages.get("/charts/{name}")
-async def show_chart(visit: Visit) -> Response:
-    definition = definition_of(visit.param("name"))
+async def show_chart(visit: Visit, name: str) -> Response:
+    definition = definition_of(name)
     offered = await offered_to(visit)
     view = view_of(definition, visit.query, offered)
     if view.request.selectors.get("experiment") == "":
@@ -69,9 +69,9 @@ async def show_chart(visit: Visit) -> Response:
 
 
 @pages.get("/charts/{name}/table.csv")
-async def show_table(visit: Visit) -> Response:
+async def show_table(visit: Visit, name: str) -> Response:
     """The same numbers as CSV."""
-    definition = definition_of(visit.param("name"))
+    definition = definition_of(name)
     view = view_of(definition, visit.query, await offered_to(visit))
     data = titled(await read_chart(visit.services.charts, visit.project_id, view.request, visit.now))
     name = f"{definition.name}-{view.environment.slug}-{view.request.first}-{view.request.last}.csv"

@@ -36,7 +36,7 @@ STEPS = (
 
 async def welcome(visit: Visit) -> dict[str, Any]:
     """Values for `welcome.html`."""
-    left = await checklist(visit.database, visit.project_id) if visit.may("manage") else None
+    left = await visit.run(checklist) if visit.may("manage") else None
     return {
         "checklist": left,
         "first_steps": STEPS if left is not None else (),
@@ -46,7 +46,7 @@ async def welcome(visit: Visit) -> dict[str, Any]:
 
 @pages.post("/first-steps/dismiss", Needs.MANAGE, "onboarding.dismissed")
 async def dismiss_first_steps(visit: Visit) -> Response:
-    await dismiss(visit.database, visit.project_id, visit.now)
+    await visit.run(dismiss, visit.now)
     return await visit.to(visit.path(), "The first steps are no longer shown in this project.")
 
 
@@ -79,11 +79,11 @@ async def show_overview(visit: Visit) -> Response:
     names = dict.fromkeys((*CARDS, *PICTURES))
     asked = requests(tuple(names), environment, int(days), currency)
     found = await read_charts(visit.services.charts, visit.project_id, asked, visit.now)
-    anybody = bool(await list_customers(visit.database, visit.project_id, limit=1))
+    anybody = bool(await visit.run(list_customers, limit=1))
     return visit.page(
         "overview.html",
         here="overview",
-        missing_rates=await missing_rates.listed(visit.database, visit.project_id, visit.now),
+        missing_rates=await visit.run(missing_rates.listed, visit.now),
         environment=environment,
         environments=offered.environments,
         instead=_is_instead(visit, environment),
@@ -98,7 +98,7 @@ async def show_overview(visit: Visit) -> Response:
         query=_query(environment, offered, days, currency),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
         anybody=anybody,
-        troubles=await troubles_of(visit.database, visit.project_id),
+        troubles=await visit.run(troubles_of),
         standing=await standing_of(visit.services.stores, visit.project_id),
         purchase="" if anybody else await first_purchase(visit),
         **await welcome(visit),

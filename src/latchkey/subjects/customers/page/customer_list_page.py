@@ -41,9 +41,8 @@ async def show_customers(visit: Visit) -> Response:
     if chosen.filter.is_empty and chosen.sort is Sort.KEY:
         return await _newest(visit, chosen, error)
     after = visit.query.text("after") or None
-    listing = await customer_lists.list_page(
-        visit.database,
-        visit.project_id,
+    listing = await visit.run(
+        customer_lists.list_page,
         chosen.filter,
         visit.now,
         sort=chosen.sort,
@@ -55,9 +54,7 @@ async def show_customers(visit: Visit) -> Response:
         # A short list counts itself. Counting anew would go through all customers where no index fits.
         counted = customer_lists.CustomerCount(len(listing.entries))
     else:
-        counted = await customer_lists.count(
-            visit.database, visit.project_id, chosen.filter, visit.now, within_ms=customer_lists.ON_A_PAGE_MS
-        )
+        counted = await visit.run(customer_lists.count, chosen.filter, visit.now, within_ms=customer_lists.ON_A_PAGE_MS)
     return await _page(
         visit,
         chosen,
@@ -75,7 +72,7 @@ async def download(visit: Visit) -> Response:
     if strange := unknown(visit.query):
         raise Invalid(f"A list has no parameter {strange[0][:50]!r}.", param=strange[0][:50])
     chosen = await read_chosen(visit, visit.query)
-    missing = await customer_lists.missing_customers(visit.database, visit.project_id, visit.now)
+    missing = await visit.run(customer_lists.missing_customers, visit.now)
     pieces = customer_lists.csv_pieces(
         visit.database, visit.services.catalogs, visit.project_id, chosen.filter, chosen.columns, visit.now
     )
@@ -91,9 +88,8 @@ async def download(visit: Visit) -> Response:
 async def save(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form)
     visit.audit(visit.form.text("name"), filter=chosen.query)
-    saved = await save_segment(
-        visit.database,
-        visit.project_id,
+    saved = await visit.run(
+        save_segment,
         visit.form.needed("name"),
         chosen.filter,
         chosen.columns,
@@ -103,10 +99,9 @@ async def save(visit: Visit) -> Response:
     return await visit.to(visit.path("customers", segment=saved.id), f"The segment {saved.name!r} is saved.")
 
 
-@pages.post("/segments/{segment_id}/delete", Needs.GRANT, "segment.deleted")
-async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
-    await delete_segment(visit.database, visit.project_id, visit.param("segment_id"))
+@pages.confirmed("/segments/{segment_id}/delete", Needs.GRANT, "segment.deleted")
+async def delete(visit: Visit, segment_id: str) -> Response:
+    await visit.run(delete_segment, segment_id)
     return await visit.to(visit.path("customers"), "The segment is deleted. Its customers are not affected.")
 
 
@@ -156,7 +151,7 @@ async def _page(
     async with visit.database.acquire() as connection:
         projects = await load_projects(connection, visit.services.catalogs, {visit.project_id})
     catalog = projects[visit.project_id].catalog
-    products = await list_products(visit.database, visit.project_id, limit=SUGGESTED)
+    products = await visit.run(list_products, limit=SUGGESTED)
     status, words = status_of(error) if error is not None else (200, "")
     return visit.page(
         "customers.html",
@@ -170,7 +165,7 @@ async def _page(
         default_columns=customer_lists.DEFAULT,
         statuses=STATUSES,
         sorts=SORTS,
-        segments=sorted(await list_segments(visit.database, visit.project_id), key=lambda one: one.name.lower()),
+        segments=sorted(await visit.run(list_segments), key=lambda one: one.name.lower()),
         products=[product.id for product in products],
         stores=_stores(chosen),
         most_counted=customer_lists.MOST_COUNTED,

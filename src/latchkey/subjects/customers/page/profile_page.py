@@ -45,8 +45,8 @@ async def show_profile(visit: Visit) -> Response:
     profile = await load_profile(visit.services, visit.project_id, id)
     view, customer = profile.view, profile.view.customer
     id = customer.app_user_id
-    told = await timeline(visit.database, visit.project_id, view.key, limit=FIRST_EVENTS)
-    moved = await movements(visit.database, visit.project_id, view.key, limit=FIRST_MOVEMENTS)
+    told = await visit.run(timeline, view.key, limit=FIRST_EVENTS)
+    moved = await visit.run(movements, view.key, limit=FIRST_MOVEMENTS)
     life = lives(customer, view.catalog, view.now, profile.past)
     return visit.page(
         "customer.html",
@@ -78,7 +78,7 @@ async def show_events(visit: Visit) -> Response:
     view = await visit.services.reader.view(visit.project_id, customer_id(visit), visit.now)
     id = view.customer.app_user_id
     before = visit.query.text("before") or None
-    told = await timeline(visit.database, visit.project_id, view.key, before=before, limit=EVENTS)
+    told = await visit.run(timeline, view.key, before=before, limit=EVENTS)
     return visit.page(
         "customer_events.html",
         id=id,
@@ -99,7 +99,7 @@ async def show_movements(visit: Visit) -> Response:
     query = visit.query
     at = query.number("at", -1, high=2**63 - 1)
     before = (at, query.raw("key"), query.raw("code")) if at >= 0 else None
-    found = await movements(visit.database, visit.project_id, view.key, before=before, limit=MOVEMENTS)
+    found = await visit.run(movements, view.key, before=before, limit=MOVEMENTS)
     last = found.items[-1] if found.more else None
     return visit.page(
         "customer_movements.html",
@@ -114,7 +114,7 @@ async def show_movements(visit: Visit) -> Response:
 async def _choices(visit: Visit) -> list[tuple[str, str]]:
     if not visit.may("grant"):
         return []
-    found = await list_entitlements(visit.database, visit.project_id, limit=CHOICES)
+    found = await visit.run(list_entitlements, limit=CHOICES)
     return [(entitlement.id, f"{entitlement.display_name} ({entitlement.id})") for entitlement in found]
 
 
@@ -225,9 +225,7 @@ async def delete(visit: Visit, view: CustomerView) -> Response:
 @action("notes", Needs.GRANT, "customer.note_added", confirmed=False)
 async def add_note(visit: Visit, view: CustomerView) -> str:
     author = visit.account
-    id = await profile.add_note(
-        visit.database, visit.project_id, view.key, author.id, author.email, visit.form.raw("text"), visit.now
-    )
+    id = await visit.run(profile.add_note, view.key, author.id, author.email, visit.form.raw("text"), visit.now)
     visit.audit(note=id)
     return "The note is added."
 
@@ -236,9 +234,7 @@ async def add_note(visit: Visit, view: CustomerView) -> str:
 async def change_note(visit: Visit, view: CustomerView) -> str:
     id = visit.param("note_id")
     visit.audit(note=id)
-    await profile.change_note(
-        visit.database, visit.project_id, view.key, id, visit.account.id, visit.form.raw("text"), visit.now
-    )
+    await visit.run(profile.change_note, view.key, id, visit.account.id, visit.form.raw("text"), visit.now)
     return "The note is changed."
 
 
@@ -246,7 +242,7 @@ async def change_note(visit: Visit, view: CustomerView) -> str:
 async def delete_note(visit: Visit, view: CustomerView) -> str:
     id = visit.param("note_id")
     visit.audit(note=id)
-    await profile.delete_note(visit.database, visit.project_id, view.key, id, visit.account.id)
+    await visit.run(profile.delete_note, view.key, id, visit.account.id)
     return "The note is deleted."
 
 

@@ -34,8 +34,8 @@ async def show_log(visit: Visit) -> Response:
     error, page = "", rules.DeliveryPage([], None)
     try:
         chosen = read_filter(asked)
-        page = await delivery_log.page_of_deliveries(
-            visit.database, visit.project_id, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
+        page = await visit.run(
+            delivery_log.page_of_deliveries, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
         )
     except Refusal as refusal:
         error = refusal.message
@@ -57,9 +57,9 @@ async def show_log(visit: Visit) -> Response:
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
-async def show_delivery(visit: Visit) -> Response:
+async def show_delivery(visit: Visit, event_id: str) -> Response:
     webhook = await load_webhook(visit)
-    detail = await delivery_log.load_delivery(visit.database, visit.project_id, webhook.id, visit.param("event_id"))
+    detail = await visit.run(delivery_log.load_delivery, webhook.id, event_id)
     return visit.page(
         "delivery.html",
         webhook=webhook,
@@ -72,9 +72,9 @@ async def show_delivery(visit: Visit) -> Response:
 
 
 @pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
-async def resend(visit: Visit) -> Response:
-    webhook, event_id = await load_webhook(visit), visit.param("event_id")
-    await delivery_log.resend(visit.database, visit.project_id, webhook.id, event_id, visit.now)
+async def resend(visit: Visit, event_id: str) -> Response:
+    webhook = await load_webhook(visit)
+    await visit.run(delivery_log.resend, webhook.id, event_id, visit.now)
     words = "It is being sent again." if webhook.enabled else "It will be sent as soon as the webhook is resumed."
     return await visit.to(visit.path("webhooks", webhook.id, "deliveries", event_id), words)
 
@@ -128,9 +128,9 @@ def shown_attempt(attempt: rules.Attempt) -> dict[str, Any]:
 
 
 @pages.get("/webhooks/{webhook_id}/replays/new", Needs.MANAGE)
-async def count(visit: Visit) -> Response:
+async def count(visit: Visit, webhook_id: str) -> Response:
     """What a replay would send, before it is started."""
-    shown, wanted = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id")), _read(visit.query)
+    shown, wanted = await visit.services.webhooks.load(visit.project_id, webhook_id), _read(visit.query)
     counted = await requeue_runs.count_replay(visit.database, shown, wanted, visit.now)
     webhook = render.webhook(shown)
     return visit.page("webhook_replay_new.html", webhook=webhook, wanted=wanted, counted=counted, asked=visit.query)
@@ -143,24 +143,23 @@ async def start(visit: Visit) -> Response:
     wanted = _read(form)
     if not set(wanted.event_types) <= set(TYPES):
         raise Invalid("There is no such event type.", param="event_types")
-    started = await requeue_runs.start_replay(visit.database, visit.project_id, webhook.id, wanted, visit.now)
+    started = await visit.run(requeue_runs.start_replay, webhook.id, wanted, visit.now)
     visit.audit(replay=started.id, status=wanted.status, since_ms=wanted.since_ms, until_ms=started.until_ms)
     return await visit.to(visit.path("webhooks", webhook.id, "replays", started.id))
 
 
 @pages.post("/webhooks/{webhook_id}/replays/{replay_id}/stop", Needs.MANAGE, "webhook.replay_stopped")
-async def stop(visit: Visit) -> Response:
-    webhook_id, id = visit.param("webhook_id"), visit.param("replay_id")
-    taken_back = await requeue_runs.stop_replay(visit.database, visit.project_id, webhook_id, id, visit.now)
+async def stop(visit: Visit, webhook_id: str, replay_id: str) -> Response:
+    taken_back = await visit.run(requeue_runs.stop_replay, webhook_id, replay_id, visit.now)
     found(taken_back, "This webhook has no such replay, or it was stopped before.", "replay_id")
-    visit.audit(id, taken_back=taken_back)
-    return await visit.to(visit.path("webhooks", webhook_id, "replays", id), "The replay is stopped.")
+    visit.audit(replay_id, taken_back=taken_back)
+    return await visit.to(visit.path("webhooks", webhook_id, "replays", replay_id), "The replay is stopped.")
 
 
 @pages.get("/webhooks/{webhook_id}/replays/{replay_id}")
-async def show(visit: Visit) -> Response:
-    webhook, id = await load_webhook(visit), visit.param("replay_id")
-    replay = await requeue_runs.load_replay(visit.database, visit.project_id, webhook.id, id)
+async def show(visit: Visit, replay_id: str) -> Response:
+    webhook = await load_webhook(visit)
+    replay = await visit.run(requeue_runs.load_replay, webhook.id, replay_id)
     since = texts.iso(replay.since_ms)[:16]  # the format of a datetime-local field
     return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
 

@@ -49,18 +49,17 @@ async def create(visit: Visit) -> Response:
 
 
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
-async def show_edit(visit: Visit) -> Response:
-    shown = await visit.services.webhooks.load(visit.project_id, visit.param("webhook_id"))
+async def show_edit(visit: Visit, webhook_id: str) -> Response:
+    shown = await visit.services.webhooks.load(visit.project_id, webhook_id)
     return await _form(visit, _values(shown), shown)
 
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
-async def edit(visit: Visit) -> Response:
-    id = visit.param("webhook_id")
+async def edit(visit: Visit, webhook_id: str) -> Response:
     changes = given(visit.form, editing=True)
-    await visit.services.webhooks.update(visit.project_id, id, changes, visit.now)
+    await visit.services.webhooks.update(visit.project_id, webhook_id, changes, visit.now)
     visit.audit(name=changes["name"], url=changes["url"], authorization_changed="authorization_header" in changes)
-    return await visit.to(visit.path("webhooks", id), "Saved. The new settings apply from now on.")
+    return await visit.to(visit.path("webhooks", webhook_id), "Saved. The new settings apply from now on.")
 
 
 def given(form: Form, *, editing: bool) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def _typed(form: Form) -> dict[str, Any]:
 async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = None) -> Response:
     if visit.refusal is not None:
         values = _typed(visit.form)
-    apps = [("", "Every app"), *((app.id, app.name) for app in await list_apps(visit.database, visit.project_id))]
+    apps = [("", "Every app"), *((app.id, app.name) for app in await visit.run(list_apps))]
     if values["app_id"] not in {id for id, _ in apps}:
         # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
         # apps.
@@ -193,7 +192,7 @@ async def show_all(visit: Visit) -> Response:
     return visit.page(
         "webhooks.html",
         webhooks=[render.webhook(webhook) for webhook in shown],
-        troubles=await troubles_of(visit.database, visit.project_id),
+        troubles=await visit.run(troubles_of),
         more=more,
         call=curl(visit, "integrations/webhooks", EXAMPLE),
     )
@@ -213,38 +212,36 @@ async def send_test_event(visit: Visit) -> Response:
 
 
 @pages.post("/webhooks/{webhook_id}/pause", Needs.MANAGE, "webhook.paused")
-async def pause(visit: Visit) -> Response:
-    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": False}, visit.now)
+async def pause(visit: Visit, webhook_id: str) -> Response:
+    await visit.services.webhooks.update(visit.project_id, webhook_id, {"enabled": False}, visit.now)
     return await visit.to(_here(visit), "Paused. New deliveries are queued, and nothing is lost.")
 
 
 @pages.post("/webhooks/{webhook_id}/resume", Needs.MANAGE, "webhook.resumed")
-async def resume(visit: Visit) -> Response:
-    await visit.services.webhooks.update(visit.project_id, visit.param("webhook_id"), {"enabled": True}, visit.now)
+async def resume(visit: Visit, webhook_id: str) -> Response:
+    await visit.services.webhooks.update(visit.project_id, webhook_id, {"enabled": True}, visit.now)
     return await visit.to(_here(visit), "Resumed. Queued deliveries are sent in order.")
 
 
 @pages.post("/webhooks/{webhook_id}/send-waiting", Needs.MANAGE, "webhook.waiting_sent")
 async def send_waiting(visit: Visit) -> Response:
     webhook = await _load(visit)
-    customers = await requeue_runs.send_waiting(visit.database, visit.project_id, webhook.key, visit.now)
+    customers = await visit.run(requeue_runs.send_waiting, webhook.key, visit.now)
     visit.audit(customers=customers)
     words = "Everything that waits is sent now." if webhook.enabled else "It is sent when the webhook is resumed."
     return await visit.to(_here(visit), words if customers else "Nothing waits for a retry.")
 
 
-@pages.post("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")
-async def rotate(visit: Visit) -> Response:
-    visit.form.confirmed()
+@pages.confirmed("/webhooks/{webhook_id}/rotate", Needs.MANAGE, "webhook.secret_rotated")
+async def rotate(visit: Visit, webhook_id: str) -> Response:
     overlap = int(visit.form.choice("overlap", [str(length) for length, _ in OVERLAPS])) // 1000
-    rotated = await visit.services.webhooks.rotate(visit.project_id, visit.param("webhook_id"), overlap, visit.now)
+    rotated = await visit.services.webhooks.rotate(visit.project_id, webhook_id, overlap, visit.now)
     visit.audit(overlap_seconds=overlap)
     return visit.page("webhook_secret.html", webhook=render.webhook(rotated), secret=rotated.secret, rotated=True)
 
 
-@pages.post("/webhooks/{webhook_id}/delete", Needs.MANAGE, "webhook.deleted")
+@pages.confirmed("/webhooks/{webhook_id}/delete", Needs.MANAGE, "webhook.deleted")
 async def delete(visit: Visit) -> Response:
-    visit.form.confirmed()
     shown = await _load(visit)
     await visit.services.webhooks.delete(visit.project_id, shown.id, visit.now)
     visit.audit(name=shown.name, url=shown.url)
@@ -262,14 +259,10 @@ def _here(visit: Visit) -> str:
 async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Response:
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
-    log = await delivery_log.page_of_deliveries(
-        visit.database, visit.project_id, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP
-    )
-    announced = await page_of_operational_events(
-        visit.database, visit.project_id, webhook_id=webhook.id, after=None, limit=LISTED
-    )
+    log = await visit.run(delivery_log.page_of_deliveries, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP)
+    announced = await visit.run(page_of_operational_events, webhook_id=webhook.id, after=None, limit=LISTED)
     failing = webhook.health.failing_since is not None
-    failure = await delivery_log.last_failed_attempt(visit.database, visit.project_id, webhook.id) if failing else None
+    failure = await visit.run(delivery_log.last_failed_attempt, webhook.id) if failing else None
     return visit.page(
         "webhook.html",
         webhook=webhook,
@@ -285,7 +278,7 @@ async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Res
         deliveries=log.deliveries[:LISTED],
         customer_at=partial(address, visit),
         announced=announced,
-        replays=await requeue_runs.recent_replays(visit.database, visit.project_id, webhook.id, LISTED),
+        replays=await visit.run(requeue_runs.recent_replays, webhook.id, LISTED),
         # The format of a datetime-local field.
         since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
         purchase="" if log.deliveries else await first_purchase(visit),
