@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 from latchkey.dashboard.page import Visit
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.subjects.purchase_intake.usecases import store_connections
-from latchkey.subjects.purchase_intake.usecases.store_connections import Connected
 
 # No store can send to these.
 _HERE = {"localhost", "127.0.0.1", "::1"}
@@ -21,7 +20,7 @@ async def shown_connection(visit: Visit, app: app_rows.App) -> dict[str, Any] | 
     return {"row": found.row, "url": address_of(visit, found), "healed": healed, "reachable": _reachable(visit)}
 
 
-def address_of(visit: Visit, found: Connected) -> str:
+def address_of(visit: Visit, found: store_connections.Connected) -> str:
     return f"https://{visit.request.headers.get('host', '')}{found.notification_path}"
 
 

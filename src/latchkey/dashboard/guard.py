@@ -18,7 +18,6 @@ from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Services
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases import sessions, team
-from latchkey.subjects.accounts.usecases.sessions import Session
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects.usecases import load_project
@@ -67,7 +66,7 @@ class Guard:
         await self._said(visit, response)
         return response
 
-    def _lacks_second_factor(self, session: Session) -> bool:
+    def _lacks_second_factor(self, session: sessions.Session) -> bool:
         required = self._settings.require_second_factor and not session.is_openid
         return required and not session.account.has_second_factor
 

@@ -22,7 +22,6 @@ from latchkey.http.services import Services
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import Account, Membership, Permission, Role, may
 from latchkey.subjects.accounts.usecases import sessions
-from latchkey.subjects.accounts.usecases.sessions import Session, TooManyGuesses
 
 ROOT = "/dashboard"
 
@@ -35,7 +34,7 @@ class Visit(InProject, Struct):
     settings: Settings
     now: Ms
     address: str
-    session: Session | None = None
+    session: sessions.Session | None = None
     # For pages of a project; the guard has checked the membership.
     project: Project | None = None
     # All projects of the account, for the project switcher.
@@ -223,7 +222,7 @@ def _below(path: str, needs: Needs) -> str:
     return ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
 
 
-_STATUSES = {TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}
+_STATUSES = {sessions.TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}
 
 
 def _answer(handler: AnyHandler) -> Answer:

@@ -30,7 +30,6 @@ from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
-from latchkey.spans import Span, Value
 from latchkey.subjects.accounts.rules import roughly
 from latchkey.subjects.request_log.usecases import HandledRequest, RequestLog
 
@@ -296,11 +295,11 @@ class Front(Struct, eq=False):
         )
 
 
-def _end_trace(exchange: Exchange, span: Span) -> None:
+def _end_trace(exchange: Exchange, span: spans.Span) -> None:
     spans.current.set(None)
     if spans.tracer is not None:
         spans.tracer.rename(span, f"{exchange.method} {exchange.route}")
-    about: dict[str, Value] = {
+    about: dict[str, spans.Value] = {
         "http.route": exchange.route,
         "http.response.status_code": exchange.status,
         "latchkey.request_id": exchange.request_id.decode(),

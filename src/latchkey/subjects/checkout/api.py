@@ -19,10 +19,7 @@ from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.product_catalog import shown_prices
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import render, wire
-from latchkey.subjects.checkout.render import product_details
 from latchkey.subjects.checkout.usecases import steps
-from latchkey.subjects.checkout.usecases.steps import CheckoutRequest
-from latchkey.subjects.checkout.wire import ProductDetailsList
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.wire.errors import V1Error
 
@@ -110,7 +107,7 @@ async def prepare_checkout(call: AppWriteKey, new: ProductInQuestion) -> Respons
 async def start_checkout(call: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
     _require_room(call, new.app_user_id)
-    wanted = CheckoutRequest(
+    wanted = steps.CheckoutRequest(
         product_id=new.product_id,
         app_user_id=new.app_user_id,
         email=new.email,
@@ -165,7 +162,7 @@ def _require_room(call: Call, who: str) -> None:
 MOST = 500
 
 
-@router.get("/subscribers/{app_user_id}/products", responses=shows(ProductDetailsList))
+@router.get("/subscribers/{app_user_id}/products", responses=shows(wire.ProductDetailsList))
 async def read_store_products(
     call: AppReadKey,
     app_user_id: PathUserId,
@@ -198,5 +195,5 @@ async def read_store_products(
             country=country_of(dict(call.request.scope["headers"])),
             currency=(currency or "").upper() or None,
         )
-    details = [product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]
-    return reply(ProductDetailsList(product_details=details))
+    details = [render.product_details(catalog, product, one) for (one, _), product in zip(found, shown, strict=True)]
+    return reply(wire.ProductDetailsList(product_details=details))

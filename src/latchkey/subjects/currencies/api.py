@@ -16,13 +16,10 @@ from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId
 from latchkey.http.routing import Router, reply, shows
 from latchkey.subjects.catalog import wire as catalog_wire
 from latchkey.subjects.currencies import usecases, wire
-from latchkey.subjects.currencies.usecases import ProductGrant, adjust, balances, load_grants
-from latchkey.subjects.currencies.wire import CurrencyBalance
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
 from latchkey.wire.attributes import from_attributes
-from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 virtual currencies"])
 
@@ -64,7 +61,7 @@ async def create_virtual_currency(call: WriteKey, new: NewCurrency) -> Response:
     return reply((await _rendered(call, [made]))[0], 201)
 
 
-@router.get("/virtual_currencies", responses=shows(Page[wire.VirtualCurrency]))
+@router.get("/virtual_currencies", responses=shows(v2.Page[wire.VirtualCurrency]))
 async def list_virtual_currencies(call: ReadKey, paging: Paging) -> Response:
     """The project's virtual currencies, by code."""
     found = await call.run(usecases.list_currencies, *paging.window)
@@ -99,17 +96,17 @@ async def delete_virtual_currency(call: WriteKey, code: str) -> Response:
     return reply(Deleted(object="virtual_currency", id=code, deleted_at=call.now()))
 
 
-def _granted(new: list[NewCurrencyGrant] | None) -> list[ProductGrant]:
+def _granted(new: list[NewCurrencyGrant] | None) -> list[usecases.ProductGrant]:
     for grant in new or ():
         if grant.trial_amount:
             raise Unprocessable("Trials credit nothing: leave trial_amount at 0.", param="product_grants")
         if grant.expire_at_cycle_end:
             raise Unprocessable("Balances do not expire here: leave expire_at_cycle_end false.", param="product_grants")
-    return [ProductGrant(tuple(grant.product_ids), grant.amount) for grant in new or ()]
+    return [usecases.ProductGrant(tuple(grant.product_ids), grant.amount) for grant in new or ()]
 
 
 async def _rendered(call: Call, found: Sequence[Currency]) -> list[wire.VirtualCurrency]:
-    grants = await call.run(load_grants, [currency.code for currency in found])
+    grants = await call.run(usecases.load_grants, [currency.code for currency in found])
     return [
         from_attributes(
             wire.VirtualCurrency,
@@ -136,7 +133,7 @@ class Adjustments(Body):
     reference: Annotated[str | None, Field(max_length=500, description="Kept with the transaction.")] = None
 
 
-@router.get("/customers/{customer_id}/virtual_currencies", responses=shows(v2.Page[CurrencyBalance]))
+@router.get("/customers/{customer_id}/virtual_currencies", responses=shows(v2.Page[wire.CurrencyBalance]))
 async def list_balances(
     call: ReadKey, customer_id: PathUserId, paging: Paging, include_empty_balances: WithEmpty = True
 ) -> Response:
@@ -145,8 +142,10 @@ async def list_balances(
     return reply(await _balances(call, customer_id, *page, include_empty_balances))
 
 
-@router.post("/customers/{customer_id}/virtual_currencies/update_balance", responses=shows(v2.Page[CurrencyBalance]))
-@router.post("/customers/{customer_id}/virtual_currencies/transactions", responses=shows(v2.Page[CurrencyBalance]))
+@router.post(
+    "/customers/{customer_id}/virtual_currencies/update_balance", responses=shows(v2.Page[wire.CurrencyBalance])
+)
+@router.post("/customers/{customer_id}/virtual_currencies/transactions", responses=shows(v2.Page[wire.CurrencyBalance]))
 async def adjust_balances(
     call: WriteKey, customer_id: PathUserId, new: Adjustments, include_empty_balances: WithEmpty = True
 ) -> Response:
@@ -155,17 +154,17 @@ async def adjust_balances(
         raise InvalidParameter("An adjustment of 0 does nothing.", param="adjustments")
     exchange = call.exchange
     key = exchange.operation_id or str(uuid4())
-    await adjust(call.changes, call.project_id, customer_id, new.adjustments, key, new.reference)
+    await usecases.adjust(call.changes, call.project_id, customer_id, new.adjustments, key, new.reference)
     limit = wire_paging.DEFAULT_LIMIT
     return reply(await _balances(call, customer_id, limit, None, include_empty_balances))
 
 
 async def _balances(
     call: Call, customer_id: str, limit: int, starting_after: str | None, with_empty: bool
-) -> v2.Page[CurrencyBalance]:
+) -> v2.Page[wire.CurrencyBalance]:
     items = [
-        from_attributes(CurrencyBalance, balance, currency_code=balance.code)
-        for balance in await balances(call.changes, call.project_id, customer_id)
+        from_attributes(wire.CurrencyBalance, balance, currency_code=balance.code)
+        for balance in await usecases.balances(call.changes, call.project_id, customer_id)
         if with_empty or balance.balance
     ]
     path = f"{wire_paging.path_of(call.project_id, customer_id)}/virtual_currencies"

@@ -8,7 +8,6 @@ from latchkey.dashboard.links import curl, isolated
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.subjects.currencies import usecases
-from latchkey.subjects.currencies.usecases import adjust
 
 pages = Pages()
 
@@ -67,7 +66,7 @@ async def move(visit: Visit, code: str) -> Response:
     visit.audit(customer=who, amount=signed)
     # The form contains an idempotency key: sent twice, it is done once.
     key = f"dashboard:{form.needed('key')[:100]}"
-    done = await adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
+    done = await usecases.adjust(visit.services.changes, visit.project_id, who, {code: signed}, key)
     balance = done.customer.balances.get(code, 0)
     return await visit.to(visit.path("currencies", code), f"{isolated(who)} now has {balance:,} {code}.")
 

@@ -14,9 +14,6 @@ from latchkey.domain.money.amounts import Price
 from latchkey.engine.storage.catalog import currency_rows as currencies_storage
 from latchkey.engine.storage.catalog import offering_rows as offerings_storage
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
-from latchkey.engine.storage.catalog.currency_rows import Currency
-from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
-from latchkey.engine.storage.catalog.product_rows import ENTITLEMENTS, Entitlement
 from latchkey.wire.event import Event
 
 
@@ -67,15 +64,15 @@ _BASE_PLANS: Final = {"pro_monthly": "monthly", "pro_yearly": "yearly", "team_mo
 async def has_catalog(connection: Connection, project_id: str) -> bool:
     return bool(
         await catalog_storage.page_products(connection, project_id, limit=1, with_deleted=True)
-        or await ENTITLEMENTS.page(connection, project_id, None, 1)
+        or await catalog_storage.ENTITLEMENTS.page(connection, project_id, None, 1)
     )
 
 
 async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     """Existing entries stay as they are."""
     for id, name in _ENTITLEMENTS.items():
-        await catalog_storage.create_entitlement(connection, project_id, Entitlement(id, name, now))
-    coins = Currency("COIN", "Coins", "Spent inside the demo app", now)
+        await catalog_storage.create_entitlement(connection, project_id, catalog_storage.Entitlement(id, name, now))
+    coins = currencies_storage.Currency("COIN", "Coins", "Spent inside the demo app", now)
     await currencies_storage.create(connection, project_id, coins)
     known = await catalog_storage.load_some_products(connection, project_id, [product.id for product in _PRODUCTS])
     for product in _PRODUCTS:
@@ -84,7 +81,9 @@ async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
     for id in _ENTITLEMENTS:
         granting = [product.id for product in _PRODUCTS if id in product.grants]
         await catalog_storage.attach(connection, project_id, id, granting)
-    is_first = not any(offering.is_current for offering in await OFFERINGS.page(connection, project_id))
+    is_first = not any(
+        offering.is_current for offering in await offerings_storage.OFFERINGS.page(connection, project_id)
+    )
     for place, (key, (name, metadata)) in enumerate(_OFFERINGS.items()):
         id = f"ofrng_demo_{key}"
         offering = Offering(

@@ -15,7 +15,6 @@ from latchkey.domain.refusal import NotFound
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.events import usecases
 from latchkey.subjects.events.rules import EventFilter, ListedEvent
-from latchkey.subjects.events.usecases import EventPage, Tails
 
 
 @dataclass(slots=True)
@@ -37,12 +36,12 @@ class EventQuery:
             self.owner = await visit.run(usecases.customer_key, self.chosen.customer_id)
 
 
-def tails_of(visit: Visit) -> Tails:
+def tails_of(visit: Visit) -> usecases.Tails:
     """Shared by all pages of this process."""
     state = visit.request.app.state
     if not hasattr(state, "tails"):
-        state.tails = Tails(visit.database)
-    tails: Tails = state.tails
+        state.tails = usecases.Tails(visit.database)
+    tails: usecases.Tails = state.tails
     return tails
 
 
@@ -71,7 +70,7 @@ async def show_events(visit: Visit) -> Response:
     try:
         page = await visit.run(usecases.page_of_newest, chosen, before=before, limit=ON_A_PAGE)
     except NotFound as refusal:
-        page, error = EventPage([], 0, None), refusal.message
+        page, error = usecases.EventPage([], 0, None), refusal.message
     kept = {"type": chosen.type, "environment": chosen.environment, "customer": chosen.customer_id}
     live = before is None and not error
     return visit.page(
@@ -118,7 +117,7 @@ async def stream_events(visit: Visit) -> Response:
             )
         )
     except NotFound:
-        page = EventPage([], 0, None)
+        page = usecases.EventPage([], 0, None)
     wanted = EventQuery(chosen, clock_id)
     await wanted.look_up(visit)
     watch = PageSubscription(

@@ -10,7 +10,6 @@ from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
 from latchkey.http.routing import Router, reply, shows
 from latchkey.subjects.experiments import usecases, wire
-from latchkey.subjects.experiments.usecases import enroll_customer
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import ExperimentEnrollment, Page
 
@@ -80,6 +79,6 @@ class NewEnrollment(Body):
 @router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment))
 async def enroll(call: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
     """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
-    done = await enroll_customer(call.changes, call.project_id, experiment_id, new.app_user_id)
+    done = await usecases.enroll_customer(call.changes, call.project_id, experiment_id, new.app_user_id)
     mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
     return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

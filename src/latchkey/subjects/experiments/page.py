@@ -12,7 +12,6 @@ from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import problem_with
 from latchkey.subjects.experiments import usecases
-from latchkey.subjects.experiments.usecases import HEAVIEST, MOST, Enrolled, count_enrolled, enroll_customer
 from latchkey.subjects.offerings import usecases as offerings
 
 pages = Pages()
@@ -32,14 +31,14 @@ async def list_experiments(visit: Visit) -> Response:
 @pages.get("/experiments/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
     values = visit.form.values() or {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"}
-    filled = [number for number in range(1, MOST + 1) if values.get(f"variant-{number}")]
+    filled = [number for number in range(1, usecases.MOST + 1) if values.get(f"variant-{number}")]
     rows = range(1, max([ROWS, *filled]) + 1)
     return visit.page(
         "experiment_new.html",
         here="experiments",
         values=values,
         rows=rows,
-        most=MOST,
+        most=usecases.MOST,
         offerings=await _offerings(visit),
     )
 
@@ -56,8 +55,8 @@ async def create(visit: Visit) -> Response:
 @pages.get("/experiments/{experiment_id}")
 async def show_experiment(visit: Visit, experiment_id: str) -> Response:
     experiment = await visit.run(usecases.load_experiment, experiment_id)
-    so_far = Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
-    enrolled = await visit.run(count_enrolled, experiment_id, visit.now, so_far)
+    so_far = usecases.Enrolled(counts_of(visit.query, "enrolled"), place_of(visit.query))
+    enrolled = await visit.run(usecases.count_enrolled, experiment_id, visit.now, so_far)
     query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
     return visit.page(
         "experiment.html",
@@ -78,7 +77,7 @@ async def enroll(visit: Visit, experiment_id: str) -> Response:
     visit.audit(customer=who)
     if problem := problem_with(who):
         raise Invalid(problem, param="app_user_id")
-    done = await enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
+    done = await usecases.enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
     variant = next(
         enrollment.variant_id for enrollment in done.customer.enrollments if enrollment.experiment_id == experiment_id
     )
@@ -107,11 +106,11 @@ async def _offerings(visit: Visit) -> list[tuple[str, str]]:
 def _variants(form: Form) -> list[Variant]:
     """Empty rows are skipped."""
     found = []
-    for number in range(1, MOST + 1):
+    for number in range(1, usecases.MOST + 1):
         id, weight = form.text(f"variant-{number}"), form.text(f"weight-{number}")
         if id:
             if not weight:
                 raise Invalid(f"The variant {id} needs a weight.", param=f"weight-{number}")
-            weight_of_it = form.number(f"weight-{number}", low=1, high=HEAVIEST)
+            weight_of_it = form.number(f"weight-{number}", low=1, high=usecases.HEAVIEST)
             found.append(Variant(id, weight_of_it, form.text(f"offering-{number}") or None))
     return found

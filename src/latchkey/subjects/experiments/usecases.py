@@ -16,7 +16,6 @@ from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.changes import Change, Changes, Committed
 from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.storage.catalog import experiment_rows as storage
-from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
 from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
@@ -24,8 +23,8 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 FEWEST, MOST = 2, 20
 HEAVIEST = 1_000_000
 
-load_experiment = EXPERIMENTS.get
-list_experiments = EXPERIMENTS.load_page
+load_experiment = storage.EXPERIMENTS.get
+list_experiments = storage.EXPERIMENTS.load_page
 
 
 async def create_experiment(
@@ -46,7 +45,7 @@ async def set_offerings(
     """By variant: the offering that its customers see; None is the current offering. Other variants stay as they
     are."""
     async with changing_catalog(database, project_id) as connection:
-        before = await EXPERIMENTS.get(connection, project_id, experiment_id)
+        before = await storage.EXPERIMENTS.get(connection, project_id, experiment_id)
         for variant_id in chosen:
             if variant_id not in {variant.id for variant in before.variants}:
                 raise NotFound(f"The experiment has no variant {variant_id!r}.", param="variants")

@@ -21,7 +21,6 @@ from latchkey.domain.outgoing_address import Network, NotAllowed
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.catalog import rates
-from latchkey.engine.storage.catalog.rates import Coverage, RatesReading, StoredRate
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.subjects.webhooks.delivery.sending.resolver import (
     Lookup,
@@ -236,8 +235,8 @@ class RatesFileResult:
 
 @dataclass(frozen=True, slots=True)
 class RatesState:
-    currencies: tuple[Coverage, ...]
-    reading: RatesReading
+    currencies: tuple[rates.Coverage, ...]
+    reading: rates.RatesReading
 
 
 async def take(
@@ -267,7 +266,7 @@ async def take(
     )
 
 
-async def listed(database: Database, currency: str | None, until: Ms, limit: int = 100) -> list[StoredRate]:
+async def listed(database: Database, currency: str | None, until: Ms, limit: int = 100) -> list[rates.StoredRate]:
     """Newest day first."""
     return await rates.list_rates(database, currency, until // DAY + 1, min(limit, MOST_LISTED))
 

@@ -17,8 +17,6 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.offerings import render, usecases, wire
 from latchkey.subjects.offerings.rules import AskingApp
-from latchkey.subjects.offerings.usecases import assign_offering, clear_offering, load_storefront
-from latchkey.subjects.offerings.wire import Offerings
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import Page
 
@@ -240,12 +238,12 @@ v1_router = Router(tags=["V1 subscribers"])
 _MAJOR = re.compile(rb"(\d{1,4})\.")
 
 
-@v1_router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(Offerings))
+@v1_router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(wire.Offerings))
 async def read_offerings(call: AppReadKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
     every offering. The user need not exist."""
     place = AskingApp(call.caller.app_id, call.caller.store, _android_sdk(call.exchange))
-    found = await load_storefront(call.changes, call.project_id, place, app_user_id)
+    found = await usecases.load_storefront(call.changes, call.project_id, place, app_user_id)
     return reply(render.storefront(found))
 
 
@@ -262,7 +260,7 @@ def _android_sdk(exchange: Exchange) -> int | None:
 )
 async def override_offering(call: SecretWriteKey, app_user_id: PathUserId, offering_id: str) -> Response:
     """Show this offering to the user as the current one. An unknown user is created."""
-    await assign_offering(call.changes, call.project_id, app_user_id, offering_id, create=True)
+    await usecases.assign_offering(call.changes, call.project_id, app_user_id, offering_id, create=True)
     return await subscriber_reply(call, app_user_id, 201)
 
 
@@ -271,5 +269,5 @@ async def override_offering(call: SecretWriteKey, app_user_id: PathUserId, offer
 )
 async def clear_override(call: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Show the project's current offering to the user again."""
-    await clear_offering(call.changes, call.project_id, app_user_id)
+    await usecases.clear_offering(call.changes, call.project_id, app_user_id)
     return await subscriber_reply(call, app_user_id, 201)

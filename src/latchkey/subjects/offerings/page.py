@@ -15,7 +15,6 @@ from latchkey.domain.refusal import Invalid
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.offerings import usecases
 from latchkey.subjects.offerings.rules import USUAL_PACKAGES, Storefront
-from latchkey.subjects.offerings.usecases import Previews, load_previews
 
 pages = Pages()
 
@@ -34,7 +33,7 @@ class OfferingCell:
 async def list_offerings(visit: Visit) -> Response:
     found = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     inside = await visit.run(usecases.packages_of, [offering.id for offering in found])
-    previews = await load_previews(visit.services.changes, visit.project_id)
+    previews = await usecases.load_previews(visit.services.changes, visit.project_id)
     return visit.page(
         "offerings.html",
         here="catalog",
@@ -69,7 +68,7 @@ async def create_offering(visit: Visit) -> Response:
 async def show_offering(visit: Visit, offering_id: str) -> Response:
     offering = await visit.run(usecases.load_offering, offering_id)
     inside = await visit.run(usecases.list_packages, offering_id)
-    previews = await load_previews(visit.services.changes, visit.project_id)
+    previews = await usecases.load_previews(visit.services.changes, visit.project_id)
     on_sale = await visit.run(product_catalog.list_products, limit=MOST_PRODUCTS)
     places = await visit.run(usecases.list_placements, limit=usecases.MOST_PLACEMENTS)
     filled = {
@@ -128,7 +127,7 @@ async def add_package(visit: Visit, offering_id: str) -> Response:
     return await visit.to(visit.path("catalog", "offerings", offering_id), f"{made.lookup_key} was added.")
 
 
-def cells_of(previews: Previews, offering: str, package: str) -> Sequence[OfferingCell]:
+def cells_of(previews: usecases.Previews, offering: str, package: str) -> Sequence[OfferingCell]:
     """For each app, what it shows of this package."""
     return [_cell(front, offering, package) for _, front in previews.apps]
 
@@ -167,7 +166,7 @@ async def show_package(visit: Visit, package_id: str) -> Response:
     attached = (await visit.run(usecases.products_of, [package_id]))[package_id]
     there = {one.product.id for one in attached}
     on_sale = await visit.run(product_catalog.list_products, limit=MOST_PRODUCTS)
-    previews = await load_previews(visit.services.changes, visit.project_id)
+    previews = await usecases.load_previews(visit.services.changes, visit.project_id)
     cells = cells_of(previews, offering.lookup_key, package.lookup_key)
     return visit.page(
         "package.html",

@@ -20,7 +20,6 @@ from latchkey.http.models import AppleId, Body, CurrencyCode, Name, Paging, Rate
 from latchkey.http.routing import Router, reply, shows
 from latchkey.http.shared_bodies import shown_apps
 from latchkey.subjects.accounts.usecases import team
-from latchkey.subjects.accounts.usecases.team import create_beside
 from latchkey.subjects.api_keys import render as api_keys_render
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.api_keys import wire as api_keys_wire
@@ -62,7 +61,7 @@ async def create_project(call: SecretWriteKey, new: NewProject) -> Response:
             "with the setting keys_create_projects."
         )
     now = call.now()
-    made = await call.run(create_beside, new.name, now)
+    made = await call.run(team.create_beside, new.name, now)
     rules = call.caller.rules
     issued = await api_keys.create_secret_key(
         call.database,

@@ -18,7 +18,6 @@ from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, Status, opened
 from latchkey.subjects.purchase_intake.usecases import journal, store_connections
-from latchkey.subjects.purchase_intake.usecases.journal import standing_of
 
 pages = Pages()
 
@@ -57,7 +56,7 @@ async def show_journal(visit: Visit) -> Response:
         filtered=any(kept.values()) or bool(asked.text("after")),
         error=error,
         older=older,
-        standing=await standing_of(visit.services.stores, visit.project_id),
+        standing=await journal.standing_of(visit.services.stores, visit.project_id),
         yesterday=texts.iso(visit.now - DAY)[:16],  # the format of a datetime-local field
     )
 

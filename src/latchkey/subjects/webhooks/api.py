@@ -17,7 +17,6 @@ from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
 from latchkey.subjects.webhooks.usecases import delivery_log, registry
-from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
@@ -253,5 +252,5 @@ operational_events_router = Router(
 @operational_events_router.get("", responses=shows(Page[wire.OperationalEvent]))
 async def list_operational_events(call: ReadKey, paging: Paging) -> Response:
     """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
-    found = await call.run(page_of_operational_events, *paging.window)
+    found = await call.run(delivery_log.page_of_operational_events, *paging.window)
     return reply(paging.of([render.operational_event(event) for event in found]))

@@ -11,7 +11,6 @@ from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts.rules import SHORTEST_PASSWORD
 from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions
-from latchkey.subjects.accounts.usecases.second_factor import SetUp, WrongCode, looks_like_code
 from latchkey.subjects.api_keys.usecases import hash_of
 from latchkey.subjects.mail.usecases import MailKind
 
@@ -170,12 +169,12 @@ async def remove(visit: Visit) -> Response:
 async def _prove(visit: Visit, field: str) -> None:
     """A code or the password: somebody else may use a session that was left open."""
     proof = visit.form.raw(field)
-    if looks_like_code(proof):
+    if second_factor.looks_like_code(proof):
         try:
             device = device_of(visit, visit.account.id)
             await visit.services.second_factors.check(visit.account.id, proof, visit.address, device, visit.now)
             return
-        except WrongCode:
+        except second_factor.WrongCode:
             # Some passwords look like a recovery code.
             if not visit.account.has_password or len(proof) < SHORTEST_PASSWORD:
                 raise
@@ -190,7 +189,7 @@ async def _check_password(visit: Visit, password: str, wrong: str = NOT_RIGHT) -
         raise Refusal(wrong) from None
 
 
-def _set_up(visit: Visit, made: SetUp) -> Response:
+def _set_up(visit: Visit, made: second_factor.SetUp) -> Response:
     status = 400 if visit.refusal else 200
     return visit.page("second_factor_set_up.html", status, made=made, qr=qr_code(made.address))
 

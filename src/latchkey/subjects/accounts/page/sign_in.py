@@ -11,7 +11,6 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.accounts.rules import Account, NotBelieved, NotKnown, checked_email
 from latchkey.subjects.accounts.usecases import accounts, sessions
 from latchkey.subjects.accounts.usecases.openid import Provider, ProviderAway, SignInAttempt, account_for
-from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.mail.usecases import Mail, MailKind
 
@@ -147,7 +146,7 @@ def _wrong(visit: Visit, refusal: Refusal, page: Response) -> Response:
     """The page that says so."""
     visit.audit(refusal=refusal.message)
     page.status_code = 401
-    if isinstance(refusal, TooManyGuesses):
+    if isinstance(refusal, sessions.TooManyGuesses):
         page.status_code = 429
         page.headers["retry-after"] = str(-(-refusal.retry_after // 1000))
     return page

@@ -5,7 +5,6 @@ from starlette.responses import RedirectResponse, Response
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
 from latchkey.domain.refusal import found
 from latchkey.subjects.accounts import rules
-from latchkey.subjects.accounts.rules import EXPLAINED, INVITATION_LASTS, Account, Role, checked_role
 from latchkey.subjects.accounts.usecases import accounts, team
 from latchkey.subjects.mail.usecases import MailKind
 
@@ -18,17 +17,17 @@ async def show_team(visit: Visit) -> Response:
     return visit.page(
         "team.html",
         members=members,
-        roles=EXPLAINED,
-        options=[(role, role.capitalize()) for role in Role],
+        roles=rules.EXPLAINED,
+        options=[(role, role.capitalize()) for role in rules.Role],
         values={name: visit.form.text(name) for name in ("email", "name")},
-        chosen=visit.form.text("role", Role.DEVELOPER),
+        chosen=visit.form.text("role", rules.Role.DEVELOPER),
     )
 
 
 @pages.post("/team/add", Needs.OWN, "member.added", show_team)
 async def add_member(visit: Visit) -> Response:
     form = visit.form
-    role = checked_role(form.needed("role"))
+    role = rules.checked_role(form.needed("role"))
     visit.audit(form.needed("email")[:200], role=role)
     account, made = await visit.run(team.add_member, form.needed("email"), role, visit.now, name=form.text("name"))
     visit.audit(account.email)
@@ -44,13 +43,13 @@ async def add_member(visit: Visit) -> Response:
 
 @pages.get("/team/{account_id}", Needs.OWN)
 async def show_member(visit: Visit) -> Response:
-    return visit.page("member.html", member=await _member(visit), roles=EXPLAINED)
+    return visit.page("member.html", member=await _member(visit), roles=rules.EXPLAINED)
 
 
 @pages.post("/team/{account_id}/role", Needs.OWN, "member.role_changed")
 async def change_role(visit: Visit) -> Response:
     member = await _member(visit)
-    role = checked_role(visit.form.needed("role"))
+    role = rules.checked_role(visit.form.needed("role"))
     visit.audit(member.account.email, role=role, before=member.role)
     await visit.run(team.set_role, member.account.id, role, visit.now)
     return await visit.to(visit.path("team"), f"{member.account.email} is {role} now.")
@@ -88,7 +87,7 @@ async def _member(visit: Visit) -> rules.Member:
     return found(member, team.NO_MEMBER, "account_id")
 
 
-def _link(visit: Visit, account: Account, token: str) -> Response:
+def _link(visit: Visit, account: rules.Account, token: str) -> Response:
     start = visit.settings.public_url.rstrip("/") or f"https://{visit.request.headers.get('host', '')}"
     link = f"{start}{ROOT}/invitations/{token}"
-    return visit.page("member_link.html", account=account, link=link, lasts=INVITATION_LASTS)
+    return visit.page("member_link.html", account=account, link=link, lasts=rules.INVITATION_LASTS)

@@ -12,7 +12,6 @@ from latchkey.domain.instants import MINUTE, SECOND, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts import rules, storage
 from latchkey.subjects.accounts.rules import limits, wait
-from latchkey.subjects.accounts.storage import Notice
 from latchkey.subjects.accounts.usecases.accounts import load_account, matches
 from latchkey.subjects.api_keys.usecases import hash_of
 
@@ -43,7 +42,7 @@ class Session:
     account: rules.Account
     # The account's role in the requested project.
     role: rules.Role | None
-    notice: Notice | None
+    notice: storage.Notice | None
     # Whether an OpenID provider vouched for the account.
     is_openid: bool = False
 
@@ -151,7 +150,7 @@ async def end_other_stays(database: Database, session: Session) -> None:
 
 async def leave_notice(database: Database, session: Session, text: str | None, kind: str = "done") -> None:
     """Shown on the next page of this session. None: it was shown."""
-    notice = Notice(text, kind) if text is not None else None
+    notice = storage.Notice(text, kind) if text is not None else None
     await storage.set_notice(database, hash_of(session.token), notice)
 
 

@@ -32,7 +32,6 @@ from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import rules as eligibility
 from latchkey.subjects.checkout import storage
-from latchkey.subjects.checkout.storage import Checkout
 from latchkey.subjects.checkout.usecases import steps
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
@@ -119,7 +118,7 @@ class Checkouts:
         order = self._order(till, catalog, customer, wanted, key=key.hex(), now=now)
         begun = await _asked(till, till.provider.begin_sale(till.app, order, till.account_id))
         real_now = self._connections.now()
-        new = Checkout(
+        new = storage.Checkout(
             id_hash=key,
             project_id=project_id,
             app_id=till.app.app_id,
@@ -186,7 +185,7 @@ class Checkouts:
                 await storage.set_check(connection, known.id_hash, _next_check(known, now))
         return len(due)
 
-    async def _progress(self, till: _Till, known: Checkout) -> steps.CheckoutProgress:
+    async def _progress(self, till: _Till, known: storage.Checkout) -> steps.CheckoutProgress:
         now = self._connections.now()
         if known.status == "succeeded":
             return steps.CheckoutProgress(known, selling.CheckoutState.PAID)
@@ -206,7 +205,7 @@ class Checkouts:
                 await storage.finish(connection, known.id_hash, "failed")
         return steps.CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
-    async def _taken(self, till: _Till, known: Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
+    async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
         app = till.app
         shown = ShownReceipt(
             app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
@@ -237,13 +236,13 @@ class Checkouts:
         details = (await load_app(self._connections.database, project_id, app.app_id)).details
         return _Till(app, provider, details.get("stripe_account_id"))
 
-    async def _load(self, till: _Till, id: str) -> Checkout:
+    async def _load(self, till: _Till, id: str) -> storage.Checkout:
         known = await storage.load(self._connections.database, till.app.project_id, till.app.app_id, id)
         if known is None:
             raise steps.NoSuchCheckout("There is no such checkout.")
         return known
 
-    async def _open(self, till: _Till, id: str) -> Checkout:
+    async def _open(self, till: _Till, id: str) -> storage.Checkout:
         known = await self._load(till, id)
         if known.status == "succeeded":
             raise steps.HasAlready("This checkout was paid already.")
@@ -287,7 +286,7 @@ class Checkouts:
             offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
         )
 
-    async def _ordered(self, till: _Till, known: Checkout) -> selling.CheckoutOrder:
+    async def _ordered(self, till: _Till, known: storage.Checkout) -> selling.CheckoutOrder:
         """The order as the page showed it when the checkout began."""
         catalog = await load_catalog(self._changes, till.app.project_id)
         product = catalog.products.get(known.product_id)
@@ -318,7 +317,7 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
         raise steps.CannotSell(NOT_SET_UP) from error
 
 
-def _next_check(known: Checkout, now: Ms) -> Ms | None:
+def _next_check(known: storage.Checkout, now: Ms) -> Ms | None:
     """The last time is after the end."""
     if now >= known.expires_at:
         return None

@@ -18,7 +18,6 @@ from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
 from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
 from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import join, log_in
 from latchkey.subjects.customers.wire import V1Deleted
 from latchkey.subjects.purchases.usecases import store_actions
@@ -107,7 +106,7 @@ async def post_attributes(call: AppWriteKey, app_user_id: PathUserId, new: NewAt
     good, problems = sorted_out(new.attributes, call.now())
     saved = None
     if good or not problems:
-        saved = await set_attributes(call.changes, call.project_id, app_user_id, good, create=True)
+        saved = await edits.set_attributes(call.changes, call.project_id, app_user_id, good, create=True)
     if saved is None or problems:
         raise BadRequest(
             "Some attributes cannot be stored; the others were saved.",
@@ -174,5 +173,5 @@ async def alias(call: AppWriteKey, app_user_id: PathUserId, new: NewAlias) -> Re
 @subscribers_router.deletes("/v1/subscribers/{app_user_id}", V1Deleted, "customer.deleted", erases=True)
 async def delete_subscriber(call: SecretWriteKey, app_user_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
-    await erase(call.changes, call.project_id, app_user_id)
+    await edits.erase(call.changes, call.project_id, app_user_id)
     return reply(V1Deleted(app_user_id=app_user_id, deleted=True))

@@ -19,8 +19,6 @@ from latchkey.http.routing import Router, reply, shows
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.edits import erase, put_attributes
-from latchkey.subjects.customers.usecases.edits import list_customers as find
 from latchkey.subjects.customers.usecases.identities import transfer
 from latchkey.subjects.customers.wire import Alias, Deleted, Explanation, Transferred
 from latchkey.subjects.offerings.usecases import assign_offering, clear_offering
@@ -28,7 +26,6 @@ from latchkey.subjects.test_clocks.usecases import create_customer
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2
 from latchkey.wire.attributes import from_attributes
-from latchkey.wire.v2 import ListedCustomer, Page
 
 customers_router = Router(tags=["V2 customers"])
 
@@ -62,11 +59,11 @@ _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(wi
 Search = Annotated[_Address | None, Query(description="A whole e-mail address, in any case.")]
 
 
-@customers_router.get("/v2/projects/{project_id}/customers", responses=shows(Page[ListedCustomer]))
+@customers_router.get("/v2/projects/{project_id}/customers", responses=shows(v2.Page[v2.ListedCustomer]))
 async def list_customers(call: ReadKey, paging: Paging, search: Search = None) -> Response:
     """The project's customers by id, each with its own fields; read one to see its entitlements. `search` is a whole
     e-mail address: only customers with this `$email` are listed."""
-    found = await call.run(find, after=paging.after, limit=paging.limit + 1, email=search)
+    found = await call.run(edits.list_customers, after=paging.after, limit=paging.limit + 1, email=search)
     return reply(paging.of(found, filters={"search": search} if search is not None else None))
 
 
@@ -93,7 +90,7 @@ class AttributeChanges(Body):
 async def set_attributes(call: WriteKey, customer_id: PathUserId, changes: AttributeChanges) -> Response:
     """Set attributes now: all of them, or none. Null deletes one. The reply is the first page of all attributes."""
     values = checked(changes.attributes)
-    done = await put_attributes(call.changes, call.project_id, customer_id, values)
+    done = await edits.put_attributes(call.changes, call.project_id, customer_id, values)
     return reply(customer_v2.attributes(done.view(call.now()), wire_paging.DEFAULT_LIMIT, None))
 
 
@@ -151,7 +148,7 @@ async def create(call: WriteKey, new: NewCustomer) -> Response:
 @customer_actions_router.deletes("/{customer_id}", Deleted, "customer.deleted", erases=True)
 async def delete(call: WriteKey, customer_id: PathUserId) -> Response:
     """Erase the person; sales stay in the charts under a pseudonym."""
-    await erase(call.changes, call.project_id, customer_id)
+    await edits.erase(call.changes, call.project_id, customer_id)
     return reply(Deleted(object="customer", id=customer_id, deleted_at=call.now()))
 
 

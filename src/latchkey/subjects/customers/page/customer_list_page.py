@@ -18,7 +18,6 @@ from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
 from latchkey.subjects.segments.rules.filter import NAMES, Sort
 from latchkey.subjects.segments.usecases import customer_lists
-from latchkey.subjects.segments.usecases.customer_lists import delete_segment, list_segments, save_segment
 
 pages = Pages()
 
@@ -89,7 +88,7 @@ async def save(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form)
     visit.audit(visit.form.text("name"), filter=chosen.query)
     saved = await visit.run(
-        save_segment,
+        customer_lists.save_segment,
         visit.form.needed("name"),
         chosen.filter,
         chosen.columns,
@@ -101,7 +100,7 @@ async def save(visit: Visit) -> Response:
 
 @pages.confirmed("/segments/{segment_id}/delete", Needs.GRANT, "segment.deleted")
 async def delete(visit: Visit, segment_id: str) -> Response:
-    await visit.run(delete_segment, segment_id)
+    await visit.run(customer_lists.delete_segment, segment_id)
     return await visit.to(visit.path("customers"), "The segment is deleted. Its customers are not affected.")
 
 
@@ -165,7 +164,7 @@ async def _page(
         default_columns=customer_lists.DEFAULT,
         statuses=STATUSES,
         sorts=SORTS,
-        segments=sorted(await visit.run(list_segments), key=lambda one: one.name.lower()),
+        segments=sorted(await visit.run(customer_lists.list_segments), key=lambda one: one.name.lower()),
         products=[product.id for product in products],
         stores=_stores(chosen),
         most_counted=customer_lists.MOST_COUNTED,

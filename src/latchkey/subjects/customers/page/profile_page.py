@@ -22,7 +22,6 @@ from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlem
 from latchkey.subjects.customers.page.timeline_svg import WORDS, picture
 from latchkey.subjects.customers.rules.subscription_timeline import latest, lives
 from latchkey.subjects.customers.usecases import edits, profile
-from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.customers.usecases.identities import transfer
 from latchkey.subjects.customers.usecases.profile import load_profile, movements, timeline
 from latchkey.subjects.purchases.usecases import store_actions
@@ -217,7 +216,7 @@ async def delete(visit: Visit, view: CustomerView) -> Response:
     typed = visit.form.raw("customer_id")
     if id not in (typed, typed.strip()):
         raise Invalid("Type the customer's id, exactly as it stands at the top, to delete them.", param="customer_id")
-    await erase(visit.services.changes, visit.project_id, id)
+    await edits.erase(visit.services.changes, visit.project_id, id)
     visit.audit(ERASED)
     return await visit.to(visit.path("customers"), f"{id!r} is deleted. Sales stay in the charts, without a name.")
 

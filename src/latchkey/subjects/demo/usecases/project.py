@@ -13,7 +13,6 @@ from latchkey.engine.storage.catalog import catalogs
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.accounts.usecases.accounts import create_account, find_account, has_password
-from latchkey.subjects.accounts.usecases.team import add_member, places
 from latchkey.subjects.api_keys.usecases import create_public_key, create_secret_key, find_key
 from latchkey.subjects.demo import storage
 from latchkey.subjects.imports.usecases import runs
@@ -107,8 +106,8 @@ async def ensure_owner(database: Database, now: Ms, password: str | None) -> str
         await team.set_operator(database, account, now)
     elif password is None or not await has_password(database, OWNER, password):
         password = None
-    if not await places(database, account.id):
-        await add_member(database, PROJECT_ID, OWNER, Role.OWNER, now)
+    if not await team.places(database, account.id):
+        await team.add_member(database, PROJECT_ID, OWNER, Role.OWNER, now)
     return password
 
 

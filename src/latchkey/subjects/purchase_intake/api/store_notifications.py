@@ -25,7 +25,6 @@ from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake import render, wire
 from latchkey.subjects.purchase_intake.rules import JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
-from latchkey.subjects.purchase_intake.usecases.journal import NotConnected
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
@@ -57,7 +56,7 @@ async def accept(services: Services, token: str, body: bytes, headers: Mapping[s
     except (StoreDown, CredentialsRefused) as error:
         log.warning("notification not checked", app_id=await _app_of(services, token), reason=error.message)
         raise StoreNotConnected(error.message) from error
-    except NotConnected as error:
+    except journal.NotConnected as error:
         log.error("notification for an app without credentials", app_id=await _app_of(services, token))
         raise StoreNotConnected("This app has no credentials for its store yet, so nothing can be checked.") from error
     return AcceptedNotification(duplicate=not new)
