@@ -1,15 +1,12 @@
-"""URLs of a customer's pages: apps choose the ids, so they may contain almost any character. And commands to copy, with
-our address but never a key."""
+"""URLs of a customer's pages: apps choose the ids, so they may contain almost any character. And the commands of a
+first purchase."""
 
-from functools import cache
-from pathlib import Path
 from shlex import quote
 from typing import Any
-from urllib.parse import quote as encoded
 
 from msgspec import json
 
-from latchkey.dashboard.page import Visit
+from latchkey.dashboard.page import JSON, Visit
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.user_id import MAX_LENGTH
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
@@ -38,18 +35,9 @@ def written_out(text: str) -> str | None:
     return None if plain else repr(text)
 
 
-JSON = "-H 'Content-Type: application/json'"
 # What a project without a catalog needs before a purchase.
 _PRODUCT = {"id": "pro_monthly", "kind": "subscription", "duration": "P1M", "price": 9.99, "currency": "USD"}
 _ENTITLEMENT = {"id": "pro", "display_name": "Pro"}
-
-
-def curl(visit: Visit, path: str, body: dict[str, Any] | None = None) -> str:
-    """A V2 API call below the project, or to another path of this service if it begins with a slash."""
-    lines = _call(visit, path)
-    if body is not None:
-        lines += [JSON, f"-d {quote(json.encode(body).decode())}"]
-    return " \\\n  ".join(lines)
 
 
 async def first_purchase(visit: Visit) -> str:
@@ -58,7 +46,7 @@ async def first_purchase(visit: Visit) -> str:
     found = await visit.run(list_products, limit=1)
     product = found[0].id if found else str(_PRODUCT["id"])
     if found:
-        return curl(visit, "test_store/actions", _buying(product))
+        return visit.curl("test_store/actions", _buying(product))
     attach = f"entitlements/{_ENTITLEMENT['id']}/actions/attach_products"
     steps: dict[str, dict[str, Any]] = {
         "products": _PRODUCT,
@@ -66,7 +54,7 @@ async def first_purchase(visit: Visit) -> str:
         attach: {"product_ids": [product]},
         "test_store/actions": _buying(product),
     }
-    address, *headers = _call(visit, "")
+    address, *headers = visit.curl_call("")
     return "\n".join(
         (
             "# This project has no products yet: create one, let it grant an entitlement, and buy it.",
@@ -78,22 +66,3 @@ async def first_purchase(visit: Visit) -> str:
 
 def _buying(product: str) -> dict[str, Any]:
     return {"action": "purchase", "app_user_id": "alice", "product_id": product}
-
-
-def _call(visit: Visit, path: str) -> list[str]:
-    host = visit.request.headers.get("host", "localhost")
-    below = path if path.startswith("/") else f"/v2/projects/{encoded(visit.project_id, safe='')}/{path}"
-    return [f"curl {_trust(visit)}{quote(f'https://{host}{below}')}", '-H "Authorization: Bearer $LATCHKEY_KEY"']
-
-
-def _trust(visit: Visit) -> str:
-    """The curl option for the local authority of `latchkey up`; empty otherwise."""
-    authority = _local_authority(visit.settings.tls_cert)
-    return f"--cacert {quote(str(authority))} " if authority is not None else ""
-
-
-@cache
-def _local_authority(cert: Path | None) -> Path | None:
-    """`latchkey up` keeps its authority beside the certificate."""
-    authority = cert.absolute().with_name("authority.pem") if cert is not None else None
-    return authority if authority is not None and authority.is_file() else None

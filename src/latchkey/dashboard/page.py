@@ -2,11 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from inspect import signature
+from pathlib import Path
+from shlex import quote as shell_quote
 from typing import Any, Concatenate, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
-from msgspec import Struct, field
+from msgspec import Struct, field, json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -24,6 +27,7 @@ from latchkey.subjects.accounts.rules import Account, Membership, Permission, Ro
 from latchkey.subjects.accounts.usecases import sessions
 
 ROOT = "/dashboard"
+JSON = "-H 'Content-Type: application/json'"
 
 Item = TypeVar("Item")
 
@@ -121,11 +125,33 @@ class Visit(InProject, Struct):
         }
         return HTMLResponse(render(template, shown), status)
 
+    def curl(self, path: str, body: dict[str, Any] | None = None) -> str:
+        """A command to copy, with our address but never a key: a V2 API call below the project, or to another path of
+        this service if it begins with a slash."""
+        lines = self.curl_call(path)
+        if body is not None:
+            lines += [JSON, f"-d {shell_quote(json.encode(body).decode())}"]
+        return " \\\n  ".join(lines)
+
+    def curl_call(self, path: str) -> list[str]:
+        host = self.request.headers.get("host", "localhost")
+        below = path if path.startswith("/") else f"/v2/projects/{quote(self.project_id, safe='')}/{path}"
+        authority = _local_authority(self.settings.tls_cert)
+        trust = f"--cacert {shell_quote(str(authority))} " if authority is not None else ""
+        return [f"curl {trust}{shell_quote(f'https://{host}{below}')}", '-H "Authorization: Bearer $LATCHKEY_KEY"']
+
     async def to(self, path: str, notice: str | None = None, kind: str = "done") -> Response:
         """Redirects (303); the next page shows `notice`."""
         if notice is not None and self.session is not None:
             await sessions.leave_notice(self.database, self.session, notice, kind)
         return RedirectResponse(path, 303)
+
+
+@cache
+def _local_authority(cert: Path | None) -> Path | None:
+    """`latchkey up` keeps its authority beside the certificate; curl has to be told of it."""
+    authority = cert.absolute().with_name("authority.pem") if cert is not None else None
+    return authority if authority is not None and authority.is_file() else None
 
 
 def address(start: str, pieces: tuple[str, ...], query: Mapping[str, object]) -> str:

@@ -22,7 +22,7 @@ CHOICES = 500
 @pages.get("/bulk-grants")
 async def show_list(visit: Visit) -> Response:
     newest = await visit.run(usecases.list_grants, None, usecases.LISTED, started=True)
-    return visit.page("bulk_grants.html", here="customers", grants=newest)
+    return visit.page("bulk_grants.html", grants=newest)
 
 
 @pages.get("/bulk-grants/new", Needs.GRANT)
@@ -32,7 +32,6 @@ async def show_form(visit: Visit) -> Response:
     found = await visit.run(list_entitlements, limit=CHOICES)
     return visit.page(
         "bulk_grant_new.html",
-        here="customers",
         chosen=chosen,
         by_filter=by_filter and not chosen.filter.is_empty,
         counted=await visit.run(count, chosen.filter, visit.now),
@@ -63,9 +62,7 @@ async def prepare(visit: Visit) -> Response:
 async def show(visit: Visit, bulk_grant_id: str) -> Response:
     grant, failed = await visit.run(usecases.load_with_failures, bulk_grant_id)
     length = in_words(grant.duration) if grant.duration else None
-    return visit.page(
-        "bulk_grant.html", here="customers", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN
-    )
+    return visit.page("bulk_grant.html", grant=grant, length=length, failures=failed, most=usecases.MOST_SHOWN)
 
 
 @pages.confirmed("/bulk-grants/{bulk_grant_id}/start", Needs.GRANT, "bulk_grant.started")

@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
-from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.access.entitlements import Grant, Remapping, difference
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
@@ -70,9 +69,7 @@ async def show_preview(visit: Visit) -> Response:
     except entitlement_catalog.ChangedMeanwhile:
         return await _grid(visit, 409, MEANWHILE, change)
     more = None if preview.place.done else _preview_path(visit, change, version, preview)
-    return visit.page(
-        "catalog_preview.html", here="catalog", change=change, version=version, preview=preview, more=more
-    )
+    return visit.page("catalog_preview.html", change=change, version=version, preview=preview, more=more)
 
 
 @pages.post("/catalog/mapping/save", Needs.MANAGE, "catalog.mapping_changed")
@@ -95,9 +92,7 @@ async def _grid(visit: Visit, status: int = 200, error: str = "", change: Remapp
     known = {entitlement.id for entitlement in grid.entitlements}
     possible = {grant for grant in change.attached if grant.product_id in on_sale and grant.entitlement_id in known}
     wanted = {(grant.product_id, grant.entitlement_id) for grant in (grid.grants - change.detached) | possible}
-    return visit.page(
-        "catalog.html", status, here="catalog", tab="mapping", grid=grid, error=error, wanted=wanted, curl=curl
-    )
+    return visit.page("catalog.html", status, grid=grid, error=error, wanted=wanted)
 
 
 def _preview_path(
@@ -143,15 +138,13 @@ def _said(change: Remapping) -> dict[str, list[str]]:
 async def list_entitlements(visit: Visit) -> Response:
     found = await visit.run(entitlement_catalog.list_entitlements, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "catalog", "entitlements")
-    return visit.page(
-        "catalog_entitlements.html", here="catalog", tab="entitlements", entitlements=shown, more=more, curl=curl
-    )
+    return visit.page("catalog_entitlements.html", entitlements=shown, more=more)
 
 
 @pages.get("/catalog/new-entitlement", Needs.MANAGE)
 async def offer_new_entitlement(visit: Visit) -> Response:
     values = {name: visit.form.text(name) for name in ("id", "display_name")}
-    return visit.page("catalog_new_entitlement.html", here="catalog", values=values)
+    return visit.page("catalog_new_entitlement.html", values=values)
 
 
 @pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new_entitlement)
@@ -167,7 +160,7 @@ async def create_entitlement(visit: Visit) -> Response:
 async def show_entitlement(visit: Visit, entitlement_id: str) -> Response:
     entitlement = await visit.run(entitlement_catalog.load_entitlement, entitlement_id)
     granting = await visit.run(entitlement_catalog.list_products_of, entitlement_id)
-    return visit.page("catalog_entitlement.html", here="catalog", entitlement=entitlement, products=granting)
+    return visit.page("catalog_entitlement.html", entitlement=entitlement, products=granting)
 
 
 @pages.post("/catalog/entitlements/{entitlement_id}", Needs.MANAGE, "entitlement.renamed", show_entitlement)
@@ -197,7 +190,7 @@ KINDS = ((ProductKind.SUBSCRIPTION, "Subscription: it renews"), (ProductKind.ONE
 async def list_products(visit: Visit) -> Response:
     found = await visit.run(product_catalog.list_products, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "catalog", "products")
-    return visit.page("catalog_products.html", here="catalog", tab="products", products=shown, more=more, curl=curl)
+    return visit.page("catalog_products.html", products=shown, more=more)
 
 
 @pages.get("/catalog/new-product", Needs.MANAGE)
@@ -245,10 +238,10 @@ async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: "" if values.get(name) is None else values[name] for name in names}
     shown["apps"] = values.get("apps") or ()
+    apps = await visit.run(all_apps)
     return visit.page(
-        "catalog_product.html", here="catalog", product=product, values=shown, kinds=KINDS,
-        codes=codes, types=TYPES, apps=await visit.run(all_apps),
-    )  # fmt: skip
+        "catalog_product.html", product=product, values=shown, kinds=KINDS, codes=codes, types=TYPES, apps=apps
+    )
 
 
 def _terms(form: Form, before: Product | None = None) -> dict[str, Any]:
@@ -310,7 +303,7 @@ async def show(visit: Visit, product_id: str) -> Response:
     product = await visit.run(product_catalog.load_product, product_id)
     listed = await visit.run(product_catalog.list_prices, product_id)
     values = {name: visit.form.text(name) for name in _FIELDS}
-    return visit.page("catalog_prices.html", here="catalog", product=product, prices=listed, values=values)
+    return visit.page("catalog_prices.html", product=product, prices=listed, values=values)
 
 
 @pages.post("/catalog/products/{product_id}/prices", Needs.MANAGE, "product.price_set", show)

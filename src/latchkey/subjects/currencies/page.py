@@ -4,7 +4,7 @@ import secrets
 
 from starlette.responses import Response
 
-from latchkey.dashboard.links import curl, isolated
+from latchkey.dashboard.links import isolated
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.subjects.currencies import usecases
@@ -18,13 +18,13 @@ ON_A_PAGE = 100
 async def list_currencies(visit: Visit) -> Response:
     found = await visit.run(usecases.list_currencies, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "currencies", name="code")
-    return visit.page("currencies.html", here="currencies", currencies=shown, more=more, curl=curl)
+    return visit.page("currencies.html", currencies=shown, more=more)
 
 
 @pages.get("/new-currency", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
     values = {name: visit.form.text(name) for name in ("code", "name", "description")}
-    return visit.page("currency_new.html", here="currencies", values=values)
+    return visit.page("currency_new.html", values=values)
 
 
 @pages.post("/new-currency", Needs.MANAGE, "currency.created", offer_new)
@@ -41,7 +41,6 @@ async def show_currency(visit: Visit, code: str) -> Response:
     form = visit.form
     return visit.page(
         "currency.html",
-        here="currencies",
         currency=currency,
         name=form.text("name", currency.name),
         description=form.text("description", currency.description),

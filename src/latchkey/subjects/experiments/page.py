@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
-from latchkey.dashboard.links import curl, isolated
+from latchkey.dashboard.links import isolated
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.refusal import Invalid
@@ -25,7 +25,7 @@ ROWS = 4
 async def list_experiments(visit: Visit) -> Response:
     found = await visit.run(usecases.list_experiments, visit.after, ON_A_PAGE + 1)
     shown, more = visit.paged(found, ON_A_PAGE, "experiments")
-    return visit.page("experiments.html", here="experiments", experiments=shown, more=more, curl=curl)
+    return visit.page("experiments.html", experiments=shown, more=more)
 
 
 @pages.get("/experiments/new", Needs.MANAGE)
@@ -34,12 +34,7 @@ async def offer_new(visit: Visit) -> Response:
     filled = [number for number in range(1, usecases.MOST + 1) if values.get(f"variant-{number}")]
     rows = range(1, max([ROWS, *filled]) + 1)
     return visit.page(
-        "experiment_new.html",
-        here="experiments",
-        values=values,
-        rows=rows,
-        most=usecases.MOST,
-        offerings=await _offerings(visit),
+        "experiment_new.html", values=values, rows=rows, most=usecases.MOST, offerings=await _offerings(visit)
     )
 
 
@@ -60,14 +55,12 @@ async def show_experiment(visit: Visit, experiment_id: str) -> Response:
     query = urlencode(list(written(enrolled.place, enrolled=enrolled.variants)))
     return visit.page(
         "experiment.html",
-        here="experiments",
         experiment=experiment,
         weights=sum(variant.weight for variant in experiment.variants),
         enrolled=enrolled,
         more=None if enrolled.place.done else f"{visit.path('experiments', experiment_id)}?{query}",
         who=visit.form.text("app_user_id"),
         offerings=await _offerings(visit),
-        curl=curl,
     )
 
 

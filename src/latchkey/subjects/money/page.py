@@ -25,7 +25,6 @@ async def show_money(visit: Visit) -> Response:
     standing = await usecases.standing(visit.database)
     return visit.page(
         "money.html",
-        here="money",
         values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
         fees=await visit.run(usecases.load_fees),
         program_stores=[(name, usecases.TITLES[name]) for name in usecases.PROGRAM_STORES],

@@ -8,7 +8,6 @@ from msgspec import DecodeError, json
 from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.links import curl
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.catalog import Eligibility, Placement
 from latchkey.domain.refusal import Invalid
@@ -36,19 +35,16 @@ async def list_offerings(visit: Visit) -> Response:
     previews = await usecases.load_previews(visit.services.changes, visit.project_id)
     return visit.page(
         "offerings.html",
-        here="catalog",
-        tab="offerings",
         offerings=found,
         packages=inside,
         previews=previews,
         made_up=not previews.catalog.offerings.sell_anything,
-        curl=curl,
     )
 
 
 @pages.get("/catalog/new-offering", Needs.MANAGE)
 async def offer_new_offering(visit: Visit) -> Response:
-    return visit.page("offering_new.html", here="catalog", values=visit.form.values())
+    return visit.page("offering_new.html", values=visit.form.values())
 
 
 @pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new_offering)
@@ -78,7 +74,6 @@ async def show_offering(visit: Visit, offering_id: str) -> Response:
     }
     return visit.page(
         "offering.html",
-        here="catalog",
         offering=offering,
         packages=inside,
         products=await visit.run(usecases.products_of, [package.id for package in inside]),
@@ -170,7 +165,6 @@ async def show_package(visit: Visit, package_id: str) -> Response:
     cells = cells_of(previews, offering.lookup_key, package.lookup_key)
     return visit.page(
         "package.html",
-        here="catalog",
         package=package,
         offering=offering,
         attached=attached,
@@ -225,14 +219,7 @@ async def delete_package(visit: Visit, package_id: str) -> Response:
 async def list_placements(visit: Visit) -> Response:
     found = await visit.run(usecases.list_placements, limit=usecases.MOST_PLACEMENTS)
     known = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
-    return visit.page(
-        "placements.html",
-        here="catalog",
-        tab="placements",
-        placements=found,
-        offerings={offering.id: offering for offering in known},
-        curl=curl,
-    )
+    return visit.page("placements.html", placements=found, offerings={offering.id: offering for offering in known})
 
 
 @pages.get("/catalog/new-placement", Needs.MANAGE)
@@ -284,4 +271,4 @@ async def _form(visit: Visit, placement: Placement | None) -> Response:
             values["is_fallback"] = "yes"
     known = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     choices = [("", "Nothing is offered there"), *((offering.id, offering.lookup_key) for offering in known)]
-    return visit.page("placement.html", here="catalog", placement=placement, values=values, choices=choices)
+    return visit.page("placement.html", placement=placement, values=values, choices=choices)

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from latchkey.dashboard.connection_view import shown_connection
-from latchkey.dashboard.links import curl, first_purchase
+from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
@@ -28,7 +28,6 @@ async def list_apps(visit: Visit) -> Response:
         apps=shown,
         stores=STORES,
         more=more,
-        curl=curl,
         standing=await standing_of(visit.services.stores, visit.project_id),
     )
 
@@ -129,9 +128,9 @@ async def show_settings(visit: Visit) -> Response:
         test_stores=TEST_STORES,
         test_store=visit.form.text("test_store") or visit.project.test_store,
         base=base,
-        read=curl(visit, "/v1/subscribers/alice"),
+        read=visit.curl("/v1/subscribers/alice"),
         buy=await first_purchase(visit),
-        hook=curl(visit, "integrations/webhooks", hook),
+        hook=visit.curl("integrations/webhooks", hook),
         user=f"latchkey user create them@example.com --project {visit.project_id} --role viewer",
     )
 

@@ -45,7 +45,6 @@ async def show_journal(visit: Visit) -> Response:
     return visit.page(
         "journal.html",
         400 if error else 200,
-        here="journal",
         entries=shown,
         name_of=journal.name_of,
         subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
@@ -86,7 +85,6 @@ async def show_entry(visit: Visit, notification_id: str) -> Response:
     apps = await visit.run(projects.list_apps, limit=MOST_APPS)
     return visit.page(
         "journal_entry.html",
-        here="journal",
         entry=found,
         id=journal.name_of(found),
         app_name=next((app.name for app in apps if app.id == found.app_id), None),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from latchkey.dashboard import texts
 from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.links import address, curl
+from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain import formats
 from latchkey.domain.catalog import Catalog, Product, ProductKind
@@ -177,12 +177,11 @@ async def show_clocks(visit: Visit) -> Response:
     shown = clocks[:ON_A_PAGE]
     return visit.page(
         "test_clocks.html",
-        here="test-clocks",
         clocks=shown,
         counted=rules.COUNTED,
         older=visit.path("test-clocks", after=shown[-1].clock.id) if len(clocks) > ON_A_PAGE else None,
         filled=visit.form.values(),
-        create=curl(visit, "test_clocks", {"name": "Does a trial convert?"}),
+        create=visit.curl("test_clocks", {"name": "Does a trial convert?"}),
     )
 
 
@@ -212,7 +211,6 @@ async def show_clock(visit: Visit, clock_id: str) -> Response:
         view, visit.refusal = None, visit.refusal or missing
     return visit.page(
         "test_clock.html",
-        here="test-clocks",
         clock=clock,
         steps=STEPS,
         to_next=TO_NEXT,

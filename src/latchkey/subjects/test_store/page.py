@@ -66,7 +66,6 @@ async def show(visit: Visit, app_id: str) -> Response:
     return visit.page(
         "store_emulator.html",
         503 if away else None,
-        here="apps",
         app=app,
         store=projects.TITLES[app.store],
         clock=clock,

@@ -34,7 +34,6 @@ async def show_charts(visit: Visit) -> Response:
     found = {**lines, **{one.definition.name: one for one in others}}
     return visit.page(
         "charts.html",
-        here="charts",
         environment=environment,
         environments=offered.environments,
         asked="" if environment.id == offered.usual else environment.slug,
@@ -48,13 +47,12 @@ async def show_chart(visit: Visit, name: str) -> Response:
     offered = await offered_to(visit)
     view = view_of(definition, visit.query, offered)
     if view.request.selectors.get("experiment") == "":
-        return visit.page("chart_without_experiment.html", here="charts", definition=definition)
+        return visit.page("chart_without_experiment.html", definition=definition)
     cache, project_id = visit.services.charts, visit.project_id
     data = titled(await read_chart(cache, project_id, view.request, visit.now))
     values = await read_values(cache, project_id, view.environment.id, shown_filters(view), visit.now)
     return visit.page(
         "chart_page.html",
-        here="charts",
         view=view,
         data=data,
         today=date_of(view.environment.now // DAY),

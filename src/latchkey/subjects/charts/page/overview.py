@@ -82,7 +82,6 @@ async def show_overview(visit: Visit) -> Response:
     anybody = bool(await visit.run(list_customers, limit=1))
     return visit.page(
         "overview.html",
-        here="overview",
         missing_rates=await visit.run(missing_rates.listed, visit.now),
         environment=environment,
         environments=offered.environments,

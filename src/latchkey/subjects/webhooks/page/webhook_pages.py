@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.links import address, curl, first_purchase
+from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
@@ -194,7 +194,7 @@ async def show_all(visit: Visit) -> Response:
         webhooks=[render.webhook(webhook) for webhook in shown],
         troubles=await visit.run(troubles_of),
         more=more,
-        call=curl(visit, "integrations/webhooks", EXAMPLE),
+        call=visit.curl("integrations/webhooks", EXAMPLE),
     )
 
 
