@@ -102,8 +102,7 @@ async def change_api_key(call: WriteKey, key_id: str, changes: KeyChanges) -> Re
         require_own(call.caller, key.scopes, raised, wanted.expires_at, wanted.allowed_networks)
         return wanted
 
-    changed = await call.run(usecases.change_key, key_id, change, call.now())
-    return reply(render.api_key(call.project_id, changed))
+    return reply(render.api_key(call.project_id, await call.run(usecases.change_key, key_id, change, call.now())))
 
 
 @router.creates("/{key_id}/actions/rotate", wire.ApiKey, "key.rotated")
@@ -122,8 +121,7 @@ async def revoke_api_key(call: WriteKey, key_id: str) -> Response:
     """Revoke a key. The next request with it is refused."""
     if (await call.run(usecases.load_key, key_id)).kind != "secret":
         raise NotFound(f"{key_id} is the public key of an app; revoke it there.", param="key_id")
-    revoked = await call.run(usecases.revoke_key, key_id, call.now())
-    return reply(render.api_key(call.project_id, revoked))
+    return reply(render.api_key(call.project_id, await call.run(usecases.revoke_key, key_id, call.now())))
 
 
 def require_own(

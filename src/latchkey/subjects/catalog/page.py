@@ -38,13 +38,12 @@ async def show_mapping(visit: Visit) -> Response:
 
 @pages.post("/catalog/mapping", Needs.MANAGE, "catalog.mapping_proposed")
 async def propose(visit: Visit) -> Response:
-    form = visit.form
-    change = difference(_grants(form.all("had")), _grants(form.all("grant")))
+    change = difference(_grants(visit.form.all("had")), _grants(visit.form.all("grant")))
     if not change:
         return await visit.to(visit.path("catalog"), "Nothing was changed, so there is nothing to save.")
     if len(change) > MOST_AT_ONCE:
         raise Invalid(f"That is too much at once. Save in steps of up to {MOST_AT_ONCE} changes.", param="grant")
-    version = form.number("version")
+    version = visit.form.number("version")
     grid = await visit.run(entitlement_catalog.load_grid)
     if grid.version != version:
         return await _grid(visit, 409, MEANWHILE, change)
@@ -149,9 +148,8 @@ async def offer_new_entitlement(visit: Visit) -> Response:
 
 @pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new_entitlement)
 async def create_entitlement(visit: Visit) -> Response:
-    form = visit.form
-    visit.subject = wanted = form.text("id")
-    name = form.text("display_name") or wanted
+    visit.subject = wanted = visit.form.text("id")
+    name = visit.form.text("display_name") or wanted
     made = await visit.run(entitlement_catalog.create_entitlement, wanted, name, visit.now)
     return await visit.to(visit.path("catalog"), f"{made.id} was created. Tick below which products grant it.")
 

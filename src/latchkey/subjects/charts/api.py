@@ -188,8 +188,7 @@ async def read_overview_metrics(
     _once_each(call.request, "currency", "environment")
     where, now = environment_of(environment), call.now()
     found = await charts.read_overview(call.services.charts, call.project_id, where, currency, now)
-    active = await call.run(active_customers, where, now)
-    return reply(render.overview(found, active, now))
+    return reply(render.overview(found, await call.run(active_customers, where, now), now))
 
 
 def environment_of(name: str) -> str:

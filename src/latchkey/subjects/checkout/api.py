@@ -26,9 +26,9 @@ from latchkey.wire.errors import V1Error
 router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
 
 # Every other refusal is a 422.
-_ERRORS: dict[type[steps.CheckoutRefusal], type[ApiError]] = {
-    steps.InvalidEmail: BadRequest,
-    steps.NoSuchCheckout: Missing,
+_ERRORS: dict[int, type[ApiError]] = {
+    steps.CheckoutProblem.INVALID_EMAIL: BadRequest,
+    steps.CheckoutProblem.NO_SUCH_CHECKOUT: Missing,
 }
 
 ProductId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -77,7 +77,7 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except steps.CheckoutRefusal as refusal:
-        raise _ERRORS.get(type(refusal), Unprocessable)(refusal.message, code=refusal.code) from refusal
+        raise _ERRORS.get(refusal.problem, Unprocessable)(refusal.message, code=refusal.problem) from refusal
 
 
 _no = shows(V1Error, 422, "The checkout does not go on: the code says why")
@@ -88,7 +88,7 @@ _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)
 async def read_branding(call: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if call.caller.app_id is None:
-        raise Unprocessable("A checkout needs the public key of an app.", code=steps.CannotSell.code)
+        raise Unprocessable("A checkout needs the public key of an app.", code=steps.CheckoutProblem.CANNOT_SELL)
     app = await call.run(load_app, call.caller.app_id)
     name, email = app.details.get("app_name") or app.name, app.details.get("support_email")
     return reply(wire.Branding(id=app.id, app_name=name, support_email=email))

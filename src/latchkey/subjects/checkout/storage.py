@@ -1,12 +1,11 @@
 """Checkouts of web pages. A row is found by the hash of the id that only the page knows."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+from latchkey.database import rows
 from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import item_of
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
@@ -42,7 +41,7 @@ def hash_of(id: str) -> bytes:
     return sha256(id.encode()).digest()
 
 
-async def save(connection: Connection, new: Checkout) -> None:
+async def save(connection: Executor, new: Checkout) -> None:
     who = new.id_hash, new.project_id, new.app_id, new.app_user_id
     what = new.product_id, new.price.micros, new.price.currency, new.trial_days
     times = new.created_at, new.expires_at
@@ -59,32 +58,16 @@ async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int) -> l
     return [_checkout(row) for row in await connection.fetch(query("claim_checkouts"), now, lease_until, limit)]
 
 
-async def set_check(connection: Connection, id_hash: bytes, at: Ms | None) -> None:
-    await connection.execute(query("set_checkout_check"), id_hash, at)
-
-
 def _checkout(row: Record) -> Checkout:
-    return item_of(Checkout, row, price=Price(row["price_micros"], row["currency"]))
+    return rows.item_of(Checkout, row, price=Price(row["price_micros"], row["currency"]))
 
 
-async def set_handle(connection: Connection, id_hash: bytes, handle: str, check_at: Ms | None) -> str | None:
-    """The handle that counts: the first one. None: the checkout is gone."""
-    kept: str | None = await connection.fetchval(query("set_checkout_handle"), id_hash, handle, check_at)
-    return kept
-
-
-async def finish(
-    connection: Connection,
-    id_hash: bytes,
-    status: Literal["succeeded", "failed"],
-    transaction_id: str | None = None,
-    purchased_at: Ms | None = None,
-) -> None:
-    await connection.execute(query("finish_checkout"), id_hash, status, transaction_id, purchased_at)
-
-
-async def forget(connection: Connection, project_id: str, app_user_ids: Iterable[str]) -> None:
-    await connection.execute(query("forget_checkouts"), project_id, list(app_user_ids))
+set_check = rows.executes(query("set_checkout_check"))
+# The handle that counts: the first one. None: the checkout is gone.
+set_handle = rows.finds_value(str, query("set_checkout_handle"))
+# With the status and, if it succeeded, the transaction and when it was bought.
+finish = rows.executes(query("finish_checkout"))
+forget = rows.executes(query("forget_checkouts"))
 
 
 async def prune(connection: Connection, before: Ms) -> bool:

@@ -71,8 +71,7 @@ async def list_virtual_currencies(call: ReadKey, paging: Paging) -> Response:
 @router.get("/virtual_currencies/{code}", responses=shows(wire.VirtualCurrency))
 async def read_virtual_currency(call: ReadKey, code: str) -> Response:
     """One virtual currency."""
-    found = await call.run(usecases.load_currency, code)
-    return reply((await _rendered(call, [found]))[0])
+    return reply((await _rendered(call, [await call.run(usecases.load_currency, code)]))[0])
 
 
 @router.updates("/virtual_currencies/{code}", wire.VirtualCurrency, "currency.updated")

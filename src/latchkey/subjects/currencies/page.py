@@ -38,13 +38,12 @@ async def create(visit: Visit) -> Response:
 @pages.get("/currencies/{code}")
 async def show_currency(visit: Visit, code: str) -> Response:
     currency = await visit.run(usecases.load_currency, code)
-    form = visit.form
     return visit.page(
         "currency.html",
         currency=currency,
-        name=form.text("name", currency.name),
-        description=form.text("description", currency.description),
-        moving={name: form.text(name) for name in ("customer", "amount", "direction")},
+        name=visit.form.text("name", currency.name),
+        description=visit.form.text("description", currency.description),
+        moving={name: visit.form.text(name) for name in ("customer", "amount", "direction")},
         key=secrets.token_urlsafe(12),
     )
 

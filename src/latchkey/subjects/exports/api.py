@@ -99,8 +99,7 @@ async def read_export(call: ReadKey, export_id: str) -> Response:
 async def update_export(call: WriteKey, export_id: str, changes: ExportChanges) -> Response:
     """Change the given fields. Where the destination changes, the access key must be given again."""
     given = changes.model_dump(exclude_unset=True)
-    changed = await call.services.exports.update(call.project_id, export_id, given, call.now())
-    return reply(render.export(changed))
+    return reply(render.export(await call.services.exports.update(call.project_id, export_id, given, call.now())))
 
 
 @router.deletes("/{export_id}", Deleted, "export.deleted")

@@ -37,8 +37,7 @@ async def create(visit: Visit) -> Response:
 
 @pages.get("/exports/{export_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit, export_id: str) -> Response:
-    export = await visit.services.exports.load(visit.project_id, export_id)
-    return _form(visit, export)
+    return _form(visit, await visit.services.exports.load(visit.project_id, export_id))
 
 
 @pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed", show_edit)

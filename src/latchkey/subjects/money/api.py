@@ -1,19 +1,18 @@
 """Tax and commission of a project, and what is known of exchange rates."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from latchkey.domain.money.exchange_rates import date_of, day_of
-from latchkey.domain.money.fees import Enrolment, Fees, Percentages, Program
+from latchkey.domain.money.fees import Enrolment, Percentages, Program
 from latchkey.engine import missing_rates
-from latchkey.engine.storage.catalog.rates import Coverage, MissingRates
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.models import Body, CountryCode, StoreName, not_null
 from latchkey.http.routing import Router, reply, shows
 from latchkey.subjects.money import usecases, wire
+from latchkey.wire.attributes import from_attributes
 
 router = Router(prefix="/v2/projects/{project_id}/money", tags=["V2 project"])
 
@@ -87,43 +86,31 @@ async def change_money(call: WriteKey, changes: MoneyChanges) -> Response:
 
 
 async def _reply(call: Call) -> Response:
-    known = await usecases.standing(call.database)
-    missing = await call.run(missing_rates.listed, call.now())
-    return reply(_settings(call.project_id, await call.run(usecases.load_fees), known.currencies, missing))
-
-
-def _settings(
-    project_id: str, fees: Fees, known: Sequence[Coverage], missing: Sequence[MissingRates]
-) -> wire.MoneySettings:
-    return wire.MoneySettings(
-        project_id=project_id,
+    fees, known = await call.run(usecases.load_fees), await usecases.standing(call.database)
+    shown = wire.MoneySettings(
+        project_id=call.project_id,
         programs=[
             wire.Program(
-                store=enrolment.store,
-                program=enrolment.program.value,
-                starts=date_of(enrolment.starts),
-                until=None if enrolment.ends is None else date_of(enrolment.ends),
+                store=program.store,
+                program=program.program.value,
+                starts=date_of(program.starts),
+                until=None if program.ends is None else date_of(program.ends),
             )
-            for enrolment in fees.enrolments
+            for program in fees.enrolments
         ],
         percentages=[
-            wire.Percentages(
-                starts=date_of(percentage.starts),
-                store=percentage.store,
-                country=percentage.country,
-                commission_rate=percentage.commission_rate,
-                tax_rate=percentage.tax_rate,
-            )
-            for percentage in fees.percentages
+            from_attributes(wire.Percentages, percentages, starts=date_of(percentages.starts))
+            for percentages in fees.percentages
         ],
         exchange_rates=[
             wire.RatesOfCurrency(
-                currency=coverage.currency, first_date=date_of(coverage.first), last_date=date_of(coverage.last)
+                currency=rates.currency, first_date=date_of(rates.first), last_date=date_of(rates.last)
             )
-            for coverage in known
+            for rates in known.currencies
         ],
         missing_rates=[
-            wire.MissingRate(currency=rates.currency, days=rates.days, last_date=date_of(rates.last))
-            for rates in missing
+            from_attributes(wire.MissingRate, rates, last_date=date_of(rates.last))
+            for rates in await call.run(missing_rates.listed, call.now())
         ],
     )
+    return reply(shown)

@@ -40,10 +40,9 @@ async def show_money(visit: Visit) -> Response:
 
 @pages.post("/money/programs", Needs.MANAGE, "money.changed", show_money)
 async def add_program(visit: Visit) -> Response:
-    form = visit.form
     visit.subject = "programs"
-    store = form.choice("program_store", usecases.PROGRAM_STORES)
-    until = _day(visit, "program_until") if form.text("program_until") else None
+    store = visit.form.choice("program_store", usecases.PROGRAM_STORES)
+    until = _day(visit, "program_until") if visit.form.text("program_until") else None
     new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
     known = await visit.run(usecases.load_fees)
     return await _saved(visit, programs=[*known.enrolments, new])
@@ -51,12 +50,11 @@ async def add_program(visit: Visit) -> Response:
 
 @pages.post("/money/percentages", Needs.MANAGE, "money.changed", show_money)
 async def add_percentages(visit: Visit) -> Response:
-    form = visit.form
     visit.subject = "percentages"
     new = Percentages(
         _day(visit, "from"),
-        form.text("store") or None,
-        form.text("country").upper() or None,
+        visit.form.text("store") or None,
+        visit.form.text("country").upper() or None,
         _share(visit, "commission"),
         _share(visit, "tax"),
     )
@@ -72,9 +70,8 @@ async def _saved(visit: Visit, **lists: Sequence[Any]) -> Response:
 @pages.post("/money/remove", Needs.MANAGE, "money.changed", show_money)
 async def remove(visit: Visit) -> Response:
     """The entry at a place of one of the lists, which must still be the one that the page showed."""
-    form = visit.form
-    visit.subject = kind = form.choice("kind", ("programs", "percentages"))
-    place, shown = form.number("place", high=usecases.MOST), form.text("shown")
+    visit.subject = kind = visit.form.choice("kind", ("programs", "percentages"))
+    place, shown = visit.form.number("place", high=usecases.MOST), visit.form.text("shown")
     known = await visit.run(usecases.load_fees)
     listed: Sequence[Any] = known.enrolments if kind == "programs" else known.percentages
     left = [one for at, one in enumerate(listed) if at != place or repr(one) != shown]

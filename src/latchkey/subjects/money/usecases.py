@@ -18,7 +18,7 @@ from latchkey.domain.money.exchange_rates import Given, date_of, read_rates
 from latchkey.domain.money.fees import Enrolment, Fees, Percentages
 from latchkey.domain.naming import COUNTRIES
 from latchkey.domain.outgoing_address import Network, NotAllowed
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, Invalid, Refusal, found
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.catalog import rates
 from latchkey.http_client import HttpClient, HttpError
@@ -44,10 +44,7 @@ _HIGHEST = 1.0
 
 
 async def load_fees(connection: Executor, project_id: str) -> Fees:
-    found = await rates.load(connection, project_id)
-    if found is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return found
+    return found(await rates.load(connection, project_id), f"There is no project {project_id}.", "project_id")
 
 
 async def change_fees(

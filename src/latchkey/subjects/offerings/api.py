@@ -60,8 +60,7 @@ async def read_package(call: ReadKey, package_id: str, expand: PackagesExpand = 
 @router.updates("/packages/{package_id}", wire.Package, "package.updated")
 async def update_package(call: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
-    changed = await call.run(usecases.update_package, package_id, **changes.model_dump())
-    return reply(render.package(changed))
+    return reply(render.package(await call.run(usecases.update_package, package_id, **changes.model_dump())))
 
 
 @router.deletes("/packages/{package_id}", Deleted, "package.deleted")
@@ -84,15 +83,13 @@ async def list_products_of_package(call: ReadKey, package_id: str, paging: Pagin
 async def attach_products(call: WriteKey, package_id: str, named: NewAssociations) -> Response:
     """Put these products into the package, one for each app in which it is sold."""
     attached = {product.product_id: Eligibility(product.eligibility_criteria) for product in named.products}
-    found = await call.run(usecases.attach_products, package_id, attached)
-    return reply(render.package(found))
+    return reply(render.package(await call.run(usecases.attach_products, package_id, attached)))
 
 
 @router.acts("/packages/{package_id}/actions/detach_products", wire.Package, "package.products_detached")
 async def detach_products(call: WriteKey, package_id: str, named: PackageProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""
-    found = await call.run(usecases.detach_products, package_id, named.product_ids)
-    return reply(render.package(found))
+    return reply(render.package(await call.run(usecases.detach_products, package_id, named.product_ids)))
 
 
 async def rendered_packages(call: Call, found: Sequence[Package], *, products: bool) -> list[wire.Package]:
@@ -141,16 +138,14 @@ async def list_offerings(call: ReadKey, paging: Paging, expand: ExpandItems = NO
 @router.get("/offerings/{offering_id}", responses=shows(wire.Offering))
 async def read_offering(call: ReadKey, offering_id: str, expand: OfferingsExpand = NO_ITEMS) -> Response:
     """One offering."""
-    found = await call.run(usecases.load_offering, offering_id)
-    return reply((await _rendered(call, [found], expand))[0])
+    return reply((await _rendered(call, [await call.run(usecases.load_offering, offering_id)], expand))[0])
 
 
 @router.updates("/offerings/{offering_id}", wire.Offering, "offering.updated")
 async def update_offering(call: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
     """Change the given fields. A new current offering replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
-    changed = await call.run(usecases.update_offering, offering_id, given)
-    return reply(render.offering(call.project_id, changed))
+    return reply(render.offering(call.project_id, await call.run(usecases.update_offering, offering_id, given)))
 
 
 @router.deletes("/offerings/{offering_id}", Deleted, "offering.deleted")
@@ -214,16 +209,14 @@ async def list_placements(call: ReadKey, paging: Paging) -> Response:
 @router.get("/placements/{placement_id}", responses=shows(wire.Placement))
 async def read_placement(call: ReadKey, placement_id: str) -> Response:
     """One placement."""
-    found = await call.run(usecases.load_placement, placement_id)
-    return reply(render.placement(call.project_id, found))
+    return reply(render.placement(call.project_id, await call.run(usecases.load_placement, placement_id)))
 
 
 @router.updates("/placements/{placement_id}", wire.Placement, "placement.updated")
 async def update_placement(call: WriteKey, placement_id: str, changes: PlacementChanges) -> Response:
     """Change the given fields. A new fallback replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
-    changed = await call.run(usecases.update_placement, placement_id, given)
-    return reply(render.placement(call.project_id, changed))
+    return reply(render.placement(call.project_id, await call.run(usecases.update_placement, placement_id, given)))
 
 
 @router.deletes("/placements/{placement_id}", Deleted, "placement.deleted")
@@ -243,8 +236,7 @@ async def read_offerings(call: AppReadKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
     every offering. The user need not exist."""
     place = AskingApp(call.caller.app_id, call.caller.store, _android_sdk(call.exchange))
-    found = await usecases.load_storefront(call.changes, call.project_id, place, app_user_id)
-    return reply(render.storefront(found))
+    return reply(render.storefront(await usecases.load_storefront(call.changes, call.project_id, place, app_user_id)))
 
 
 def _android_sdk(exchange: Exchange) -> int | None:

@@ -49,10 +49,9 @@ async def offer_new_offering(visit: Visit) -> Response:
 
 @pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new_offering)
 async def create_offering(visit: Visit) -> Response:
-    form = visit.form
-    visit.subject = key = form.text("lookup_key")
-    metadata = _metadata(form.text("metadata"))
-    name = form.text("display_name") or key
+    visit.subject = key = visit.form.text("lookup_key")
+    metadata = _metadata(visit.form.text("metadata"))
+    name = visit.form.text("display_name") or key
     made = await visit.run(usecases.create_offering, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
@@ -88,8 +87,7 @@ async def show_offering(visit: Visit, offering_id: str) -> Response:
 
 @pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated", show_offering)
 async def update_offering(visit: Visit, offering_id: str) -> Response:
-    form = visit.form
-    changes = {"display_name": form.text("display_name"), "metadata": _metadata(form.text("metadata"))}
+    changes = {"display_name": visit.form.text("display_name"), "metadata": _metadata(visit.form.text("metadata"))}
     await visit.run(usecases.update_offering, offering_id, changes)
     return await visit.to(visit.path("catalog", "offerings", offering_id), "Saved.")
 
@@ -111,9 +109,8 @@ async def delete_offering(visit: Visit, offering_id: str) -> Response:
 
 @pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
 async def add_package(visit: Visit, offering_id: str) -> Response:
-    form = visit.form
-    key, product_id = form.text("lookup_key"), form.text("product")
-    name = form.text("package_name") or key
+    key, product_id = visit.form.text("lookup_key"), visit.form.text("product")
+    name = visit.form.text("package_name") or key
     made = await visit.run(usecases.create_package, offering_id, key, name, now=visit.now)
     visit.audit(made.id, offering=offering_id, lookup_key=made.lookup_key)
     if product_id:
@@ -229,9 +226,8 @@ async def offer_new_placement(visit: Visit) -> Response:
 
 @pages.post("/catalog/new-placement", Needs.MANAGE, "placement.created", offer_new_placement)
 async def create_placement(visit: Visit) -> Response:
-    form = visit.form
-    visit.subject = id = form.text("id")
-    fields = _placement(form)
+    visit.subject = id = visit.form.text("id")
+    fields = _placement(visit.form)
     fields["display_name"] = fields["display_name"] or None
     await visit.run(usecases.create_placement, id, **fields, now=visit.now)
     return await visit.to(visit.path("catalog", "placements"), f"{id} was created. Apps ask for it by this id.")

@@ -15,7 +15,7 @@ from latchkey.domain.catalog import Catalog, Eligibility, Offering, Package, Pla
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
 from latchkey.domain.pages import items_after
-from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, found
 from latchkey.engine.changes import Change, Changes
 from latchkey.engine.storage import state
 from latchkey.engine.storage.catalog import offering_rows
@@ -274,9 +274,7 @@ def placed(others: Sequence[str], package_id: str, position: int) -> list[str]:
 
 async def load_package(connection: Executor, project_id: str, package_id: str) -> Package:
     package = await offering_rows.load_package(connection, project_id, package_id)
-    if package is None:
-        raise NotFound(f"There is no package {package_id!r} in this project.", param="package_id")
-    return package
+    return found(package, f"There is no package {package_id!r} in this project.", "package_id")
 
 
 MOST_PLACEMENTS = 500

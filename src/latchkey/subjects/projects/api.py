@@ -284,15 +284,13 @@ async def create_app(call: WriteKey, new: NewApp) -> Response:
 @apps_router.get("", responses=shows(Page[wire.App]))
 async def list_apps(call: ReadKey, paging: Paging) -> Response:
     """The project's apps, oldest first."""
-    found = await call.run(usecases.list_apps, *paging.window)
-    return reply(paging.of(await shown_apps(call, found)))
+    return reply(paging.of(await shown_apps(call, await call.run(usecases.list_apps, *paging.window))))
 
 
 @apps_router.get("/{app_id}", responses=shows(wire.App))
 async def read_app(call: ReadKey, app_id: str) -> Response:
     """One app."""
-    app = await call.run(usecases.load_app, app_id)
-    return reply((await shown_apps(call, [app]))[0])
+    return reply((await shown_apps(call, [await call.run(usecases.load_app, app_id)]))[0])
 
 
 @apps_router.updates("/{app_id}", wire.App, "app.changed")
@@ -307,8 +305,7 @@ async def update_app(call: WriteKey, app_id: str, changes: AppChanges) -> Respon
     if given:
         await store_connections.save_some(call.services.stores, call.project_id, app_id, given)
     name = changes.name if "name" in changes.model_fields_set else None
-    changed = await call.run(usecases.update_app, app_id, name=name, details=details)
-    return reply((await shown_apps(call, [changed]))[0])
+    return reply((await shown_apps(call, [await call.run(usecases.update_app, app_id, name=name, details=details)]))[0])
 
 
 @apps_router.deletes("/{app_id}", Deleted, "app.deleted")

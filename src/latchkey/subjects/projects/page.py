@@ -40,9 +40,8 @@ async def offer_new(visit: Visit) -> Response:
 
 @pages.post("/apps/new", Needs.MANAGE, "app.created", offer_new)
 async def create(visit: Visit) -> Response:
-    form = visit.form
-    store = form.choice("store", list(STORES))
-    made = await visit.run(usecases.create_app, form.text("name"), store, visit.now)
+    store = visit.form.choice("store", list(STORES))
+    made = await visit.run(usecases.create_app, visit.form.text("name"), store, visit.now)
     visit.audit(made.id, name=made.name, store=store)
     issued = await visit.run(api_keys.create_public_key, made.id, made.name, visit.now)
     visit.audit(key=issued.key.id)
@@ -69,10 +68,9 @@ async def show_app(visit: Visit, app_id: str) -> Response:
 
 @pages.post("/apps/{app_id}/keys", Needs.MANAGE, "app.key_created", show_app)
 async def create_key(visit: Visit, app_id: str) -> Response:
-    form = visit.form
     app = await visit.run(usecases.load_app, app_id)
-    limit = form.number("rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
-    name = form.text("name") or app.name
+    limit = visit.form.number("rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
+    name = visit.form.text("name") or app.name
     issued = await visit.run(api_keys.create_public_key, app_id, name, visit.now, rate_limit=limit)
     visit.audit(key=issued.key.id, name=issued.key.name)
     return _shown_once(visit, issued, app)

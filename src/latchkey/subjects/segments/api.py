@@ -118,8 +118,7 @@ async def list_segments(call: ReadKey, paging: Paging) -> Response:
 @router.get("/customer_segments/{segment_id}", responses=shows(wire.Segment))
 async def read_segment(call: ReadKey, segment_id: str) -> Response:
     """One saved segment."""
-    found = await call.run(customer_lists.load_segment, segment_id)
-    return reply(render.segment(call.project_id, found))
+    return reply(render.segment(call.project_id, await call.run(customer_lists.load_segment, segment_id)))
 
 
 @router.deletes("/customer_segments/{segment_id}", Deleted, "segment.deleted")

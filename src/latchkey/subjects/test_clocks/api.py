@@ -53,8 +53,7 @@ async def list_test_clocks(call: ReadKey, paging: Paging) -> Response:
 @router.get("/{test_clock_id}", responses=shows(TestClock))
 async def read_test_clock(call: ReadKey, test_clock_id: str) -> Response:
     """The time of a test clock."""
-    clock = await call.run(usecases.get_clock, test_clock_id)
-    return reply(render.test_clock(call.project_id, clock))
+    return reply(render.test_clock(call.project_id, await call.run(usecases.get_clock, test_clock_id)))
 
 
 @router.acts("/{test_clock_id}/advance", TestClockAdvanced, "test_clock.advanced")

@@ -209,8 +209,7 @@ async def list_deliveries(
 @deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
 async def read_delivery(call: ReadKey, webhook_id: str, delivery_id: str) -> Response:
     """One delivery with all its attempts. It has the id of its event."""
-    found = await call.run(delivery_log.load_delivery, webhook_id, delivery_id)
-    return reply(render.detail(webhook_id, found))
+    return reply(render.detail(webhook_id, await call.run(delivery_log.load_delivery, webhook_id, delivery_id)))
 
 
 class NewReplay(Body):
@@ -233,15 +232,13 @@ async def start_replay(call: WriteKey, webhook_id: str, new: NewReplay) -> Respo
     webhook existed. Runs in the background."""
     in_order(new.since_ms, new.until_ms)
     chosen = ReplayRange(new.since_ms, new.until_ms, new.status, tuple(dict.fromkeys(new.event_types)))
-    started = await call.run(requeue_runs.start_replay, webhook_id, chosen, call.now())
-    return reply(render.replay(started), 202)
+    return reply(render.replay(await call.run(requeue_runs.start_replay, webhook_id, chosen, call.now())), 202)
 
 
 @deliveries_router.get("/replays/{replay_id}", responses=shows(wire.Replay))
 async def read_replay(call: ReadKey, webhook_id: str, replay_id: str) -> Response:
     """The progress of a replay."""
-    found = await call.run(requeue_runs.load_replay, webhook_id, replay_id)
-    return reply(render.replay(found))
+    return reply(render.replay(await call.run(requeue_runs.load_replay, webhook_id, replay_id)))
 
 
 operational_events_router = Router(

@@ -1,5 +1,6 @@
 """Signing in with a password or through an OpenID provider, signing out, invitations and forgotten passwords."""
 
+from contextlib import suppress
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -29,9 +30,10 @@ async def show_sign_in(visit: Visit) -> Response:
 @pages.post("/sign-in", Needs.NOTHING, "account.signed_in")
 async def sign_in(visit: Visit) -> Response:
     email, next = visit.form.text("email"), cookie.safe_next(visit.form.text("next"))
-    visit.concerned = await _concerned(visit, email)
     # Input that is not an e-mail address may well be a password, so it is not logged.
-    visit.actor = visit.concerned.email if visit.concerned else _address(email)
+    with suppress(Refusal):
+        visit.actor = checked_email(email)
+        visit.concerned = await accounts.find_account(visit.database, email)
     visit.audit(visit.actor or "not an e-mail address")
     try:
         account = await sessions.sign_in(
@@ -83,8 +85,7 @@ async def sign_out(visit: Visit) -> Response:
 
 @pages.get("/invitations/{token}", Needs.NOTHING)
 async def show_invitation(visit: Visit, token: str) -> Response:
-    account = await accounts.invited(visit.database, token, visit.now)
-    return _invitation(visit, account)
+    return _invitation(visit, await accounts.invited(visit.database, token, visit.now))
 
 
 @pages.post("/invitations/{token}", Needs.NOTHING, "account.password_chosen")
@@ -104,20 +105,6 @@ async def accept_invitation(visit: Visit, token: str) -> Response:
         await visit.services.mail.add(MailKind.CHANGED, account.email, visit.now)
     # The link stands for the password only.
     return await password_given(visit, account, ROOT)
-
-
-def _address(text: str) -> str:
-    try:
-        return checked_email(text)
-    except Refusal:
-        return ""
-
-
-async def _concerned(visit: Visit, email: str) -> Account | None:
-    try:
-        return await accounts.find_account(visit.database, email)
-    except Refusal:
-        return None
 
 
 async def password_given(visit: Visit, account: Account, next: str) -> Response:

@@ -10,7 +10,7 @@ from latchkey.domain.catalog import Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
-from latchkey.domain.refusal import Conflict, InUse, NotFound
+from latchkey.domain.refusal import Conflict, InUse, NotFound, found
 from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog import product_rows as storage
@@ -158,9 +158,7 @@ def require_possible(grid: Grid, change: Remapping) -> None:
 
 async def _load_mapping(connection: Connection, project_id: str) -> Grid:
     grid = await storage.load_mapping(connection, project_id)
-    if grid is None:
-        raise NotFound(f"There is no project {project_id}.", param="project_id")
-    return grid
+    return found(grid, f"There is no project {project_id}.", "project_id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price, to_micros
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal, found
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.app_rows import APPS, App
@@ -189,17 +189,13 @@ def _terms(product: Product) -> ProductTerms:
 
 
 async def _app(connection: Connection, project_id: str, app_id: str, param: str = "app_id") -> App:
-    app = await APPS.find(connection, project_id, app_id)
-    if app is None:
-        raise NotFound(f"There is no app {app_id!r} in this project.", param=param)
-    return app
+    return found(await APPS.find(connection, project_id, app_id), f"There is no app {app_id!r} in this project.", param)
 
 
 async def load_product(connection: Executor, project_id: str, product_id: str) -> Product:
     product = await storage.load_product(connection, project_id, product_id)
-    if product is None or not product.on_sale:
-        raise NotFound(f"There is no product {product_id!r} in this project.", param="product_id")
-    return product
+    on_sale = product if product is not None and product.on_sale else None
+    return found(on_sale, f"There is no product {product_id!r} in this project.", "product_id")
 
 
 # Every country in its currency, in several stores.

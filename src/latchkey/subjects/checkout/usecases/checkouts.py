@@ -33,6 +33,7 @@ from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import rules as eligibility
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.usecases import steps
+from latchkey.subjects.checkout.usecases.steps import CheckoutProblem
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
@@ -106,11 +107,14 @@ class Checkouts:
         """The id of the new checkout, and what the page shows."""
         till = await self._till(project_id, app_id)
         if wanted.flow is not None:
-            raise steps.NotInThisWay("Quick purchases are not offered here: use the checkout.")
+            raise steps.CheckoutRefusal(
+                CheckoutProblem.NOT_IN_THIS_WAY, "Quick purchases are not offered here: use the checkout."
+            )
         if wanted.changes_product:
-            raise steps.CannotComplete(
+            raise steps.CheckoutRefusal(
+                CheckoutProblem.CANNOT_COMPLETE,
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
-                "change it at the payment provider."
+                "change it at the payment provider.",
             )
         customer, catalog, now = await self._customer(project_id, wanted.app_user_id)
         id = f"lkc_{secrets.token_urlsafe(32)}"
@@ -131,8 +135,7 @@ class Checkouts:
             created_at=real_now,
             expires_at=begun.expires_at or real_now + OPEN_FOR,
         )
-        async with self._connections.database.transaction() as connection:
-            await storage.save(connection, new)
+        await storage.save(self._connections.database, new)
         return id, begun.page
 
     async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> selling.PaymentForm:
@@ -141,7 +144,7 @@ class Checkouts:
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
         if discount:
-            raise steps.NotForSale("There is no such discount code.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "There is no such discount code.")
         return await _asked(till, till.provider.payment_form(till.app, await self._ordered(till, known), None))
 
     async def complete(self, project_id: str, app_id: str | None, id: str, email: str | None) -> selling.Confirmation:
@@ -151,16 +154,15 @@ class Checkouts:
         customer, catalog, now = await self._customer(project_id, known.app_user_id)
         product = eligibility.on_sale(catalog, till.app.app_id, till.app.store, known.product_id)
         if product is None:
-            raise steps.NotForSale("This product is no longer sold here.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This product is no longer sold here.")
         if eligibility.has_already(customer, catalog, till.app.store, product, now):
-            raise steps.HasAlready("This was bought already.")
+            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
         order = replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
-        async with self._connections.database.transaction() as connection:
-            check_at = None if made.told else self._connections.now() + FIRST_ASKED
-            kept = await storage.set_handle(connection, known.id_hash, made.handle, check_at)
+        check_at = None if made.told else self._connections.now() + FIRST_ASKED
+        kept = await storage.set_handle(self._connections.database, known.id_hash, made.handle, check_at)
         if kept is None:
-            raise steps.NoSuchCheckout("There is no such checkout.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         if kept != made.handle:
             # Two requests at once: the payment of the first one counts.
             return await _asked(till, till.provider.confirm_sale(till.app, order, kept))
@@ -181,8 +183,7 @@ class Checkouts:
                 await self._progress(await self._till(known.project_id, known.app_id), known)
             except (steps.CheckoutRefusal, NotFound, StoreUnreachable) as error:
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
-            async with self._connections.database.transaction() as connection:
-                await storage.set_check(connection, known.id_hash, _next_check(known, now))
+            await storage.set_check(self._connections.database, known.id_hash, _next_check(known, now))
         return len(due)
 
     async def _progress(self, till: _Till, known: storage.Checkout) -> steps.CheckoutProgress:
@@ -201,8 +202,7 @@ class Checkouts:
         if sale.standing is selling.CheckoutState.PAID:
             return await self._taken(till, known, sale)
         if sale.standing in (selling.CheckoutState.FAILED, selling.CheckoutState.EXPIRED):
-            async with self._connections.database.transaction() as connection:
-                await storage.finish(connection, known.id_hash, "failed")
+            await storage.finish(self._connections.database, known.id_hash, "failed", None, None)
         return steps.CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
     async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
@@ -221,33 +221,32 @@ class Checkouts:
             return steps.CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
         transaction_id, at = bought or (known.handle or "", self._connections.now())
-        async with self._connections.database.transaction() as connection:
-            await storage.finish(connection, known.id_hash, "succeeded", transaction_id, at)
+        await storage.finish(self._connections.database, known.id_hash, "succeeded", transaction_id, at)
         return steps.CheckoutProgress(
             replace(known, transaction_id=transaction_id, purchased_at=at), selling.CheckoutState.PAID
         )
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
-        """Raises CannotSell for a secret key, which belongs to no app, and for an app without a provider."""
+        """Refused (CANNOT_SELL) for a secret key, which belongs to no app, and for an app without a provider."""
         app = await self._connections.of_app(project_id, app_id) if app_id is not None else None
         provider = self._connections.adapters[app.store] if app is not None else None
         if app is None or not isinstance(provider, selling.Sells):
-            raise steps.CannotSell(NOT_CONNECTED)
+            raise steps.CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_CONNECTED)
         details = (await load_app(self._connections.database, project_id, app.app_id)).details
         return _Till(app, provider, details.get("stripe_account_id"))
 
     async def _load(self, till: _Till, id: str) -> storage.Checkout:
         known = await storage.load(self._connections.database, till.app.project_id, till.app.app_id, id)
         if known is None:
-            raise steps.NoSuchCheckout("There is no such checkout.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         return known
 
     async def _open(self, till: _Till, id: str) -> storage.Checkout:
         known = await self._load(till, id)
         if known.status == "succeeded":
-            raise steps.HasAlready("This checkout was paid already.")
+            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This checkout was paid already.")
         if known.status == "failed" or self._connections.now() >= known.expires_at:
-            raise steps.NoSuchCheckout("This checkout is over. Start a new one.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "This checkout is over. Start a new one.")
         return known
 
     async def _customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
@@ -271,9 +270,9 @@ class Checkouts:
         store, now = till.app.store, now if now is not None else self._connections.now()
         product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
         if product is None:
-            raise steps.NotForSale("This app does not sell this product.")
+            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This app does not sell this product.")
         if eligibility.has_already(customer, catalog, store, product, now):
-            raise steps.HasAlready("This was bought already.")
+            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
         return selling.CheckoutOrder(
             key=key,
             app_user_id=wanted.app_user_id,
@@ -310,11 +309,13 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
             "The payment provider cannot be reached. Try again in a moment.", retry_after_ms=error.retry_after_ms
         ) from error
     except selling.NotPayable as error:
-        raise steps.CannotComplete("This checkout cannot be paid so, or not any more. Start a new one.") from error
+        raise steps.CheckoutRefusal(
+            CheckoutProblem.CANNOT_COMPLETE, "This checkout cannot be paid so, or not any more. Start a new one."
+        ) from error
     except StoreError as error:
         problem = "checkout not possible" if isinstance(error, ActionRefused) else "payment provider refuses"
         log.error(problem, app_id=till.app.app_id, store=till.app.store, reason=error.message)
-        raise steps.CannotSell(NOT_SET_UP) from error
+        raise steps.CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_SET_UP) from error
 
 
 def _next_check(known: storage.Checkout, now: Ms) -> Ms | None:
@@ -329,7 +330,7 @@ def _checked_email(email: str | None) -> str | None:
         return None
     name, at, host = email.partition("@")
     if not (name and at and host) or "@" in host or len(email) > _LONGEST_EMAIL or not email.isprintable():
-        raise steps.InvalidEmail("That is not an email address.")
+        raise steps.CheckoutRefusal(CheckoutProblem.INVALID_EMAIL, "That is not an email address.")
     return email
 
 

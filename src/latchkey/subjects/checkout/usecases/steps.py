@@ -2,6 +2,7 @@
 refused."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -55,42 +56,24 @@ class CheckoutLimit:
         return self._counts.count(id_hash, now) <= STATUS_PER_MINUTE
 
 
+class CheckoutProblem(IntEnum):
+    """Why a checkout does not go on, by the codes that the web SDK knows. Where nothing else is said, it takes the
+    purchase for an invalid one."""
+
+    # An operator has to act: the app or the product is not set up for it. The log says what is wrong.
+    CANNOT_SELL = 7000
+    INVALID_EMAIL = 7012
+    HAS_ALREADY = 7772
+    NOT_FOR_SALE = 7814
+    # This app has no such checkout, or it has expired.
+    NO_SUCH_CHECKOUT = 7877
+    # The checkout cannot be paid in this way, or not any more.
+    CANNOT_COMPLETE = 7878
+    # The shortcut that the page asked for is not there; the SDK then uses the ordinary checkout.
+    NOT_IN_THIS_WAY = 8172
+
+
 class CheckoutRefusal(Refusal):
-    # A code that the web SDK knows. Where nothing else is said, it takes the purchase for an invalid one.
-    code: int
-
-
-class CannotSell(CheckoutRefusal):
-    """An operator has to act: the app or the product is not set up for it. The log says what is wrong."""
-
-    code = 7000
-
-
-class InvalidEmail(CheckoutRefusal):
-    code = 7012
-
-
-class HasAlready(CheckoutRefusal):
-    code = 7772
-
-
-class NotForSale(CheckoutRefusal):
-    code = 7814
-
-
-class NoSuchCheckout(CheckoutRefusal):
-    """This app has no such checkout, or it has expired."""
-
-    code = 7877
-
-
-class CannotComplete(CheckoutRefusal):
-    """The checkout cannot be paid in this way, or not any more."""
-
-    code = 7878
-
-
-class NotInThisWay(CheckoutRefusal):
-    """The shortcut that the page asked for is not there; the SDK then uses the ordinary checkout."""
-
-    code = 8172
+    def __init__(self, problem: CheckoutProblem, message: str) -> None:
+        super().__init__(message)
+        self.problem = problem

@@ -44,15 +44,13 @@ async def read_customer(request: Request, project_id: str, customer_id: PathUser
 @customers_router.get(f"{V2_ROUTE}/active_entitlements", responses=shows(v2.Page[v2.ActiveEntitlement]))
 async def list_active_entitlements(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's active entitlements."""
-    view = await call.customer(customer_id)
-    return reply(customer_v2.active_entitlements(view, paging.limit, paging.after))
+    return reply(customer_v2.active_entitlements(await call.customer(customer_id), paging.limit, paging.after))
 
 
 @customers_router.get(f"{V2_ROUTE}/attributes", responses=shows(v2.Page[v2.Attribute]))
 async def list_attributes(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """The customer's attributes."""
-    view = await call.customer(customer_id)
-    return reply(customer_v2.attributes(view, paging.limit, paging.after))
+    return reply(customer_v2.attributes(await call.customer(customer_id), paging.limit, paging.after))
 
 
 _Address = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(without_nul)]

@@ -59,8 +59,7 @@ class History:
 
 async def is_wanted(database: Database, project_id: str) -> bool:
     """Whether `want_history` asked for one and it is not written yet."""
-    async with database.acquire() as connection:
-        run = await runs.find_run(connection, project_id, HISTORY)
+    run = await runs.find_run(database, project_id, HISTORY)
     return run is not None and run.status != "done"
 
 

@@ -143,8 +143,7 @@ async def read_store_notification(call: ReadKey, notification_id: str) -> Respon
 )
 async def reprocess_store_notification(call: WriteKey, notification_id: str) -> Response:
     """Process it once more."""
-    found = await call.run(journal.reprocess, notification_id, call.now())
-    return reply(render.notification(found, trusted=True))
+    return reply(render.notification(await call.run(journal.reprocess, notification_id, call.now()), trusted=True))
 
 
 def _is_trusted(caller: Caller) -> bool:
