@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl, quote
 from msgspec import Struct, field, json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response as Response  # pages know the framework by this module alone
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.templates import render

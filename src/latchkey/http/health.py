@@ -42,9 +42,7 @@ async def healthz() -> Response:
 
 
 @router.get(
-    "/readyz",
-    responses=shows(Health) | shows(Health, 503, "Send traffic elsewhere for now"),
-    response_class=Response,
+    "/readyz", responses=shows(Health) | shows(Health, 503, "Send traffic elsewhere for now"), response_class=Response
 )
 async def readyz(request: Request, services: Provided) -> Response:
     """The database answers, has the schema this version expects, and accepts changes. The process is not stopping."""

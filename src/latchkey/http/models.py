@@ -199,16 +199,7 @@ async def _paging(request: Request, limit: Limit = DEFAULT_LIMIT, starting_after
 Paging = Annotated[PageRequest, Depends(_paging)]
 
 GrantLength = Literal[
-    "daily",
-    "three_day",
-    "weekly",
-    "two_week",
-    "monthly",
-    "two_month",
-    "three_month",
-    "six_month",
-    "yearly",
-    "lifetime",
+    "daily", "three_day", "weekly", "two_week", "monthly", "two_month", "three_month", "six_month", "yearly", "lifetime"
 ]
 
 AppleId = Annotated[int, Field(gt=0, lt=10**15)]

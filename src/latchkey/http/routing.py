@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends
 from msgspec import json
-from starlette.responses import Response
+from starlette.responses import Response as Response  # routes know the framework by this module alone
 
 from latchkey.http.audited import Endpoint, audited
 from latchkey.http.body import check_body
@@ -24,14 +24,7 @@ class Router(APIRouter):
     # Routes that change something with a secret key: the path, what they show, and the action in the audit log.
 
     def acts(
-        self,
-        path: str,
-        shape: Any,
-        action: str,
-        *,
-        methods: Sequence[str] = ("POST",),
-        status: int = 200,
-        **audit: Any,
+        self, path: str, shape: Any, action: str, *, methods: Sequence[str] = ("POST",), status: int = 200, **audit: Any
     ) -> Callable[[Endpoint], Endpoint]:
         def add(endpoint: Endpoint) -> Endpoint:
             noted = audited(action, **audit)(endpoint)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, MOST_NETWORKS, OVERLAP_DAYS, beyond, checked_networks
 from latchkey.domain.refusal import NotFound
@@ -14,7 +13,7 @@ from latchkey.engine.storage import keys
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Forbidden
 from latchkey.http.models import Body, Instant, Name, Paging, RateLimit
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.api_keys import render, usecases, wire
 from latchkey.wire.v2 import Page
 

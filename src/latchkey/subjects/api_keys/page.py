@@ -3,10 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from starlette.responses import Response
-
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE
 from latchkey.domain.formats import day, instant
 from latchkey.domain.instants import DAY, Ms

@@ -15,10 +15,5 @@ def api_key(project_id: str, one: ApiKey, plaintext: str | UnsetType = UNSET) ->
 def public_api_key(project_id: str, one: ApiKey) -> wire.PublicApiKey:
     environment = "sandbox" if is_sandbox(one.hint) else "production"
     return from_attributes(
-        wire.PublicApiKey,
-        one,
-        project_id=project_id,
-        masked_key=one.hint,
-        key=one.plaintext,
-        environment=environment,
+        wire.PublicApiKey, one, project_id=project_id, masked_key=one.hint, key=one.plaintext, environment=environment
     )

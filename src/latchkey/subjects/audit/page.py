@@ -1,8 +1,6 @@
 """The audit log: who changed what in the project, and sign-ins of its members."""
 
-from starlette.responses import Response
-
-from latchkey.dashboard.page import ACTIONS, Pages, Visit
+from latchkey.dashboard.page import ACTIONS, Pages, Response, Visit
 from latchkey.domain.refusal import found
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.api_keys import usecases as api_keys

@@ -3,13 +3,12 @@
 from typing import Annotated
 
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.http.audited import audited
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
 from latchkey.http.models import AppUserId, Body, GrantLength, Instant, Paging
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.bulk_grants import usecases

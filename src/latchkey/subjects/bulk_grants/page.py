@@ -1,9 +1,7 @@
 """Granting access to many customers: from a list or from pasted ids, with a preview before anything happens."""
 
-from starlette.responses import Response
-
 from latchkey.dashboard.customer_filter import read_chosen
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.promotion import DURATIONS, in_words
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import LATEST

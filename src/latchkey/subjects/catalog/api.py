@@ -7,7 +7,6 @@ from fastapi import Query
 from msgspec import UNSET
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.engine.storage.catalog.product_rows import Entitlement
@@ -29,7 +28,7 @@ from latchkey.http.models import (
     not_null,
     one_of,
 )
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.responses import Response
-
 from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.access.entitlements import Grant, Remapping, difference
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE

@@ -10,7 +10,6 @@ from fastapi import Depends, Path, Query, Request
 from msgspec import DecodeError, Struct, ValidationError, json
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
-from starlette.responses import Response
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import USD, Environment
@@ -18,7 +17,7 @@ from latchkey.domain.refusal import Invalid
 from latchkey.http.authentication import ChartsKey
 from latchkey.http.body import RepeatedFieldError, check_distinct
 from latchkey.http.models import CurrencyCode, without_nul
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.charts import render, wire
 from latchkey.subjects.charts import usecases as charts
 from latchkey.subjects.charts.rules.chart import ChartRequest

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.instants import MINUTE
 from latchkey.http.authentication import AppReadKey, AppWriteKey, Call, address_of
 from latchkey.http.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
 from latchkey.http.hot_reads import country_of
 from latchkey.http.models import AppBody, AppUserId, PathUserId
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.product_catalog import shown_prices
 from latchkey.subjects.catalog.usecases.version import load_catalog
@@ -107,15 +106,7 @@ async def prepare_checkout(call: AppWriteKey, new: ProductInQuestion) -> Respons
 async def start_checkout(call: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
     _require_room(call, new.app_user_id)
-    wanted = steps.CheckoutRequest(
-        product_id=new.product_id,
-        app_user_id=new.app_user_id,
-        email=new.email,
-        locale=new.locale,
-        offering=new.presented_offering_identifier if isinstance(new.presented_offering_identifier, str) else None,
-        changes_product=new.product_change is not None,
-        flow=new.purchase_flow,
-    )
+    wanted = steps.CheckoutRequest(**new.model_dump())
     with refusals():
         id, page = await call.services.checkouts.start(call.project_id, call.caller.app_id, wanted)
     return reply(render.started(id, page))

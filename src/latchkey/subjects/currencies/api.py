@@ -6,14 +6,13 @@ from uuid import uuid4
 
 from fastapi import Query
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.engine.storage.catalog.currency_rows import Currency
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter, Unprocessable
 from latchkey.http.models import Body, Description, Id, Name, Paging, PathUserId, Quantity, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.catalog import wire as catalog_wire
 from latchkey.subjects.currencies import usecases, wire
 from latchkey.subjects.customers.wire import Deleted

@@ -2,10 +2,8 @@
 
 import secrets
 
-from starlette.responses import Response
-
 from latchkey.dashboard.links import isolated
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.subjects.currencies import usecases
 

@@ -1,8 +1,6 @@
 """The database of the whole deployment, for its operators: servers, sizes, standbys, the busiest projects."""
 
-from starlette.responses import Response
-
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.subjects.deployment import usecases
 from latchkey.subjects.deployment.rules import troubles
 

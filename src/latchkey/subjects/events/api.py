@@ -3,11 +3,10 @@
 from urllib.parse import quote
 
 from msgspec import Raw, json
-from starlette.responses import Response
 
 from latchkey.http.authentication import ReadKey
 from latchkey.http.models import Paging, PathUserId
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.events.usecases import FeedPage, page_of_events
 from latchkey.wire import paging as wire_paging
 from latchkey.wire import v2

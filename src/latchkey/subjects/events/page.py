@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.links import first_purchase
-from latchkey.dashboard.page import Pages, Visit
+from latchkey.dashboard.page import Pages, Response, Visit
 from latchkey.dashboard.stream import MEDIA_TYPE, PageSubscription, Stream
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import NotFound
@@ -110,10 +109,7 @@ async def stream_events(visit: Visit) -> Response:
             await visit.run(usecases.newest_of_clock, clock_id)
             if clock_id
             else await visit.run(
-                usecases.page_of_newest,
-                chosen,
-                before=after + 1 if after is not None else None,
-                limit=ON_A_PAGE,
+                usecases.page_of_newest, chosen, before=after + 1 if after is not None else None, limit=ON_A_PAGE
             )
         )
     except NotFound:

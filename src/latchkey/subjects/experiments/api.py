@@ -3,12 +3,11 @@
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.customers import enrollment
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.experiments import usecases, wire
 from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import ExperimentEnrollment, Page

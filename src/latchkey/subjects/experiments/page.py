@@ -2,12 +2,10 @@
 
 from urllib.parse import urlencode
 
-from starlette.responses import Response
-
 from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
 from latchkey.dashboard.links import isolated
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.refusal import Invalid
 from latchkey.domain.user_id import problem_with

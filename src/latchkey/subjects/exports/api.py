@@ -3,12 +3,11 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.refusal import NotFound
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import Body, Name, Paging, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.exports import render, wire
 from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from starlette.responses import Response
-
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.exports.rules import Export

@@ -3,14 +3,13 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.money.exchange_rates import date_of, day_of
 from latchkey.domain.money.fees import Enrolment, Percentages, Program
 from latchkey.engine import missing_rates
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.models import Body, CountryCode, StoreName, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.money import usecases, wire
 from latchkey.wire.attributes import from_attributes
 

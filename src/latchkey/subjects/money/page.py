@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from starlette.responses import Response
-
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.money.exchange_rates import date_of, day_of
 from latchkey.domain.money.fees import Enrolment, Percentages, Program
 from latchkey.domain.money.pinned_rates import REFERENCE_DATE

@@ -6,14 +6,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.catalog import Eligibility, Offering, Package
 from latchkey.http.authentication import AppReadKey, Call, ReadKey, SecretWriteKey, WriteKey
 from latchkey.http.exchange import Exchange
 from latchkey.http.hot_reads import subscriber_reply
 from latchkey.http.models import NO_ITEMS, AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.offerings import render, usecases, wire
 from latchkey.subjects.offerings.rules import AskingApp

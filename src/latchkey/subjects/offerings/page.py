@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import DecodeError, json
-from starlette.responses import Response
 
 from latchkey.dashboard.form import Form
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.catalog import Eligibility, Placement
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.catalog.usecases import product_catalog

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import LATEST, Ms
@@ -17,7 +16,7 @@ from latchkey.engine.storage.catalog import app_rows
 from latchkey.http.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.http.errors import Forbidden, InvalidParameter, Unprocessable
 from latchkey.http.models import AppleId, Body, CurrencyCode, Name, Paging, RateLimit, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import shown_apps
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.api_keys import render as api_keys_render

@@ -1,10 +1,8 @@
 """Apps: the project's apps in stores, and the public keys that ship inside them."""
 
-from starlette.responses import Response
-
 from latchkey.dashboard.connection_view import shown_connection
 from latchkey.dashboard.links import first_purchase
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.storage.catalog import app_rows as rules
@@ -141,10 +139,7 @@ async def change_settings(visit: Visit) -> Response:
     chosen = visit.form.choice("test_store", TEST_STORES)
     test_store = next(one for one in TEST_STORES if one == chosen)
     changed = await visit.run(
-        usecases.update_project,
-        name=visit.form.text("name"),
-        restore_behavior=behavior,
-        test_store=test_store,
+        usecases.update_project, name=visit.form.text("name"), restore_behavior=behavior, test_store=test_store
     )
     before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
     after = {name: getattr(changed, name) for name in before}

@@ -4,13 +4,11 @@ notification URL."""
 from functools import partial
 from typing import cast
 
-from starlette.responses import Response
-
 from latchkey.dashboard import store_form, texts
 from latchkey.dashboard.connection_view import shown_connection
 from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import APP_STORE

@@ -1,8 +1,6 @@
 """The log of requests with API keys: what came, how it was answered, and how many more there were."""
 
-from starlette.responses import Response
-
-from latchkey.dashboard.page import Pages, Visit
+from latchkey.dashboard.page import Pages, Response, Visit
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.request_log import usecases
 

@@ -2,10 +2,9 @@
 
 import msgspec
 from msgspec import Struct
-from starlette.responses import Response
 
 from latchkey.dashboard.links import address
-from latchkey.dashboard.page import Pages, Visit
+from latchkey.dashboard.page import Pages, Response, Visit
 from latchkey.domain import formats
 from latchkey.domain.customers.customer import visible
 from latchkey.subjects.charts.rules.definition import CHARTS

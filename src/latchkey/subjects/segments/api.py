@@ -4,12 +4,11 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
 from latchkey.http.models import Body, Name, Paging
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.segments import render, wire

@@ -4,13 +4,12 @@ import secrets
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.instants import parse_duration
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import InvalidParameter
 from latchkey.http.models import Body, Instant, IsoDuration, Paging, one_of
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.test_clocks import render, usecases
 from latchkey.subjects.test_clocks.wire import TestClock, TestClockAdvanced

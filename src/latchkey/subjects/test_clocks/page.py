@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import uuid4
 
-from starlette.responses import Response
-
 from latchkey.dashboard import texts
 from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain import formats
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer

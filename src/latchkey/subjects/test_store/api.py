@@ -8,12 +8,11 @@ from uuid import uuid4
 from msgspec import convert
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
-from starlette.responses import Response
 
 from latchkey.domain.stores.test_store.orders import NEEDS, TAKES, Action, ActionName
 from latchkey.http.authentication import WriteKey
 from latchkey.http.models import Body, CountryCode, CurrencyCode, CustomerId, Instant, either_id
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.test_store import usecases
 from latchkey.subjects.test_store.wire import EventReference, TestStoreResult

@@ -7,10 +7,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.responses import Response
-
 from latchkey.dashboard.links import address
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain import formats
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal

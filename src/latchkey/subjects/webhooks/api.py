@@ -6,12 +6,11 @@ from urllib.parse import urlencode
 from fastapi import Query
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
-from starlette.responses import Response
 
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.models import AppUserId, Body, Id, Instant, Name, Paging, in_order, not_null
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs

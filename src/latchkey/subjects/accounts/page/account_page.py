@@ -4,10 +4,9 @@ from functools import partial
 
 import segno
 from msgspec import Struct
-from starlette.responses import Response
 
 from latchkey.dashboard.cookie import device_of
-from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
+from latchkey.dashboard.page import ROOT, Needs, Pages, Response, Visit
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.accounts.rules import SHORTEST_PASSWORD
 from latchkey.subjects.accounts.usecases import accounts, second_factor, sessions

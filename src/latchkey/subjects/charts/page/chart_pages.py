@@ -1,8 +1,6 @@
 """All charts: the list with previews, the page of each, and its numbers as CSV."""
 
-from starlette.responses import Response
-
-from latchkey.dashboard.page import Pages, Visit
+from latchkey.dashboard.page import Pages, Response, Visit
 from latchkey.domain.instants import DAY
 from latchkey.subjects.charts.page.cards import DAYS, LINES, cards, other_requests, requests
 from latchkey.subjects.charts.page.presentation import Presentation, estimates_of, squares_of, titled

@@ -5,10 +5,8 @@ import io
 from dataclasses import replace
 from typing import Any
 
-from starlette.responses import Response
-
 from latchkey.dashboard.links import first_purchase
-from latchkey.dashboard.page import Needs, Pages, Visit, address
+from latchkey.dashboard.page import Needs, Pages, Response, Visit, address
 from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page.cards import card, requests

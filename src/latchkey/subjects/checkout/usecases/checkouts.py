@@ -106,11 +106,11 @@ class Checkouts:
     ) -> tuple[str, selling.HostedPage | selling.PaymentForm]:
         """The id of the new checkout, and what the page shows."""
         till = await self._till(project_id, app_id)
-        if wanted.flow is not None:
+        if wanted.purchase_flow is not None:
             raise steps.CheckoutRefusal(
                 CheckoutProblem.NOT_IN_THIS_WAY, "Quick purchases are not offered here: use the checkout."
             )
-        if wanted.changes_product:
+        if wanted.product_change is not None:
             raise steps.CheckoutRefusal(
                 CheckoutProblem.CANNOT_COMPLETE,
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
@@ -268,6 +268,7 @@ class Checkouts:
         now: Ms | None = None,
     ) -> selling.CheckoutOrder:
         store, now = till.app.store, now if now is not None else self._connections.now()
+        offering = wanted.presented_offering_identifier
         product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
         if product is None:
             raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This app does not sell this product.")
@@ -282,7 +283,7 @@ class Checkouts:
             trial_days=eligibility.trial_days(customer, store, product, now),
             email=_checked_email(wanted.email),
             locale=wanted.locale,
-            offering=wanted.offering if has_offering(catalog, wanted.offering) else None,
+            offering=offering if isinstance(offering, str) and has_offering(catalog, offering) else None,
         )
 
     async def _ordered(self, till: _Till, known: storage.Checkout) -> selling.CheckoutOrder:

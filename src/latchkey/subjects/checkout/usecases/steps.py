@@ -3,6 +3,7 @@ refused."""
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -13,16 +14,18 @@ from latchkey.subjects.checkout.storage import Checkout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckoutRequest:
+    """With the names that the web SDK has for what its page sends."""
+
     product_id: str
     app_user_id: str
     email: str | None = None
     locale: str | None = None
-    # The lookup key of the offering that the page says it showed.
-    offering: str | None = None
+    # The lookup key of the offering that the page says it showed; the page may send anything.
+    presented_offering_identifier: Any = None
     # A change of a subscription that the customer has.
-    changes_product: bool = False
+    product_change: Any = None
     # A way to pay beside the checkout, such as a wallet's own sheet.
-    flow: str | None = None
+    purchase_flow: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

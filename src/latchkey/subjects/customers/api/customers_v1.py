@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import Request
 from pydantic import ConfigDict, Field
-from starlette.responses import Response
 
 from latchkey.domain.instants import DAY
 from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
@@ -12,7 +11,7 @@ from latchkey.http.errors import BadRequest, InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
 from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import NewAttributes, sorted_out
 from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances

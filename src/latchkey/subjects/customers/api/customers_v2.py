@@ -6,7 +6,6 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Query, Request
 from pydantic import AfterValidator, Field
-from starlette.responses import Response
 
 from latchkey.domain.customers.customer import MAX_NAME, MAX_VALUE, problem_with_attribute
 from latchkey.http.audited import audited
@@ -15,7 +14,7 @@ from latchkey.http.errors import InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V2_ROUTE
 from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUserId, without_nul
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
 from latchkey.subjects.customers.usecases import edits

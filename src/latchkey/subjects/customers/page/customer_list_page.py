@@ -88,12 +88,7 @@ async def save(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form)
     visit.audit(visit.form.text("name"), filter=chosen.query)
     saved = await visit.run(
-        customer_lists.save_segment,
-        visit.form.needed("name"),
-        chosen.filter,
-        chosen.columns,
-        chosen.sort,
-        visit.now,
+        customer_lists.save_segment, visit.form.needed("name"), chosen.filter, chosen.columns, chosen.sort, visit.now
     )
     return await visit.to(visit.path("customers", segment=saved.id), f"The segment {saved.name!r} is saved.")
 
@@ -125,12 +120,7 @@ async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Respon
     """Straight from the customers: somebody who was created a moment ago is there."""
     before = visit.query.number("before", 0, high=2**63 - 1)
     listing = await newest(
-        visit.database,
-        visit.services.catalogs,
-        visit.project_id,
-        visit.now,
-        before=before or None,
-        limit=ON_A_PAGE,
+        visit.database, visit.services.catalogs, visit.project_id, visit.now, before=before or None, limit=ON_A_PAGE
     )
     more = visit.path("customers", **chosen.query, before=listing.before) if listing.before else None
     purchase = "" if listing.views else await first_purchase(visit)

@@ -3,11 +3,9 @@ the audit log, and most need a confirmation."""
 
 from collections.abc import Awaitable, Callable
 
-from starlette.responses import Response
-
 from latchkey.dashboard.event_row import KINDS
 from latchkey.dashboard.links import address, customer_id, isolated, written_out
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, create_model
-from starlette.responses import Response
 
 from latchkey.http.authentication import ReadKey, WriteKey
 from latchkey.http.errors import Missing
 from latchkey.http.models import Body, base_of
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.stores.credential_form import CredentialForm
 from latchkey.subjects.purchase_intake import render, wire

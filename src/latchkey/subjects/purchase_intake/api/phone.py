@@ -5,25 +5,20 @@ answer that stops the SDK from asking or sending again."""
 from typing import Annotated, Any
 
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.engine.reads import look_at
 from latchkey.http.authentication import AppReadKey, AppWriteKey, address_of
 from latchkey.http.errors import BadRequest, StoreNotConnected
 from latchkey.http.exchange import Exchange
 from latchkey.http.models import AnyBody, AppBody, AppUserId, PathUserId
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.offerings.render import product_entitlement_mapping
 from latchkey.subjects.purchase_intake import wire
 from latchkey.subjects.purchase_intake.api.receipts import INVALID_RECEIPT
 from latchkey.subjects.purchase_intake.rules import intro_eligible
-from latchkey.subjects.purchase_intake.usecases.phone_requests import (
-    account_token,
-    may_restore,
-    sign_offers,
-)
+from latchkey.subjects.purchase_intake.usecases.phone_requests import account_token, may_restore, sign_offers
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 
 router = Router(prefix="/v1", tags=["V1 for SDKs"])

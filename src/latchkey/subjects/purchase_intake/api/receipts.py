@@ -16,7 +16,6 @@ import structlog
 from msgspec import UNSET, json
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.responses import Response
 
 from latchkey.domain.stores.store import PLATFORMS, TEST_STORE
 from latchkey.engine.admission import Caller, former_store
@@ -26,7 +25,7 @@ from latchkey.http.errors import ApiError, BadRequest, Forbidden, StoreNotConnec
 from latchkey.http.exchange import Exchange
 from latchkey.http.hot_reads import country_of, seen_subscriber, visit_of
 from latchkey.http.models import AppUserId
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.services import Services
 from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of

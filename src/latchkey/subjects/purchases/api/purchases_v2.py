@@ -5,14 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from fastapi import Query
-from starlette.responses import Response
 
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.reference import Kind
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import Missing, NoSuchPath
 from latchkey.http.models import PageRequest, Paging, PathUserId, StoreId
-from latchkey.http.routing import Router, reply, shows
+from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.services import Services
 from latchkey.http.vendor_shape import is_vendors
 from latchkey.subjects.catalog.wire import Entitlement

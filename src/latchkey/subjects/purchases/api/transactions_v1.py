@@ -6,13 +6,12 @@
 from typing import Annotated
 
 from pydantic import Field
-from starlette.responses import Response
 
 from latchkey.domain.instants import DAY
 from latchkey.http.authentication import SecretWriteKey
 from latchkey.http.hot_reads import subscriber_reply, view_of_reply
 from latchkey.http.models import Body, PathUserId
-from latchkey.http.routing import Router
+from latchkey.http.routing import Response, Router
 from latchkey.stores import adapter
 from latchkey.subjects.purchases.usecases import store_actions
 from latchkey.wire.v1 import SubscriberResponse

@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from msgspec import json
-from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address, first_purchase
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.subjects.webhooks import render, rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs

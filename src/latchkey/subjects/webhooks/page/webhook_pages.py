@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any
 
 from msgspec import json
-from starlette.responses import Response
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address, first_purchase
-from latchkey.dashboard.page import Needs, Pages, Visit
+from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.naming import checked_name
@@ -178,11 +177,7 @@ ON_A_PAGE = 10
 # How many deliveries the strip on a webhook's page shows, and how many are listed below it.
 IN_STRIP, LISTED = 60, 8
 OVERLAPS = ((0, "None: the old secret stops at once"), (HOUR, "1 hour"), (DAY, "1 day"), (7 * DAY, "7 days"))
-EXAMPLE = {
-    "name": "My app",
-    "url": "https://app.example.com/webhooks",
-    "authorization_header": "Bearer <your secret>",
-}
+EXAMPLE = {"name": "My app", "url": "https://app.example.com/webhooks", "authorization_header": "Bearer <your secret>"}
 
 
 @pages.get("/webhooks")
