@@ -33,6 +33,7 @@ from pyreqwest.response import Response as StreamedResponse
 
 __all__ = [
     "Chunk",
+    "Closing",
     "HeaderMap",
     "HttpClient",
     "HttpConnectTimeoutError",
@@ -80,7 +81,22 @@ class HttpResponse:
         return header_pairs(self._response)
 
 
-class HttpClient:
+class Closing:
+    """What is closed at the end of its `async with`."""
+
+    __slots__ = ()
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class HttpClient(Closing):
     """Keeps connections open until it is closed. Never follows a redirect.
 
     Times are in seconds. `headers` are sent with every request. `extra_ca` is PEM, trusted in addition to the system's
@@ -178,12 +194,6 @@ class HttpClient:
 
     async def close(self) -> None:
         await self._client.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _request(
         self,

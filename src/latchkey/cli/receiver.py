@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from http.client import responses
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import typer
@@ -24,7 +24,7 @@ from latchkey.cli.command import flag, option
 from latchkey.cli.data_folder import Connection, DataFolder, read_json
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.refusal import Refusal
-from latchkey.http_client import HttpClient, HttpError
+from latchkey.http_client import Closing, HttpClient, HttpError
 from latchkey.runtime.bridge_script import is_this_machine
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listen, tls
@@ -76,17 +76,14 @@ def check(url: str) -> str:
     return url
 
 
-class Forwarder:
+class Forwarder(Closing):
     def __init__(self, url: str, patience_ms: int = PATIENCE_MS) -> None:
         self._url = check(url)
         self._patience_ms = patience_ms
         # The response is returned as the app sent it: not decompressed, redirects not followed, no proxy in between.
         self._http = HttpClient(timeout=patience_ms / 1000, https_only=False, use_proxy=False, decompress=False)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
         await self._http.close()
 
     async def pass_on(self, arrival: ReceivedWebhook) -> ReceiverReply:

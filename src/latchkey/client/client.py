@@ -2,26 +2,28 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
 
 from latchkey.client.client_errors import BadAnswer, UnusableId
-from latchkey.client.transport import Patience, ServiceResponse, Transport
-from latchkey.http_client import HttpClient
+from latchkey.client.transport import Patience, Transport
+from latchkey.http_client import Closing, HttpClient, HttpResponse
 from latchkey.wire.event import Event
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Customer, Page
 
 DEADLINE = 30.0
 LARGEST_PAGE = 100
+# The sequence of the customer's last event in the response.
+SEQUENCE_HEADER = "latchkey-sequence"
 
 T = TypeVar("T")
 
 
-class Client:
+class Client(Closing):
     """Reads users' entitlements. Use it as a context manager, or call `close`.
 
     `deadline` is the longest time, in seconds, that one read may take with all its attempts; every method also takes
@@ -56,7 +58,7 @@ class Client:
         """Like `customer`, with the sequence of the last event that the response includes, if the service says so."""
         path = self._customer(customer_id)
         response = await self._get(path, deadline)
-        sequence = response.sequence or ""
+        sequence = response.header(SEQUENCE_HEADER) or ""
         return _decoded(response, path, Customer), int(sequence) if sequence.isdecimal() else None
 
     async def rest(self, page: Page[T], item: type[T], *, deadline: float | None = None) -> list[T]:
@@ -83,12 +85,6 @@ class Client:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
     @property
     def _v2(self) -> str:
         if self._project is None:
@@ -113,11 +109,11 @@ class Client:
     async def _read(self, path: str, type: type[T], deadline: float | None) -> T:
         return _decoded(await self._get(path, deadline), path, type)
 
-    async def _get(self, path: str, deadline: float | None) -> ServiceResponse:
+    async def _get(self, path: str, deadline: float | None) -> HttpResponse:
         return await self._transport.get(path, self._deadline if deadline is None else deadline)
 
 
-def _decoded(response: ServiceResponse, path: str, type: type[T]) -> T:
+def _decoded(response: HttpResponse, path: str, type: type[T]) -> T:
     try:
         return msgspec.json.decode(response.body, type=type)
     except msgspec.DecodeError as error:

@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from latchkey.client.client_errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
-from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError, causes_of, parse_retry_after
+from latchkey.http_client import (
+    HttpClient,
+    HttpError,
+    HttpResponse,
+    HttpTimeoutError,
+    causes_of,
+    parse_retry_after,
+)
 
 # The wait that the specification defines if the service gives none.
 RETRY_AFTER = 60.0
@@ -24,7 +31,6 @@ CONNECT_TIMEOUT = 5.0
 CONNECTIONS = 32
 # In every error of the TLS library about a certificate that it does not accept.
 _CERTIFICATE = "certificate"
-SEQUENCE_HEADER = "latchkey-sequence"
 _HEADERS = {"Content-Type": "application/json"}
 
 
@@ -52,13 +58,6 @@ class Patience:
     wall: Callable[[], float] = time.time
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceResponse:
-    body: bytes
-    # The sequence of the customer's last event in the response, if the service says so.
-    sequence: str | None
-
-
 class Transport:
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Transport:
             connect_timeout=CONNECT_TIMEOUT, connections=CONNECTIONS, user_agent="latchkey-client", extra_ca=ca_pem
         )
 
-    async def get(self, path: str, deadline: float) -> ServiceResponse:
+    async def get(self, path: str, deadline: float) -> HttpResponse:
         """The response, if it is a 2xx. `deadline` is in seconds and covers all attempts and the waits between them."""
         patience = self._patience
         ends = patience.monotonic() + deadline
@@ -95,7 +94,7 @@ class Transport:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _once(self, path: str, left: float) -> ServiceResponse:
+    async def _once(self, path: str, left: float) -> HttpResponse:
         try:
             response = await self._http.ask(
                 "GET",
@@ -112,7 +111,7 @@ class Transport:
                 raise Untrusted(f"The service's certificate is not trusted: {cause}.") from error
             raise Unreachable(f"The service cannot be reached: {cause}.") from error
         if 200 <= response.status < 300:
-            return ServiceResponse(response.body, response.header(SEQUENCE_HEADER))
+            return response
         raise _api_error(response.status, response.body, response.header("retry-after"), self._patience.wall())
 
 

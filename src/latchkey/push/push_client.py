@@ -14,12 +14,11 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
-from typing import Self
 
 import msgspec
 import structlog
 
-from latchkey.http_client import HttpClient, HttpError, causes_of, parse_retry_after
+from latchkey.http_client import Closing, HttpClient, HttpError, causes_of, parse_retry_after
 from latchkey.push.push_notification import (
     BusyError,
     PushError,
@@ -41,7 +40,7 @@ _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 _NAMESPACE = uuid.UUID("5b7d1f0e-6f0a-4b43-9d55-3c0f7f0f8f11")
 
 
-class PushClient:
+class PushClient(Closing):
     def __init__(
         self,
         api_url: str,
@@ -87,12 +86,6 @@ class PushClient:
 
     async def close(self) -> None:
         await self._http.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _call(self, body: bytes, ids: Sequence[str]) -> PushResult:
         began = time.monotonic()

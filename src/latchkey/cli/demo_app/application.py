@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
-from latchkey.cli.demo_app.story import PAGES, Arrivals, policy, tell
+from latchkey.cli.demo_app.story import PAGES, POLICY, Arrivals, tell
 from latchkey.client.client_errors import ClientError
 from latchkey.consumer.api.access_guard import JwtUsers
 from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, body_of, reply
@@ -154,7 +154,7 @@ async def _asked(doing: Awaitable[T]) -> T:
 def _page(path: str) -> Callable[[Request], Awaitable[Response]]:
     async def show(_: Request) -> Response:
         content, kind = PAGES[path]
-        return Response(content, media_type=kind, headers=policy())
+        return Response(content, media_type=kind, headers=POLICY)
 
     return show
 
