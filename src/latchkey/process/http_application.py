@@ -156,29 +156,24 @@ def create_application(
     )
 
 
-# Errors of the framework as our own.
-
-
 def handle_faults(app: FastAPI) -> None:
-    """Call it after adding all routers: it collects the methods of each path."""
-    methods = _methods_by_path(app)
+    """Errors of the framework become our own. Call it after adding all routers: it collects the methods of paths."""
+    methods = [
+        (compile_path(context.path)[0], set(context.methods))
+        for context in iter_route_contexts(app.routes)
+        if context.path and context.methods
+    ]
 
-    async def on_error(request: Request, error: Exception) -> Response:
-        return await _response(request, as_api_error(error))
+    async def answer(request: Request, error: Exception) -> Response:
+        exchange: Exchange = request.scope[SCOPE_KEY]
+        own = own_error(error, request.scope["path"], methods)
+        own = await request.scope[WRITES_KEY].spared(exchange, own)
+        body = own.body(exchange.version, exchange.request_id.decode())
+        return Response(body, own.status, headers=own.headers, media_type="application/json")
 
-    async def on_http_exception(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return await _response(request, _from_http_exception(error, request.scope["path"], methods))
-
-    async def on_invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return await _response(request, from_validation(error))
-
-    app.add_exception_handler(HTTPException, on_http_exception)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(Refusal, on_error)
-    # This handler replies and raises again, so that the front can log the error.
-    app.add_exception_handler(Exception, on_error)
+    # After the handler of the last one it is raised again, so that the front can log the error.
+    for kind in (HTTPException, RequestValidationError, Refusal, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 def from_validation(error: RequestValidationError) -> ApiError:
@@ -194,31 +189,14 @@ def from_validation(error: RequestValidationError) -> ApiError:
     return InvalidParameter(f"{param}: {message}" if param else message, param=param)
 
 
-def _from_http_exception(error: HTTPException, path: str, methods: list[tuple[re.Pattern[str], set[str]]]) -> ApiError:
-    if isinstance(error, ApiError):
-        return error
+def own_error(error: Exception, path: str, methods: list[tuple[re.Pattern[str], set[str]]]) -> ApiError:
+    if isinstance(error, RequestValidationError):
+        return from_validation(error)
+    if isinstance(error, ApiError) or not isinstance(error, HTTPException) or error.status_code >= 500:
+        return as_api_error(error)
     if error.status_code == 405:
         allowed = set().union(*(found for pattern, found in methods if pattern.match(path)))
         if "GET" in allowed:
             allowed.add("HEAD")
         return MethodNotAllowed(sorted(allowed))
-    if error.status_code == 404:
-        return NoSuchPath()
-    if error.status_code < 500:
-        return BadRequest(str(error.detail))
-    return as_api_error(error)
-
-
-async def _response(request: Request, error: ApiError) -> Response:
-    exchange: Exchange = request.scope[SCOPE_KEY]
-    error = await request.scope[WRITES_KEY].spared(exchange, error)
-    body = error.body(exchange.version, exchange.request_id.decode())
-    return Response(body, error.status, headers=error.headers, media_type="application/json")
-
-
-def _methods_by_path(app: FastAPI) -> list[tuple[re.Pattern[str], set[str]]]:
-    return [
-        (compile_path(context.path)[0], set(context.methods))
-        for context in iter_route_contexts(app.routes)
-        if context.path and context.methods
-    ]
+    return NoSuchPath() if error.status_code == 404 else BadRequest(str(error.detail))
