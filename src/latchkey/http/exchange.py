@@ -98,14 +98,6 @@ _LINES = (*SECURITY_HEADERS, JSON_TYPE)
 _LINES_FOR_BROWSERS = (*_LINES, *CORS_HEADERS)
 
 
-def usage_headers(used: int, limit: int) -> tuple[Header, Header]:
-    """On the successful replies of V2, as the vendor's clients expect them."""
-    return (
-        (b"revenuecat-rate-limit-current-usage", b"%d" % used),
-        (b"revenuecat-rate-limit-current-limit", b"%d" % limit),
-    )
-
-
 class Exchange:
     __slots__ = (
         "_send", "caller", "client", "etag", "headers", "key_id", "method", "operation_id", "raw_path",
@@ -194,7 +186,9 @@ class Exchange:
             lines.append((SEQUENCE_HEADER, b"%d" % self.sequence))
         if self.version == "v2":
             if self.usage is not None and self.status < 300:
-                lines += usage_headers(*self.usage)
+                # As the vendor's clients expect them.
+                lines.append((b"revenuecat-rate-limit-current-usage", b"%d" % self.usage[0]))
+                lines.append((b"revenuecat-rate-limit-current-limit", b"%d" % self.usage[1]))
         elif self.request_time is not None:
             lines.append((REQUEST_TIME, b"%d" % self.request_time))
             if self.etag is not None:

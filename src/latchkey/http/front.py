@@ -104,10 +104,6 @@ _HEADER_LIST = re.compile(rb"[A-Za-z0-9_-]+(?:[ \t]*,[ \t]*[A-Za-z0-9_-]+)*")
 _LONGEST = 1024
 
 
-def is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:
-    return method == "OPTIONS" and b"origin" in headers and b"access-control-request-method" in headers
-
-
 async def answer_preflight(exchange: Exchange) -> None:
     asked = exchange.headers.get(b"access-control-request-headers", b"")
     # New clients use new header names: any requested list of names is allowed.
@@ -216,7 +212,7 @@ class Front(Struct, eq=False):
 
     async def _pass_on(self, exchange: Exchange, scope: Scope, receive: Receive, segments: list[str]) -> None:
         method = exchange.method
-        if exchange.version == "v1" and is_preflight(method, exchange.headers):
+        if method == "OPTIONS" and exchange.is_cross_origin and b"access-control-request-method" in exchange.headers:
             exchange.route = "preflight"
             await answer_preflight(exchange)
             return

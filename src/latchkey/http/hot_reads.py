@@ -38,7 +38,7 @@ from latchkey.http.routing import reply
 from latchkey.http.services import Services
 from latchkey.http.vendor_shape import is_vendors
 from latchkey.subjects.customers.render import customer_v2, subscriber_v1
-from latchkey.wire.v1 import Subscriber, SubscriberResponse
+from latchkey.wire.v1 import SubscriberResponse
 
 _encode = json.Encoder().encode
 # The end of the paths whose replies have a tag. The subscriber itself is a hot read and has its own way.
@@ -47,11 +47,6 @@ _TAGGED = (b"/offerings", b"/virtual_currencies", b"/product_entitlement_mapping
 
 def etag_of(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16).hexdigest().encode()
-
-
-def etag_of_subscriber(subscriber: Subscriber) -> bytes:
-    """Of all that an app reads. The time of the request is in a header, and no SDK reads `last_seen`."""
-    return etag_of(_encode(structs.replace(subscriber, last_seen="")))
 
 
 def is_tagged(exchange: Exchange) -> bool:
@@ -167,7 +162,8 @@ class Reads:
             exchange.request_time = None
         # Only the vendor's native SDKs send a tag.
         if caller.is_public and (known := exchange.headers.get(ETAG)) is not None and not exchange.is_head:
-            exchange.etag = etag_of_subscriber(shown.subscriber)
+            # Of all that an app reads. The time of the request is in a header, and no SDK reads `last_seen`.
+            exchange.etag = etag_of(_encode(structs.replace(shown.subscriber, last_seen="")))
             if known == exchange.etag:
                 return 304, b""
         return status, _encode(shown)

@@ -42,16 +42,12 @@ def parsed(given: Mapping[str, str]) -> CustomerFilter:
     unknown = sorted(set(given) - set(NAMES))
     if unknown:
         raise Unprocessable(f"A filter has no {unknown[0]!r}. It has {', '.join(NAMES)}.", param="filter")
-    _refuse_blank(given)
-    with unprocessable():
-        return parse(given)
-
-
-def _refuse_blank(given: Mapping[str, str]) -> None:
-    """A value that a script forgot to fill in must not make the list longer than was meant."""
+    # A value that a script forgot to fill in must not make the list longer than was meant.
     for name, text in given.items():
         if not text.strip():
             raise Unprocessable(f"{name} is empty. Leave it out, or give a value.", param=name)
+    with unprocessable():
+        return parse(given)
 
 
 def _whole(value: Any) -> Any:

@@ -71,7 +71,11 @@ def problems_of_connections(settings: Settings) -> Iterator[Problem]:
     """Settings that would prevent outgoing connections: to webhook receivers, and to the OpenID provider."""
     yield from _authorities("LATCHKEY_WEBHOOK_EXTRA_CA", settings.webhook_extra_ca)
     yield from _authorities("LATCHKEY_STORE_EXTRA_CA", settings.store_extra_ca)
-    yield from _exchange_rates(settings.exchange_rates)
+    rates = settings.exchange_rates
+    # A file may not be there yet; an address must be one that can be called.
+    if "://" in rates and not (rates.startswith("https://") and urlsplit(rates).hostname):
+        remedy = "Give the path of a file, or an https:// address."
+        yield Problem("LATCHKEY_EXCHANGE_RATES", "is not an https:// address.", remedy)
     yield from _mail(settings)
     if "api" in settings.roles:
         yield from _openid(settings)
@@ -204,13 +208,6 @@ def _openid(settings: Settings) -> Iterator[Problem]:
     if not settings.openid_name.strip():
         yield Problem("LATCHKEY_OPENID_NAME", "is empty.", "It stands on the button: Continue with ...")
     yield from _authorities("LATCHKEY_OPENID_EXTRA_CA", settings.openid_extra_ca)
-
-
-def _exchange_rates(source: str) -> Iterator[Problem]:
-    """A file may not be there yet; an address must be one that can be called."""
-    if "://" in source and not (source.startswith("https://") and urlsplit(source).hostname):
-        remedy = "Give the path of a file, or an https:// address."
-        yield Problem("LATCHKEY_EXCHANGE_RATES", "is not an https:// address.", remedy)
 
 
 def _authorities(name: str, file: Path | None) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from latchkey.database import database_identity
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import Conflict
-from latchkey.domain.restore import DatabaseIdentity, Origin
+from latchkey.domain.restore import Origin
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.database_restore import storage
 from latchkey.subjects.projects.usecases import list_projects
@@ -81,7 +81,11 @@ async def after_restore(
     projects = [project.id for project in await list_projects(database)]
     entries = [await audit.begin(database, project_id=id, subject="after-restore", **about) for id in projects]
     if begun.moved_at is None or wanted.again:
-        await _move_on(database, server, now, count)
+        heads = await database_identity.feed_heads(database)
+        # One transaction: what has moved on is not moved on again when this is repeated.
+        async with _unhurried(database) as moving:
+            await database_identity.skip_ahead(moving, server, heads, now)
+        count("projects moved on", len(heads))
     await _quiet(database, wanted, now, count)
     await _ask_stores(database, projects, wanted, now, count)
     async with database.transaction() as connection:
@@ -90,14 +94,6 @@ async def after_restore(
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)
     return report
-
-
-async def _move_on(database: Database, server: DatabaseIdentity, now: Ms, count: Callable[[str, int], None]) -> None:
-    heads = await database_identity.feed_heads(database)
-    # One transaction: what has moved on is not moved on again when this is repeated.
-    async with _unhurried(database) as connection:
-        await database_identity.skip_ahead(connection, server, heads, now)
-    count("projects moved on", len(heads))
 
 
 async def _quiet(database: Database, wanted: RestoreOptions, now: Ms, count: Callable[[str, int], None]) -> None:
