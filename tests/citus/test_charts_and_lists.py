@@ -1,7 +1,7 @@
 """Charts and customer lists on a distributed database: from purchases to facts, pages and grants."""
 
 from latchkey.database.pool import Database, connect
-from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage import fact_cache as rows
 from latchkey.subjects.segments.rules.facets import CustomerStatus
 from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.segments.usecases.customer_lists import count, csv_pieces, list_page

@@ -23,8 +23,7 @@ from latchkey.domain.charts.period_rows import (
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.subjects.charts.rules.facts import Kind
-from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
-from latchkey.subjects.charts.storage.project_facts import connect, derive
+from latchkey.subjects.charts.storage.project_facts import CUSTOMERS, PERIODS, connect, derive
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 from tests.subjects.charts.fact import Dimensions, Fact

@@ -12,8 +12,8 @@ from latchkey.domain.instants import Ms
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.state import decode
-from latchkey.subjects.charts.storage import chart_tables as rows
-from latchkey.subjects.charts.storage.project_facts import connect, derive, read
+from latchkey.subjects.charts.storage.fact_cache import copy_rows
+from latchkey.subjects.charts.storage.project_facts import CUSTOMERS, PERIODS, connect, derive, read
 
 
 class Key(NamedTuple):
@@ -74,9 +74,9 @@ async def facts(database: Database, project_id: str) -> Facts:
     with TemporaryDirectory() as folder:
         periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
         async with database.acquire() as connection:
-            await rows.copy_rows(connection, project_id, periods, people)
-        read(duck, "temp table periods", periods, rows.PERIODS)
-        read(duck, "temp table customers", people, rows.CUSTOMERS)
+            await copy_rows(connection, project_id, periods, people)
+        read(duck, "temp table periods", periods, PERIODS)
+        read(duck, "temp table customers", people, CUSTOMERS)
     derive(duck)
     found = duck.execute(
         f"select {', '.join(Key._fields)}, sum(quantity)::bigint, sum(micros)::bigint, sum(tax)::bigint,"

@@ -7,9 +7,10 @@ from pathlib import Path
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.engine.clock import pass_time
+from latchkey.subjects.charts.render import METRICS
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage.fact_cache import FactCache
-from latchkey.subjects.charts.usecases import read_chart, read_charts, read_overview
+from latchkey.subjects.charts.usecases import read_chart, read_charts, read_last_days
 from tests.http.client import Shop
 from tests.http.doings import did, unhurried
 from tests.http.fixtures import opened
@@ -39,7 +40,7 @@ async def test_charts_count_what_the_api_shows(database: Database, tmp_path: Pat
             counts.add((active, trials))
         assert len(counts) >= 5, "the moments were chosen so that the numbers differ"
         for currency in ("USD", "EUR"):
-            first = await read_overview(books, shop.project_id, "SANDBOX", currency, shop.clock.now)
+            first = await read_last_days(books, shop.project_id, METRICS, "SANDBOX", 28, currency, shop.clock.now)
             asked = [replace(data.request, compare=True) for data in first.values()]
             overview = await read_charts(books, shop.project_id, asked, shop.clock.now)
             for name, data in overview.items():

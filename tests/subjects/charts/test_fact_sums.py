@@ -11,8 +11,7 @@ from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.subjects.charts.rules.facts import Amounts, Filter, Kind, Question, Resolution
 from latchkey.subjects.charts.storage import project_facts as books
-from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
-from latchkey.subjects.charts.storage.project_facts import Duck, ProjectFacts, derive
+from latchkey.subjects.charts.storage.project_facts import CUSTOMERS, PERIODS, Duck, ProjectFacts, derive
 from tests.subjects.charts.fact import Dimensions, Fact, Sum
 from tests.subjects.charts.summing import sum_facts, sums_of
 

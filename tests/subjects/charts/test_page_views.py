@@ -22,7 +22,6 @@ from latchkey.subjects.charts.page.view import (
     summary_line,
     usual_resolution,
     view_of,
-    without,
 )
 from latchkey.subjects.charts.rules.chart import ChartPeriod, Value
 from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Choice, Unit
@@ -172,7 +171,6 @@ def test_a_filter_lists_its_values_and_can_be_removed() -> None:
     ]
     assert found[0].without == "?filter.country=DE"
     assert found[2].values == [("pro", "pro", False)]
-    assert without(view, "store").request.filters == (Filter("country", ("DE",)),)
 
 
 @pytest.mark.parametrize(

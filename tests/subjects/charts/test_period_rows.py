@@ -18,7 +18,7 @@ from latchkey.engine.changes import Change
 from latchkey.engine.storage import read_rows as presence
 from latchkey.engine.storage.state import load
 from latchkey.subjects.charts.rules.facts import Kind
-from latchkey.subjects.charts.storage import chart_tables as rows
+from latchkey.subjects.charts.storage import fact_cache as rows
 from latchkey.subjects.customers.usecases.edits import erase, put_attributes
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.test_clocks.usecases import advance, create_clock, create_customer

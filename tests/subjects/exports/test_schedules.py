@@ -14,11 +14,12 @@ from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.subjects.exports import rules as storage_rules
 from latchkey.subjects.exports import storage
+from latchkey.subjects.exports.rules import next_time, retry_time
 from latchkey.subjects.exports.usecases import runner
 from latchkey.subjects.exports.usecases import writer as engine
 from latchkey.subjects.exports.usecases.destinations import Destination, DestinationRefused, Upload
 from latchkey.subjects.exports.usecases.runner import LEASE, run_exports, run_next
-from latchkey.subjects.exports.usecases.schedules import MOST, Exports, next_time, retry_time
+from latchkey.subjects.exports.usecases.schedules import MOST, Exports
 from tests.engine.fixtures import NOON, Core
 from tests.looking_out import looking_out
 from tests.patience import until

@@ -46,17 +46,10 @@ def money_of(micros: int, price: Price, terms: Terms | None) -> PeriodMoney:
     return paid._replace(usd=usd, tax_usd=round(usd * tax), commission_usd=round(usd * commission))
 
 
-class Back(NamedTuple):
-    """Money given back: all of a payment (`whole` 1), a part of it (0), or a refund that was reversed (-1)."""
-
-    at: Ms
-    whole: int
-    money: PeriodMoney
-
-
-def given_back(bought: Period | Purchase, paid: PeriodMoney) -> Iterator[Back]:
-    """Each on its own day. Of several refunds in a row without a reversal between them the first one counts. A whole
-    refund gives back what partial ones have left.
+def given_back(bought: Period | Purchase, paid: PeriodMoney) -> Iterator[tuple[int, ...]]:
+    """Each time: the instant; 1 for all of a payment, 0 for a part, -1 for a refund that was reversed; and the amounts
+    of `PeriodMoney`. Of several refunds in a row without a reversal between them the first one counts. A whole refund
+    gives back what partial ones have left.
 
     If less has been given back now than once was (a partial refund failed), the difference counts on the day of the
     newest report about the payment. So does a partial refund that has no day in the state.
@@ -69,17 +62,17 @@ def given_back(bought: Period | Purchase, paid: PeriodMoney) -> Iterator[Back]:
         if isinstance(fact, PartBack):
             if rest is None and min(fact.micros, paid.micros) > part.micros:
                 so_far, part = part, _part(bought, fact.micros)
-                yield Back(max(fact.at, bought.purchased_at), 0, _between(so_far, part))
+                yield max(fact.at, bought.purchased_at), 0, *_between(so_far, part)
         elif not fact.reversal and rest is None:
             rest = _between(part, paid)
-            yield Back(fact.at, 1, rest)
+            yield fact.at, 1, *rest
         elif fact.reversal and rest is not None:
-            yield Back(fact.at, -1, minus(NO_MONEY, rest))
+            yield fact.at, -1, *minus(NO_MONEY, rest)
             rest = None
     now = _part(bought, bought.given_back)
     if rest is None and now.micros != part.micros:
         told_at = bought.as_of.at if isinstance(bought, Period) else bought.told_at
-        yield Back(max(told_at or 0, bought.purchased_at), 0, _between(part, now))
+        yield max(told_at or 0, bought.purchased_at), 0, *_between(part, now)
 
 
 def _moment(fact: PartBack | MoneyBack) -> tuple[Ms, int]:
@@ -101,18 +94,10 @@ def _between(less: PeriodMoney, more: PeriodMoney) -> PeriodMoney:
 _DAYS = 30
 _WEEKS = 4
 
-# The lengths that stores sell, for periods of products that are not in the catalog.
-_SOLD = {
-    1: Duration(days=1),
-    3: Duration(days=3),
-    7: Duration(days=7),
-    14: Duration(days=14),
-    28: Duration(days=28),
-    30.4: Duration(months=1),
-    60.9: Duration(months=2),
-    91.3: Duration(months=3),
-    182.6: Duration(months=6),
-    365.2: Duration(months=12),
+# The lengths that stores sell, by their days, for periods of products that are not in the catalog.
+_SOLD: dict[float, Duration] = {
+    **{days: Duration(days=days) for days in (1, 3, 7, 14, 28)},
+    **{days: Duration(months=n) for days, n in ((30.4, 1), (60.9, 2), (91.3, 3), (182.6, 6), (365.2, 12))},
 }
 
 

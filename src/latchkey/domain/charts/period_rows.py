@@ -63,8 +63,7 @@ class PeriodRow(Struct, frozen=True, omit_defaults=True):
     monthly_usd: int | None = None
     tax: float | None = None
     commission: float | None = None
-    # Each time money was given back: the instant; 1 for all of it, 0 for a part, -1 for a refund that was reversed; and
-    # the amounts of `Money`.
+    # As `given_back` says.
     back: tuple[tuple[int, ...], ...] | None = None
     # Of the newest period only: how it stands, and since when.
     standing: int | None = None
@@ -116,11 +115,6 @@ def period_pseudonym(id: str) -> int:
     return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), signed=True)
 
 
-def charted(purchase: Purchase) -> bool:
-    """Grants and temporary access are no purchases."""
-    return purchase.kind is PurchaseKind.ONE_TIME
-
-
 def changed_rows(who: int, before: Customer | None, after: Customer, catalog: Catalog) -> Iterator[PeriodRow]:
     """The rows that a change has made, or made different. A row depends on its own period, on those before it and, if
     it is the newest, on the status; so rows of periods that are the same as before are the same too, but for the one
@@ -133,7 +127,8 @@ def changed_rows(who: int, before: Customer | None, after: Customer, catalog: Ca
     if before is None or before.purchases is not after.purchases:
         bought = {} if before is None else {(one.store, one.id): one for one in before.purchases}
         for purchase in after.purchases:
-            if charted(purchase) and bought.get((purchase.store, purchase.id)) != purchase:
+            # Grants and temporary access are no purchases.
+            if purchase.kind is PurchaseKind.ONE_TIME and bought.get((purchase.store, purchase.id)) != purchase:
                 yield _purchase_row(who, purchase, catalog)
 
 
@@ -297,4 +292,4 @@ def _back(bought: Period | Purchase) -> tuple[tuple[int, ...], ...] | None:
     if not (bought.money_back or bought.given_back or bought.parts_back):
         return None
     whole = money_of(bought.price.micros, bought.price, bought.terms)
-    return tuple((one.at, one.whole, *one.money) for one in given_back(bought, whole)) or None
+    return tuple(given_back(bought, whole)) or None

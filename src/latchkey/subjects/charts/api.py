@@ -34,6 +34,7 @@ _RESOLUTIONS = {name: one for place, one in enumerate(Resolution) for name in (s
 _DEFAULT_DAYS = {Resolution.DAY: 90, Resolution.WEEK: 26 * 7, Resolution.MONTH: 366}
 # Names that the vendor has for dimensions of ours.
 _ALIASES = {"product_duration": "duration", "product_identifier": "product", "product_id": "product"}
+OVERVIEW_DAYS = 28
 _LONGEST_JSON = 20_000
 _LONGEST_SEGMENT = 255
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -157,7 +158,8 @@ async def read_chart(
     aggregates = tuple(dict.fromkeys(query.aggregate.split(","))) if query.aggregate else ()
     supported, unsupported = await call.run(charts.supported, asked)
     data = await charts.read_chart(call.services.charts, call.project_id, supported, now)
-    if format == "csv" or (format is None and _wants_csv(call.request)):
+    accepted = call.request.headers.get("accept", "").split(";")[0].split(",")[0].strip().lower()
+    if format == "csv" or (format is None and accepted == "text/csv"):
         name = f"{definition.name}-{data.request.first}-{data.request.last}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(render.chart_csv(data, aggregates), headers=headers, media_type="text/csv")
@@ -186,17 +188,14 @@ async def read_overview_metrics(
     """The most important numbers: as of now, or over the last 28 days."""
     _once_each(call.request, "currency", "environment")
     where, now = environment_of(environment), call.now()
-    found = await charts.read_overview(call.services.charts, call.project_id, where, currency, now)
+    asked = render.METRICS, where, OVERVIEW_DAYS, currency, now
+    found = await charts.read_last_days(call.services.charts, call.project_id, *asked)
     return reply(render.overview(found, await call.run(active_customers, where, now), now))
 
 
 def environment_of(name: str) -> str:
     known = {environment.lower(): environment.value for environment in Environment}
     return known.get(name.lower(), name)
-
-
-def _wants_csv(request: Request) -> bool:
-    return request.headers.get("accept", "").split(";")[0].split(",")[0].strip().lower() == "text/csv"
 
 
 def _begin(last: date, resolution: Resolution) -> date:

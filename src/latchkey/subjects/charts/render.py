@@ -2,7 +2,7 @@
 (1234.5, no thousands separators), and shares are fractions (0.05)."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from io import StringIO
 from typing import Any, TypeAlias
@@ -19,14 +19,14 @@ from latchkey.subjects.charts.rules.chart import (
     Estimate,
     HeatMap,
     HeatRow,
-    Previous,
     Series,
     Value,
+    VariantResult,
 )
-from latchkey.subjects.charts.rules.chart import VariantResult as Result
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
-from latchkey.subjects.charts.rules.definition import Definition, Dimension, Unit
+from latchkey.subjects.charts.rules.definition import Choice, Definition, Dimension, Unit
 from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
+from latchkey.wire.attributes import from_attributes
 
 UNITS: Mapping[Unit, wire.Unit] = {Unit.COUNT: "#", Unit.MONEY: "$", Unit.SHARE: "%"}
 # A segment can have any value, "other" too.
@@ -34,8 +34,14 @@ TOTAL = wire.Named(id="$total", display_name="Total")
 OTHERS = "$other"
 AGGREGATES = ("total", "average")
 DECIMALS = 6
-# A heat map's one measure is followed by its share.
-_SHARE = "share"
+# What was measured of a variant.
+ESTIMATES = {
+    "initial_conversion": Unit.SHARE,
+    "conversion_to_paying": Unit.SHARE,
+    "revenue_per_customer": Unit.MONEY,
+    "conversion_difference": Unit.SHARE,
+    "revenue_difference": Unit.MONEY,
+}
 
 
 def chart(
@@ -78,7 +84,8 @@ def chart(
         ),
         variants=[_variant(variant) for variant in data.variants],
         unsupported_params=unsupported or wire.UnsupportedParams(filters=[]),
-        environment=environment_name(request.environment),
+        # A test clock has its id.
+        environment=request.environment.lower() if request.environment.isupper() else request.environment,
         left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
     )
 
@@ -90,11 +97,6 @@ def shown(value: Value, unit: Unit) -> Value:
     return value / MICROS if unit is Unit.MONEY else round(100 * value, DECIMALS)
 
 
-def environment_name(environment: str) -> str:
-    """As V2 says it: `production`, `sandbox`, or the id of a test clock."""
-    return environment.lower() if environment.isupper() else environment
-
-
 def _at(when: date) -> Ms:
     return day_of(when) * DAY
 
@@ -103,7 +105,8 @@ def _measures(data: ChartData) -> list[wire.ChartMeasure]:
     if data.heat_map is not None:
         found = (
             ("value", data.definition.title, data.heat_map.unit),
-            (_SHARE, f"Of {data.heat_map.size_title.lower()}", Unit.SHARE),
+            # The one measure of a heat map is followed by its share.
+            ("share", f"Of {data.heat_map.size_title.lower()}", Unit.SHARE),
         )
         return [
             wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=True, is_net=False)
@@ -192,68 +195,51 @@ def _summary(
     return found
 
 
-def _variant(one: Result) -> wire.VariantResult:
-    return wire.VariantResult(
-        variant=one.variant,
-        is_control=one.is_control,
-        customers=one.customers,
-        converted=one.converted,
-        paying=one.payers,
-        revenue=one.revenue / MICROS,
-        initial_conversion=_interval(one.initial_conversion, Unit.SHARE),
-        conversion_to_paying=_interval(one.conversion_to_paying, Unit.SHARE),
-        revenue_per_customer=_interval(one.revenue_per_customer, Unit.MONEY),
-        conversion_difference=_difference(one.conversion_difference, Unit.SHARE),
-        probability_better=shown(one.probability_better, Unit.SHARE),
-        revenue_difference=_difference(one.revenue_difference, Unit.MONEY),
+def _variant(result: VariantResult) -> wire.VariantResult:
+    return from_attributes(
+        wire.VariantResult,
+        result,
+        paying=result.payers,
+        revenue=result.revenue / MICROS,
+        probability_better=shown(result.probability_better, Unit.SHARE),
+        **{name: _interval(getattr(result, name), unit) for name, unit in ESTIMATES.items()},
     )
 
 
-def _difference(one: Estimate | None, unit: Unit) -> wire.Interval | None:
-    return None if one is None else _interval(one, unit)
-
-
-def _interval(one: Estimate, unit: Unit) -> wire.Interval:
-    def bound(value: float | None) -> float | None:
-        found = shown(value, unit)
-        return None if found is None else round(found, DECIMALS)
-
-    return wire.Interval(value=shown(one.value, unit), low=bound(one.low), high=bound(one.high))
+def _interval(estimate: Estimate | None, unit: Unit) -> wire.Interval | None:
+    if estimate is None:
+        return None
+    bounds = (shown(bound, unit) for bound in (estimate.low, estimate.high))
+    low, high = (None if bound is None else round(bound, DECIMALS) for bound in bounds)
+    return wire.Interval(value=shown(estimate.value, unit), low=low, high=high)
 
 
 def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.ChartOptions:
+    def about(dimension: Dimension) -> dict[str, Any]:
+        group = dimension.group or UNSET
+        return {"id": dimension.id, "display_name": dimension.title, "group_display_name": group}
+
+    segments = [dimension for dimension in dimensions if definition.allows_segment(dimension.id)]
+    filters = [dimension for dimension in dimensions if definition.allows_filter(dimension.id)]
     return wire.ChartOptions(
         resolutions=[wire.Named(id=str(place), display_name=one.capitalize()) for place, one in enumerate(Resolution)],
-        segments=[
-            wire.ChartDimension(
-                id=dimension.id, display_name=dimension.title, group_display_name=dimension.group or UNSET
-            )
-            for dimension in dimensions
-            if definition.allows_segment(dimension.id)
-        ],
-        filters=[
-            wire.ChartFilter(
-                id=dimension.id,
-                display_name=dimension.title,
-                group_display_name=dimension.group or UNSET,
-                options=[wire.Named(id=value.id, display_name=value.title) for value in dimension.values],
-            )
-            for dimension in dimensions
-            if definition.allows_filter(dimension.id)
-        ],
+        segments=[wire.ChartDimension(**about(dimension)) for dimension in segments],
+        filters=[wire.ChartFilter(**about(dimension), options=_named(dimension.values)) for dimension in filters],
         user_selectors={
             selector.name: wire.ChartSelector(
-                display_name=selector.title,
-                default=selector.default,
-                options=[wire.Named(id=choice.id, display_name=choice.title) for choice in selector.choices],
+                display_name=selector.title, default=selector.default, options=_named(selector.choices)
             )
             for selector in definition.selectors
         },
     )
 
 
+def _named(choices: Iterable[Choice]) -> list[wire.Named]:
+    return [wire.Named(id=choice.id, display_name=choice.title) for choice in choices]
+
+
 # With ids and names: the vendor's, and ours, which follow after active users.
-_METRICS = {
+METRICS = {
     "trials": ("active_trials", "Active Trials"),
     "actives": ("active_subscriptions", "Active Subscriptions"),
     "mrr": ("mrr", "MRR"),
@@ -271,7 +257,7 @@ _ACTIVE_USERS = (
 def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire.OverviewMetrics:
     """Of each chart its first measure: as of now for a level, over the whole range for a flow."""
     metrics: list[wire.OverviewMetric] = []
-    for name, (id, title) in _METRICS.items():
+    for name, (id, title) in METRICS.items():
         data, first = found[name], found[name].series[0]
         value = shown(first.total, first.unit) or 0
         metrics.append(
@@ -304,24 +290,19 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def chart_csv(data: ChartData, aggregates: Sequence[str] = ()) -> str:
     """With `aggregates` (total, average) only these, without periods."""
+    if data.heat_map is not None:
+        rows = _heat_map(data.heat_map, total_only=bool(aggregates))
+    elif data.variants:
+        rows = _variants(data)
+    else:
+        rows = _csv_summary(data, aggregates) if aggregates else _series(data)
     written = StringIO()
-    csv.writer(written, lineterminator="\r\n").writerows(_rows(data, aggregates))
+    csv.writer(written, lineterminator="\r\n").writerows(rows)
     return written.getvalue()
 
 
-def _rows(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
-    if data.heat_map is not None:
-        yield from _heat_map(data.heat_map, total_only=bool(aggregates))
-    elif data.variants:
-        yield from _variants(data)
-    elif aggregates:
-        yield from _csv_summary(data, aggregates)
-    else:
-        yield from _series(data)
-
-
 def _series(data: ChartData) -> Iterator[_Row]:
-    titles = [_safe(_title(series.title, series.unit, data.currency)) for series in data.series]
+    titles = _titles(data)
     previous = data.previous
     header = ["first_day", "last_day", "complete", *titles]
     if previous is not None:
@@ -330,26 +311,22 @@ def _series(data: ChartData) -> Iterator[_Row]:
     for place, period in enumerate(data.periods):
         row = [period.first.isoformat(), period.last.isoformat(), "yes" if period.complete else "no"]
         row += [_number(series.values[place], series.unit) for series in data.series]
-        if previous is not None:
-            row += _before(previous, place)
+        if previous is not None and place < len(previous.periods):
+            before = previous.periods[place]
+            row += [before.first.isoformat(), before.last.isoformat()]
+            row += [_number(series.values[place], series.unit) for series in previous.series]
+        elif previous is not None:
+            row += ["", "", *[""] * len(previous.series)]
         yield row
 
 
 def _csv_summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
-    titles = [_safe(_title(series.title, series.unit, data.currency)) for series in data.series]
+    titles = _titles(data)
     before = data.previous.series if data.previous is not None else ()
     yield ["summary", *titles, *(f"previous {title}" for title in titles if before)]
     for name in aggregates:
         numbers = (_number(one.total if name == "total" else one.average, one.unit) for one in (*data.series, *before))
         yield [name, *numbers]
-
-
-def _before(previous: Previous, place: int) -> _Row:
-    if place >= len(previous.periods):
-        return ["", "", *[""] * len(previous.series)]
-    period = previous.periods[place]
-    values = [_number(one.values[place], one.unit) for one in previous.series]
-    return [period.first.isoformat(), period.last.isoformat(), *values]
 
 
 def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
@@ -363,26 +340,23 @@ def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
 
 
 def _variants(data: ChartData) -> Iterator[_Row]:
-    estimates = ("initial_conversion", "conversion_to_paying", "revenue_per_customer")
-    against = ("conversion_difference", "revenue_difference")
-    ends = ("", "_low", "_high")
     yield [
         *("variant", "customers", "converted", "paying", f"revenue ({data.currency})"),
-        *(f"{name}{end}" for name in (*estimates, *against) for end in ends),
+        *(f"{name}{end}" for name in ESTIMATES for end in ("", "_low", "_high")),
         "probability_better",
     ]
     for variant in data.variants:
         row = [_safe(variant.variant), str(variant.customers), str(variant.converted), str(variant.payers)]
         row.append(_number(variant.revenue, Unit.MONEY))
-        for name in (*estimates, *against):
+        for name, unit in ESTIMATES.items():
             found: Estimate = getattr(variant, name) or Estimate(None)
-            unit = Unit.MONEY if "revenue" in name else Unit.SHARE
             row += [_number(value, unit) for value in (found.value, found.low, found.high)]
         yield [*row, _number(variant.probability_better, Unit.SHARE)]
 
 
-def _title(title: str, unit: Unit, currency: str | None) -> str:
-    return f"{title} ({currency})" if unit is Unit.MONEY else title
+def _titles(data: ChartData) -> list[str]:
+    units = (f" ({data.currency})" if series.unit is Unit.MONEY else "" for series in data.series)
+    return [_safe(series.title + unit) for series, unit in zip(data.series, units, strict=True)]
 
 
 def _number(value: Value, unit: Unit) -> str:

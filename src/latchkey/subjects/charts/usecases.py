@@ -1,7 +1,7 @@
 """The charts of a project, and what a reader may choose for each."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,16 +28,11 @@ from latchkey.subjects.charts.rules.chart_requests import (
 from latchkey.subjects.charts.rules.compute import NOT_KNOWN, compute, largest_segments
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Dimension, title_of
 from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, Run, date_of, day_of
-from latchkey.subjects.charts.storage import chart_tables
+from latchkey.subjects.charts.storage import fact_cache
 from latchkey.subjects.charts.storage.fact_cache import FactCache as FactCache
 from latchkey.subjects.charts.storage.fact_cache import default_folder as default_folder
 from latchkey.subjects.charts.storage.project_facts import ProjectFacts
 from latchkey.subjects.test_clocks import usecases as clocks
-
-# The overview counts flows over this many days, today included.
-OVERVIEW_DAYS = 28
-# What the overview shows: the charts' own names.
-OVERVIEW = ("trials", "actives", "mrr", "arr", "revenue", "customers_new", "customers_paying")
 
 
 async def read_chart(cache: FactCache, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
@@ -46,22 +41,34 @@ async def read_chart(cache: FactCache, project_id: str, request: ChartRequest, n
     return found[request.name]
 
 
-async def read_overview(
-    cache: FactCache, project_id: str, environment: str, currency: str, now: Ms
-) -> Mapping[str, ChartData]:
-    """By name: the charts of OVERVIEW over the last OVERVIEW_DAYS, by day."""
+async def read_last_days(
+    cache: FactCache,
+    project_id: str,
+    names: Iterable[str],
+    environment: str,
+    days: int,
+    currency: str,
+    now: Ms,
+    *,
+    compare: bool = False,
+) -> dict[str, ChartData]:
+    """By name, over the last days with today among them. A year is by week."""
     today = date_of(await time_of(cache.database, project_id, environment, now) // DAY)
-    first = today - timedelta(days=OVERVIEW_DAYS - 1)
-    requests = [
-        ChartRequest(name=name, environment=environment, first=first, last=today, currency=currency)
-        for name in OVERVIEW
-    ]
-    return await read_charts(cache, project_id, requests, now)
+    of_all = ChartRequest(
+        name="",
+        environment=environment,
+        first=today - timedelta(days=days - 1),
+        last=today,
+        resolution=Resolution.DAY if days <= 92 else Resolution.WEEK,
+        currency=currency,
+        compare=compare,
+    )
+    return await read_charts(cache, project_id, [replace(of_all, name=name) for name in names], now)
 
 
 async def read_charts(
     cache: FactCache, project_id: str, requests: Sequence[ChartRequest], now: Ms
-) -> Mapping[str, ChartData]:
+) -> dict[str, ChartData]:
     """By name, with one reading of the facts. Several have the same environment, days, currency and comparison, and
     neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
     database = cache.database
@@ -152,7 +159,7 @@ MOST_DIMENSIONS = 50
 
 
 async def chosen_attributes(database: Database, project_id: str) -> list[str]:
-    return await chart_tables.chosen_attributes(database, project_id) or []
+    return await fact_cache.chosen_attributes(database, project_id) or []
 
 
 async def choose_attributes(database: Database, project_id: str, names: Sequence[str]) -> None:
@@ -160,14 +167,14 @@ async def choose_attributes(database: Database, project_id: str, names: Sequence
     async with database.transaction() as connection:
         # A customer counts as changed when one of these changes, so every process must know them: part of the catalog.
         await catalogs.announce(connection, project_id)
-        await chart_tables.choose_attributes(connection, project_id, sorted(set(names)))
+        await fact_cache.choose_attributes(connection, project_id, sorted(set(names)))
 
 
 async def keep_erased(connection: Connection, key: int, customer: Customer, attributes: Sequence[str]) -> None:
     """Before a customer is erased: the sales stay, under a key that names nobody. `attributes`: those that the project
     has chosen for charts."""
     kept = enrollments_of(customer), attributes_of(customer, attributes)
-    await chart_tables.keep_erased(connection, customer.project_id, key, *kept)
+    await fact_cache.keep_erased(connection, customer.project_id, key, *kept)
 
 
 async def usual_environment(cache: FactCache, project_id: str, now: Ms) -> Environment:

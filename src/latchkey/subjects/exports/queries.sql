@@ -58,7 +58,7 @@ where project_id = $1 and {page_by_age of exports};
 
 -- name: delete_export
 -- delete an export with its runs; what it wrote stays where it is
-delete from exports where project_id = $1 and id = $2;
+delete from exports where project_id = $1 and id = $2 returning id;
 
 -- name: run_export_now
 -- let an export run as soon as a process has time; with a new beginning it exports everything

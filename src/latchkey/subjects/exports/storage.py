@@ -4,11 +4,22 @@ Exports that run by themselves: their settings, the lease of the process that ru
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
+from latchkey.database.rows import (
+    Listing,
+    Statement,
+    fetch_all,
+    fetches_all,
+    fetches_column,
+    fetches_one,
+    finds_value,
+    item_of,
+    returns_row,
+)
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
@@ -55,13 +66,7 @@ async def allow_time(connection: Connection, seconds: int) -> None:
 
 
 async def customers(
-    connection: Connection,
-    project_id: str,
-    after: int,
-    limit: int,
-    *,
-    until: int = 2**63 - 1,
-    since_xid: int | None = None,
+    connection: Connection, project_id: str, after: int, until: int, since_xid: int | None, limit: int
 ) -> list[ExportedCustomer]:
     """Those after one key, up to another; with `since_xid`, those that a transaction since has written. Rows that
     nobody touched for two billion transactions may be among them, too."""
@@ -69,30 +74,22 @@ async def customers(
     return [ExportedCustomer(id, state, LastSeen(*seen)) for id, state, *seen in rows]
 
 
-async def end_of_stretch(connection: Connection, project_id: str, after: int, limit: int) -> int | None:
-    """The key of the last of the next customers; None at the end."""
-    end: int | None = await connection.fetchval(query("next_stretch_of_customers"), project_id, after, limit)
-    return end
+# The key of the last of the next customers after one, up to a limit; None at the end.
+end_of_stretch = finds_value(int, query("next_stretch_of_customers"))
+# The keys of customers that were erased or merged since a transaction: after one key, up to a limit.
+gone_customers = fetches_column(int, query("export_gone_customers"))
 
 
-async def gone_customers(connection: Connection, project_id: str, since_xid: int, after: int, limit: int) -> list[int]:
-    """The keys of customers that were erased or merged since."""
-    rows = await connection.fetch(query("export_gone_customers"), project_id, since_xid, after, limit)
-    return [row["customer_id"] for row in rows]
+def _fetches_events(statement: str) -> Statement[list[ExportedEvent]]:
+    async def fetch(connection: Executor, *arguments: Any) -> list[ExportedEvent]:
+        return [ExportedEvent(*row) for row in await connection.fetch(statement, *arguments)]
+
+    return fetch
 
 
-async def events(connection: Connection, project_id: str, after: int, until: int, limit: int) -> list[ExportedEvent]:
-    return [
-        ExportedEvent(*row)
-        for row in await connection.fetch(query("events_of_project"), project_id, after, until, limit)
-    ]
-
-
-async def rewritten_events(
-    connection: Connection, project_id: str, since_xid: int, after: int, until: int, limit: int
-) -> list[ExportedEvent]:
-    rows = await connection.fetch(query("export_rewritten_events"), project_id, since_xid, after, until, limit)
-    return [ExportedEvent(*row) for row in rows]
+# After one position, up to another and up to a limit; of the second only those that a transaction since has written.
+events = _fetches_events(query("events_of_project"))
+rewritten_events = _fetches_events(query("export_rewritten_events"))
 
 
 async def tokens(
@@ -135,32 +132,15 @@ async def save(
     return saved
 
 
-async def delete(connection: Connection, project_id: str, id: str) -> None:
-    await connection.execute(query("delete_export"), project_id, id)
-
-
-async def run_now(connection: Executor, project_id: str, id: str, now: Ms, *, whole: bool) -> Export | None:
-    return await fetch_one(connection, Export, query("run_export_now"), project_id, id, now, whole)
-
-
-async def claim(connection: Connection, now: Ms, lease_until: Ms) -> Export | None:
-    return await fetch_one(connection, Export, query("claim_export"), now, lease_until)
-
-
-async def renew(connection: Executor, export: Export, lease_until: Ms) -> bool:
-    """False: another process has it now."""
-    found = await connection.fetchval(query("renew_export"), export.project_id, export.id, export.token, lease_until)
-    return found is not None
-
-
-async def finish(
-    connection: Connection, export: Export, *, next_at: Ms | None, failures: int, cursor: str | None
-) -> bool:
-    """False: another process has it now, and nothing was recorded."""
-    found = await connection.fetchval(
-        query("finish_export"), export.project_id, export.id, export.token, next_at, failures, cursor
-    )
-    return found is not None
+# False: there was none.
+delete = returns_row(query("delete_export"))
+# With a time, and whether it exports everything. None: there is none.
+run_now = fetches_one(Export, query("run_export_now"))
+# The one that has waited longest, until the lease runs out.
+claim = fetches_one(Export, query("claim_export"))
+# With the export's token. False: another process has it now, and nothing was recorded.
+renew = returns_row(query("renew_export"))
+finish = returns_row(query("finish_export"))
 
 
 async def begin_run(connection: Connection, export: Export, now: Ms) -> ExportRun:
@@ -174,9 +154,8 @@ async def finish_run(connection: Connection, run: ExportRun) -> None:
     await connection.execute(query("finish_export_run"), *astuple(run)[:-1])
 
 
-async def runs(connection: Connection, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
-    """Newest first."""
-    return await fetch_all(connection, ExportRun, _RUNS, project_id, id, before, limit)
+# Of an export, newest first: before an id, up to a limit.
+runs = fetches_all(ExportRun, _RUNS)
 
 
 async def last_runs(connection: Executor, project_id: str) -> dict[str, ExportRun]:

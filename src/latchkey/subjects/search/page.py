@@ -8,8 +8,7 @@ from latchkey.dashboard.page import Pages, Response, Visit
 from latchkey.domain import formats
 from latchkey.domain.customers.customer import visible
 from latchkey.subjects.charts.rules.definition import CHARTS
-from latchkey.subjects.search.rules import Named
-from latchkey.subjects.search.usecases import By, Findings, Match, find
+from latchkey.subjects.search.usecases import By, Findings, Match, Named, find
 
 
 class MenuEntry(Struct, frozen=True):

@@ -1,6 +1,9 @@
 """Finding customers with an index: by id, e-mail address, purchase, or a prefix of an id or address."""
 
 from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
 
 from latchkey.database.pool import Connection
 from latchkey.database.rows import fetches_all
@@ -8,9 +11,13 @@ from latchkey.database.sql import query
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.records import folded
 from latchkey.engine.storage.scans import FoundCustomer, Hit, _found, _hit
-from latchkey.subjects.search.rules import Named
 
-_BY_EMAIL = query("customers_by_email")
+
+class Named(Struct, frozen=True):
+    kind: Literal["webhook", "key", "app", "product", "entitlement", "offering", "experiment"]
+    id: str
+    name: str
+
 
 # Separates project and id in the index of ids. Text that contains it cannot be found.
 SEPARATOR = "\x1f"
@@ -24,9 +31,11 @@ async def newest(connection: Connection, project_id: str, before: int | None, li
     return [_found(row) for row in await connection.fetch(query("newest_customers"), project_id, before or _END, limit)]
 
 
-async def by_email(connection: Connection, project_id: str, address: str, limit: int) -> list[Hit]:
-    whole = folded(address)
-    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, whole, whole, limit)]
+async def by_email(connection: Connection, project_id: str, start: str, limit: int, *, whole: bool) -> list[Hit]:
+    """Those whose address begins so, or is so."""
+    first = folded(start)
+    last = first if whole else first + _LAST
+    return [_hit(row) for row in await connection.fetch(query("customers_by_email"), project_id, first, last, limit)]
 
 
 async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[int | None]:
@@ -41,11 +50,6 @@ async def by_start_of_id(connection: Connection, project_id: str, start: str, li
         _hit(row)
         for row in await connection.fetch(query("customers_by_start_of_id"), project_id, first, first + _LAST, limit)
     ]
-
-
-async def by_start_of_email(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
-    first = folded(start)
-    return [_hit(row) for row in await connection.fetch(_BY_EMAIL, project_id, first, first + _LAST, limit)]
 
 
 # Those whose id is the text, or whose name (of a webhook also the address) contains it.

@@ -25,7 +25,7 @@ from latchkey.engine.storage.scans import FoundCustomer
 from latchkey.subjects.events.rules import EventDetails
 from latchkey.subjects.events.usecases import show_event
 from latchkey.subjects.search import storage
-from latchkey.subjects.search.rules import Named
+from latchkey.subjects.search.storage import Named as Named
 
 # Longer text cannot match: ids have up to 100 characters, e-mail addresses 500.
 LONGEST_SEARCH = 500
@@ -125,7 +125,7 @@ async def _whole(
     # An id may begin with a space, so the untrimmed text is looked up too.
     for hit in await scans.by_ids(connection, project_id, {text, trimmed}):
         found.setdefault(hit.customer_key, (By.ID, hit.matched))
-    for hit in await storage.by_email(connection, project_id, trimmed, limit):
+    for hit in await storage.by_email(connection, project_id, trimmed, limit, whole=True):
         found.setdefault(hit.customer_key, (By.EMAIL, hit.matched))
     owners = await storage.by_purchases(connection, project_id, possible_purchases(trimmed))
     for owner in owners:
@@ -136,7 +136,7 @@ async def _whole(
 
 async def _beginnings(connection: Connection, project_id: str, text: str, limit: int) -> dict[int, tuple[By, str]]:
     ids = await storage.by_start_of_id(connection, project_id, text, limit)
-    emails = await storage.by_start_of_email(connection, project_id, text, limit)
+    emails = await storage.by_email(connection, project_id, text, limit, whole=False)
     found: dict[int, tuple[By, str]] = {}
     for by, hits in ((By.ID, ids), (By.EMAIL, emails)):
         for hit in hits:

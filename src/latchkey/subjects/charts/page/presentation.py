@@ -73,13 +73,11 @@ def period_title(one: ChartPeriod, resolution: Resolution) -> str:
 def ticks(periods: Sequence[ChartPeriod], resolution: Resolution) -> list[str]:
     """Short, for the axis. Over more than a year a day of the month would not say which year it is in."""
     with_year = bool(periods) and (periods[-1].last - periods[0].first).days > _DAYS_OF_A_YEAR
-    return [_tick(period, is_month=with_year or resolution is Resolution.MONTH) for period in periods]
-
-
-def _tick(one: ChartPeriod, *, is_month: bool) -> str:
-    day = date.fromisoformat(f"{one.label}-01" if len(one.label) == 7 else one.label)
-    month = _MONTHS[day.month - 1]
-    return f"{month} {day.year}" if is_month else f"{day.day} {month}"
+    labels = [period.label for period in periods]
+    days = [date.fromisoformat(f"{label}-01" if len(label) == 7 else label) for label in labels]
+    is_month = with_year or resolution is Resolution.MONTH
+    months = [_MONTHS[day.month - 1] for day in days]
+    return [f"{month} {d.year}" if is_month else f"{d.day} {month}" for d, month in zip(days, months, strict=True)]
 
 
 def change(
@@ -112,24 +110,17 @@ def _sign(currency: str | None) -> str:
     return found.group() if found else ""
 
 
-_DURATIONS = {one.id: one.title for one in CHOICES["durations"]}
+# By dimension: the names of values.
+_NAMES = {"store": TITLES, "duration": {choice.id: choice.title for choice in CHOICES["durations"]}}
 
 
 def value_title(dimension: str, value: str) -> str:
-    if not value:
-        return NOT_KNOWN
-    match dimension:
-        case "store":
-            return TITLES.get(value, value)
-        case "duration":
-            return _DURATIONS.get(value, value)
-        case _:
-            return value
+    return _NAMES.get(dimension, {}).get(value, value) or NOT_KNOWN
 
 
 def titled(data: ChartData) -> ChartData:
     """The same chart with stores and durations by their names."""
-    if data.request.segment not in ("store", "duration"):
+    if data.request.segment not in _NAMES:
         return data
     previous = data.previous
     if previous is not None:

@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.purchases.purchase import USD
-from latchkey.domain.purchases.purchase import Environment as Named
+from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.subjects.charts.page.presentation import value_title
 from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import LONGEST
@@ -26,7 +25,6 @@ from latchkey.subjects.experiments.usecases import list_experiments
 from latchkey.subjects.test_clocks.usecases import newest_clocks
 
 FILTER = "filter."
-NAMED = ("PRODUCTION", "SANDBOX")
 # In an address, the value of a filter that stands for "not known".
 UNKNOWN = "~"
 
@@ -41,7 +39,7 @@ class ViewEnvironment:
     @property
     def slug(self) -> str:
         """In addresses: "production", "sandbox", or the id of a test clock."""
-        return self.id.lower() if self.id in NAMED else self.id
+        return self.id.lower() if self.id in (Environment.PRODUCTION, Environment.SANDBOX) else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
     if resolution is Resolution.DAY and (span[1] - span[0]).days >= MOST_DAYS:
         resolution = Resolution.WEEK
     segment = query.text("segment")
-    allowed = segment and definition.allows_segment(segment) and segment in _dimensions(definition.segments, offered)
+    allowed = segment in segmentable(definition, offered)
     filters = tuple(
         Filter(dimension, tuple("" if value == UNKNOWN else value for value in values))
         for dimension in filterable(definition, offered)
@@ -115,11 +113,13 @@ def environment_of(query: Form, offered: Offered) -> ViewEnvironment:
 
 def filterable(definition: Definition, offered: Offered) -> list[str]:
     """The dimensions that this chart can be filtered by."""
-    return [one for one in _dimensions(definition.filters, offered) if definition.allows_filter(one)]
+    dimensions = (*definition.filters, *offered.dimensions)
+    return [dimension for dimension in dimensions if definition.allows_filter(dimension)]
 
 
 def segmentable(definition: Definition, offered: Offered) -> list[str]:
-    return [one for one in _dimensions(definition.segments, offered) if definition.allows_segment(one)]
+    dimensions = (*definition.segments, *offered.dimensions)
+    return [dimension for dimension in dimensions if definition.allows_segment(dimension)]
 
 
 def params(view: ChartView, offered: Offered) -> list[tuple[str, str]]:
@@ -154,12 +154,6 @@ def query_of(view: ChartView, offered: Offered) -> str:
     return "?" + urlencode(chosen) if chosen else ""
 
 
-def without(view: ChartView, dimension: str) -> ChartView:
-    """The same without the filters by a dimension."""
-    filters = tuple(chosen for chosen in view.request.filters if chosen.dimension != dimension)
-    return replace(view, request=replace(view.request, filters=filters))
-
-
 def usual_range(definition: Definition) -> str:
     return "90d" if definition.has_series else "12m"
 
@@ -182,10 +176,6 @@ def _dates(definition: Definition, query: Form, day: date) -> tuple[str, Range, 
     if span[0] < EARLIEST or span[1].year > day.year + 1:
         return usual, dates_of(usual, day), f"Dates lie between {EARLIEST} and the end of next year."
     return name, span, ""
-
-
-def _dimensions(plain: Sequence[str], offered: Offered) -> list[str]:
-    return [*plain, *offered.dimensions]
 
 
 def _yes(value: bool) -> str:
@@ -217,7 +207,7 @@ def dates_of(name: str, day: date) -> Range:
     return RANGES[name][1](day)
 
 
-def _months_back(day: date, months: int) -> date:
+def months_back(day: date, months: int) -> date:
     place = day.year * 12 + day.month - 1 - months
     return date(place // 12, place % 12 + 1, 1)
 
@@ -232,10 +222,10 @@ RANGES: dict[str, tuple[str, Callable[[date], Range]]] = {
     "28d": ("Last 28 days", _days(28)),
     "90d": ("Last 90 days", _days(90)),
     # Whole months and the one that runs.
-    "12m": ("Last 12 months", lambda day: (_months_back(day, 11), day)),
-    "24m": ("Last 24 months", lambda day: (_months_back(day, 23), day)),
+    "12m": ("Last 12 months", lambda day: (months_back(day, 11), day)),
+    "24m": ("Last 24 months", lambda day: (months_back(day, 23), day)),
     "month": ("This month", lambda day: (day.replace(day=1), day)),
-    "last_month": ("Last month", lambda day: (_months_back(day, 1), day.replace(day=1) - timedelta(days=1))),
+    "last_month": ("Last month", lambda day: (months_back(day, 1), day.replace(day=1) - timedelta(days=1))),
     "year": ("This year", lambda day: (date(day.year, 1, 1), day)),
     "last_year": ("Last year", lambda day: (date(day.year - 1, 1, 1), date(day.year - 1, 12, 31))),
 }
@@ -284,13 +274,15 @@ def applied(view: ChartView, offered: Offered, values: Mapping[str, Sequence[str
     found = []
     for dimension in shown_filters(view):
         chosen = ticked.get(dimension, ())
-        listed = [*values.get(dimension, ()), *(one for one in chosen if one not in values.get(dimension, ()))]
+        listed = dict.fromkeys((*values.get(dimension, ()), *chosen))
+        others = tuple(filter for filter in view.request.filters if filter.dimension != dimension)
+        without = replace(view, request=replace(view.request, filters=others))
         found.append(
             Applied(
                 dimension,
                 dimension_title(dimension, offered),
                 [(one or UNKNOWN, value_title(dimension, one), one in chosen) for one in listed],
-                query_of(without(view, dimension), offered),
+                query_of(without, offered),
             )
         )
     return found
@@ -330,7 +322,7 @@ async def offered_to(visit: Visit) -> Offered:
     dimensions |= {ATTRIBUTE + attribute: f"Attribute: {attribute}" for attribute in attributes}
     return Offered(
         environments=[
-            *(ViewEnvironment(one, one.capitalize(), visit.now) for one in Named),
+            *(ViewEnvironment(one, one.capitalize(), visit.now) for one in Environment),
             *(
                 ViewEnvironment(
                     test_clock.clock.id,

@@ -31,6 +31,7 @@ MOST_PERIODS = 1_830
 LONGEST = timedelta(days=20 * 366)
 MOST_FILTERS, MOST_VALUES, LONGEST_VALUE = 20, 200, 500
 _DAYS = {Resolution.DAY: 1, Resolution.WEEK: 7, Resolution.MONTH: 28}
+_LONGEST_DAYS = {**_DAYS, Resolution.MONTH: 31}
 # Break downs that are no dimension of facts: they tell facts of one kind apart by their n.
 BY_N = frozenset({"transaction_type", "renewal_number"})
 # Charts of the vendor that are not served, and why.
@@ -102,23 +103,19 @@ def before(request: ChartRequest) -> ChartRequest:
     return replace(request, first=first, last=last, compare=False)
 
 
-def _amounts(request: ChartRequest, definition: Definition) -> Amounts:
+def _amounts(request: ChartRequest, definition: Definition, rates: Rates) -> Amounts:
     if not definition.has_money:
         return Amounts.NONE
     if request.currency != USD:
-        return Amounts.ALL
+        # Amounts in other currencies can be added up in USD before they are converted. Not where some of them would be
+        # left out, because the chart says which currencies those are; not where levels are converted at the ends of
+        # periods; and not where the chart needs USD too.
+        is_simple = definition.drawing is not Drawing.INTERVALS and LEVELS.isdisjoint(definition.kinds)
+        covered = is_simple and rates.covers(request.currency, day_of(request.first), day_of(request.last))
+        return Amounts.DISPLAY if covered else Amounts.ALL
     # The chart of revenue shows what is left after tax and commission, whatever is chosen.
     is_gross = request.name != "revenue" and request.selectors.get("revenue_type", "revenue") == "revenue"
     return Amounts.GROSS_USD if is_gross else Amounts.USD
-
-
-def _is_converted(request: ChartRequest, definition: Definition, rates: Rates) -> bool:
-    """Whether amounts in other currencies can be added up in USD before they are converted. Not where some of them
-    would be left out, because the chart says which currencies those are; not where levels are converted at the ends of
-    periods; and not where the chart needs USD too."""
-    if definition.drawing is Drawing.INTERVALS or not LEVELS.isdisjoint(definition.kinds):
-        return False
-    return rates.covers(request.currency, day_of(request.first), day_of(request.last))
 
 
 def _any_n(request: ChartRequest, kinds: Sequence[Kind]) -> tuple[tuple[Kind, int | None], ...]:
@@ -148,9 +145,7 @@ def questions_of(request: ChartRequest, rates: Rates = NO_RATES) -> tuple[Questi
         segment = f"experiment:{experiment}"
     # Flows of money are converted by the rate of each day.
     by_day = definition.has_money and request.currency != USD and any(one not in LEVELS for one in definition.kinds)
-    amounts = _amounts(request, definition)
-    if amounts is Amounts.ALL and _is_converted(request, definition, rates):
-        amounts = Amounts.DISPLAY
+    amounts = _amounts(request, definition, rates)
     whole = Question(
         environment=request.environment,
         kinds=definition.kinds,
@@ -205,24 +200,20 @@ def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[
         whole = last == end and (first == start or definition.is_level)
         if definition.is_of_first_seen:
             whole = whole and window is not None and last + window < today
-        found.append(
-            ChartPeriod(date_of(first), date_of(last), _label(start, request.resolution), whole and last < today)
-        )
+        label = date_of(start).isoformat()[: 7 if request.resolution is Resolution.MONTH else None]
+        found.append(ChartPeriod(date_of(first), date_of(last), label, whole and last < today))
     return tuple(found)
 
 
 def preceding(first: date, last: date, resolution: Resolution) -> tuple[date, date]:
     """The nearest dates before `first` that have as many periods: moved back by whole days, weeks or months."""
-    match resolution:
-        case Resolution.DAY:
-            step = last - first + timedelta(days=1)
-        case Resolution.WEEK:
-            step = timedelta(days=7 * -(-((last - first).days + 1) // 7))
-        case Resolution.MONTH:
-            months = 1
-            while _months_before(last, months) >= first:
-                months += 1
-            return _months_before(first, months), _months_before(last, months)
+    if resolution is Resolution.MONTH:
+        months = 1
+        while _months_before(last, months) >= first:
+            months += 1
+        return _months_before(first, months), _months_before(last, months)
+    length = _DAYS[resolution]
+    step = timedelta(days=length * -(-((last - first).days + 1) // length))
     return first - step, last - step
 
 
@@ -238,17 +229,6 @@ def _spans(first: Day, last: Day, resolution: Resolution) -> Iterator[tuple[Day,
     """First and last day of the whole periods that these days touch."""
     start = period_of(first, resolution)
     while start <= last:
-        match resolution:
-            case Resolution.DAY:
-                following = start + 1
-            case Resolution.WEEK:
-                following = start + 7
-            case Resolution.MONTH:
-                following = period_of(start + 31, resolution)
+        following = period_of(start + _LONGEST_DAYS[resolution], resolution)
         yield start, following - 1
         start = following
-
-
-def _label(start: Day, resolution: Resolution) -> str:
-    label = date_of(start).isoformat()
-    return label[:7] if resolution is Resolution.MONTH else label

@@ -30,13 +30,10 @@ def retention(request: ChartRequest, folded: Mapping[str, Columns], periods: Seq
     else:
         by_segment = {one: _Cohorts(found, ages) for one, found in folded.items()}
         by_size = sorted(by_segment, key=lambda one: (one == REST, -sum(by_segment[one].sizes), one))
-        rows = tuple(by_segment[one].together(_titled(one), columns, one) for one in by_size)
-    titles = ("Start", *(f"Period {n}" for n in range(1, columns)))
-    return HeatMap(Unit.COUNT, titles, rows, cohorts.together("All", columns), "Subscriptions")
-
-
-def _titled(segment: str) -> str:
-    return "Other" if segment == REST else segment or "Not known"
+        titles = {REST: "Other", "": "Not known"}
+        rows = tuple(by_segment[one].together(titles.get(one, one), columns, one) for one in by_size)
+    ages_titles = ("Start", *(f"Period {n}" for n in range(1, columns)))
+    return HeatMap(Unit.COUNT, ages_titles, rows, cohorts.together("All", columns), "Subscriptions")
 
 
 class _Age(NamedTuple):

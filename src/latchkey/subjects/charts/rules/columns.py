@@ -52,8 +52,9 @@ class ChartCurrency:
             return self._chosen(money[:3])
         unconverted = money[6]
         if any(unconverted):
-            counts = unconverted if counted is None else compress(unconverted, counted)
-            self._leave_out(sum(map(abs, counts)), currency)
+            payments = sum(map(abs, unconverted if counted is None else compress(unconverted, counted)))
+            self._left_out += payments
+            self._currencies |= {currency} if payments else set()
         usd = self._chosen(money[3:6])
         if self.currency == USD:
             return usd
@@ -73,11 +74,6 @@ class ChartCurrency:
         net = list(map(sub, gross, tax))
         of_type = gross, net, list(map(sub, net, commission))
         return [of_type[place] for place in self._places]
-
-    def _leave_out(self, payments: int, currency: str) -> None:
-        self._left_out += payments
-        if payments:
-            self._currencies.add(currency)
 
 
 def _ratio(rates: Rates, currency: str, day: Day) -> _Ratio:

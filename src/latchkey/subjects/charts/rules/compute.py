@@ -94,13 +94,12 @@ def _types(request: ChartRequest) -> tuple[str, ...]:
 
 
 def _unit(definition: Definition, request: ChartRequest) -> Unit:
-    match request.name, request.selectors.get("measure"):
-        case "subscription_status", ("mrr" | "arr"):
-            return Unit.MONEY
-        case "cohort_explorer", "payers":
-            return Unit.COUNT
-        case _:
-            return definition.unit
+    special = {
+        ("subscription_status", "mrr"): Unit.MONEY,
+        ("subscription_status", "arr"): Unit.MONEY,
+        ("cohort_explorer", "payers"): Unit.COUNT,
+    }
+    return special.get((request.name, request.selectors.get("measure", "")), definition.unit)
 
 
 def _segmenting(request: ChartRequest) -> Callable[[int], str] | None:
@@ -200,13 +199,11 @@ def _of_segment(request: ChartRequest, columns: Columns, segment: str, *, is_oth
 
 
 def segment_title(dimension: str | None, segment: str) -> str:
-    match dimension:
-        case "transaction_type":
-            return "First payment" if segment == "first" else "Later payments"
-        case "renewal_number":
-            return f"Renewal {segment}" if segment != "12" else "Renewal 12 and later"
-        case _:
-            return segment or NOT_KNOWN
+    if dimension == "transaction_type":
+        return "First payment" if segment == "first" else "Later payments"
+    if dimension == "renewal_number":
+        return f"Renewal {segment}" if segment != "12" else "Renewal 12 and later"
+    return segment or NOT_KNOWN
 
 
 def _average(series: Series, complete: Sequence[bool]) -> Value:

@@ -43,17 +43,9 @@ def difference(one: Estimate, control: Estimate) -> Estimate:
     if one.value is None or control.value is None:
         return Estimate(None)
     value = one.value - control.value
-    below = sqrt(_below(one) ** 2 + _above(control) ** 2)
-    above = sqrt(_above(one) ** 2 + _below(control) ** 2)
-    return Estimate(value, value - below, value + above)
-
-
-def _below(one: Estimate) -> float:
-    return (one.value or 0) - (one.low or 0)
-
-
-def _above(one: Estimate) -> float:
-    return (one.high or 0) - (one.value or 0)
+    below, above = one.value - (one.low or 0), (one.high or 0) - one.value
+    control_below, control_above = control.value - (control.low or 0), (control.high or 0) - control.value
+    return Estimate(value, value - sqrt(below**2 + control_above**2), value + sqrt(above**2 + control_below**2))
 
 
 def probability_better(one: tuple[int, int], control: tuple[int, int]) -> float | None:

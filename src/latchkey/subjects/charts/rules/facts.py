@@ -117,14 +117,10 @@ def date_of(day: Day) -> date:
 
 def period_of(day: Day, resolution: Resolution) -> Day:
     """The first day of the period that a day belongs to."""
-    match resolution:
-        case Resolution.DAY:
-            return day
-        case Resolution.WEEK:
-            # 1970-01-01 was a Thursday.
-            return day - (day + 4) % 7
-        case Resolution.MONTH:
-            return day_of(date_of(day).replace(day=1))
+    if resolution is Resolution.WEEK:
+        # 1970-01-01 was a Thursday.
+        return day - (day + 4) % 7
+    return day if resolution is Resolution.DAY else day_of(date_of(day).replace(day=1))
 
 
 # The segment of everything that is in no segment of its own. No value of a dimension has this character.

@@ -222,18 +222,14 @@ def customers_paying(columns: Columns, _: ChartRequest) -> list[Series]:
     return [flow("customers", "New paying customers", columns.flow(Kind.PAYING_CUSTOMER))]
 
 
-def initial_conversion(columns: Columns, request: ChartRequest) -> list[Series]:
-    return _conversion(columns, request, Kind.SEEN_CONVERTED, "Initial conversion", "Customers who bought or tried")
-
-
-def conversion_to_paying(columns: Columns, request: ChartRequest) -> list[Series]:
-    return _conversion(columns, request, Kind.SEEN_PAYER, "Conversion to paying", "Paying customers")
-
-
-def _conversion(columns: Columns, request: ChartRequest, kind: Kind, title: str, counted: str) -> list[Series]:
+def _conversion(kind: Kind, title: str, counted: str, columns: Columns, request: ChartRequest) -> list[Series]:
     converted, customers = columns.flow(kind, *request.windows), columns.flow(Kind.CUSTOMER)
     return [
         share("conversion_rate", title, converted, customers),
         _count("converted", counted, converted),
         _count("customers", "New customers", customers),
     ]
+
+
+initial_conversion = partial(_conversion, Kind.SEEN_CONVERTED, "Initial conversion", "Customers who bought or tried")
+conversion_to_paying = partial(_conversion, Kind.SEEN_PAYER, "Conversion to paying", "Paying customers")

@@ -9,6 +9,7 @@ import asyncio
 import fcntl
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,13 +20,14 @@ from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from typing import IO
 
 import structlog
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import executes, fetch_all, finds_value
+from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
 from latchkey.engine.storage.catalog import app_rows
-from latchkey.subjects.charts.storage import chart_tables
-from latchkey.subjects.charts.storage.chart_tables import Snapshot
 from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build
 
 # A project with fewer customers has no file. With more changed customers than the second, the next file is built.
@@ -40,6 +42,45 @@ _MOST_WARMED = 3
 _COPY_MS = 30 * 60_000
 
 log = structlog.get_logger()
+
+
+class Snapshot(Struct, frozen=True):
+    """What a transaction sees. Whoever reads the rows in it, or later, knows everything before `oldest_xid`."""
+
+    # The server and its timeline. Transaction ids of another one mean nothing.
+    epoch: str
+    # Every transaction before this one has ended.
+    oldest_xid: int
+    next_xid: int
+
+
+async def snapshot(connection: Connection, project_id: str) -> Snapshot:
+    [found] = await fetch_all(connection, Snapshot, query("chart_mark"), project_id)
+    return found
+
+
+async def changed_since(connection: Connection, project_id: str, known_xid: int, now: Snapshot) -> list[int]:
+    """The keys of customers whose rows may differ from what was read when `known_xid` was the oldest transaction; some
+    of them are gone."""
+    # Ids of transactions that are yet to come are from another server, before a restore: only whoever knows nothing
+    # asks for them.
+    until = now.next_xid if known_xid else 2**63 - 1
+    return [row["id"] for row in await connection.fetch(query("chart_changes"), project_id, known_xid, until)]
+
+
+async def copy_rows(
+    connection: Connection, project_id: str, periods: Path, people: Path, keys: Sequence[int] | None = None
+) -> None:
+    """Of these customers, or of all. CSV without a header, in the order of PERIODS and CUSTOMERS."""
+    for sql, output in ((query("chart_periods_of"), periods), (query("chart_customers_of"), people)):
+        await connection.copy_from_query(sql, project_id, keys, output=output, format="csv")
+
+
+# The customer attributes that charts can be broken down by. None: there is no such project.
+chosen_attributes = finds_value(list[str], query("chart_attributes_of"))
+choose_attributes = executes(query("choose_chart_attributes"))
+# The project, the customer's key, the enrollments and the attributes.
+keep_erased = executes(query("keep_erased_chart_customer"))
 
 
 def default_folder() -> Path:
@@ -111,12 +152,12 @@ class FactCache:
                 opened = self._opened.get(project_id)
                 if opened is None or opened.key != key:
                     opened = await asyncio.to_thread(self._open, project_id, key)
-                keys = await chart_tables.changed_since(connection, project_id, opened.known_xid, seen)
+                keys = await changed_since(connection, project_id, opened.known_xid, seen)
                 # With more changed customers at once, a new file is quicker.
                 if len(keys) > (10 * MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
                     return None
                 if keys:
-                    await chart_tables.copy_rows(connection, project_id, periods, people, keys)
+                    await copy_rows(connection, project_id, periods, people, keys)
             if keys:
                 await asyncio.to_thread(opened.facts.replace, keys, periods, people)
         opened.known_xid = seen.oldest_xid
@@ -129,11 +170,12 @@ class FactCache:
         return opened.facts
 
     async def _identity(self, connection: Connection, project_id: str) -> tuple[Snapshot, str]:
-        attributes = await chart_tables.chosen_attributes(connection, project_id)
+        attributes = await chosen_attributes(connection, project_id)
         if attributes is None:
             raise NotFound(f"There is no project {project_id}.", param="project_id")
-        seen = await chart_tables.snapshot(connection, project_id)
-        return seen, _digest(seen.epoch, *attributes)
+        seen = await snapshot(connection, project_id)
+        parts = "\0".join((RULES, version("duckdb"), seen.epoch, *attributes))
+        return seen, blake2b(parts.encode(), digest_size=8).hexdigest()
 
     def _open(self, project_id: str, key: str) -> _Opened:
         """The newest file, if there is one."""
@@ -178,7 +220,7 @@ class FactCache:
                 isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
             ) as connection:
                 seen, key = await self._identity(connection, project_id)
-                await chart_tables.copy_rows(connection, project_id, periods, people)
+                await copy_rows(connection, project_id, periods, people)
             await asyncio.to_thread(build, made, periods, people, now)
             file = self._folder / f"{project_id}.{key}.{seen.oldest_xid:020}.duckdb"
             made.replace(file)
@@ -195,7 +237,3 @@ def _locked(file: IO[bytes]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _digest(*parts: str) -> str:
-    return blake2b("\0".join((RULES, version("duckdb"), *parts)).encode(), digest_size=8).hexdigest()

@@ -33,6 +33,12 @@ _ADDED = {
     Amounts.NONE: (),
 }
 _USD_OF = dict(zip(_PAID, _IN_USD, strict=True))
+_PERIOD = {
+    Resolution.DAY: "day",
+    # 1970-01-01 was a Thursday. The remainder of a negative number is negative.
+    Resolution.WEEK: "day - ((day + 4) % 7 + 7) % 7",
+    Resolution.MONTH: "month_of(day)",
+}
 
 
 class Source(NamedTuple):
@@ -104,7 +110,7 @@ class Answer:
         lists = ", ".join(f"list({one}) as {one}" for one in ("period", *added))
         found = self._duck.execute(
             f"select kind, n, segment, currency, {lists} from ("
-            f" select kind, n, {segment} as segment, currency, {_period(by or question.resolution)} as period, {sums}"
+            f" select kind, n, {segment} as segment, currency, {_PERIOD[by or question.resolution]} as period, {sums}"
             f" from {_SUMMED} group by all having {' or '.join(f'sum({one}) <> 0' for one in added)}"
             " order by period nulls first"
             ") group by all order by all"
@@ -164,37 +170,3 @@ def _amounts(question: Question) -> tuple[str, dict[str, str]]:
             return f"case when {own} then currency else shown end", columns
         case Amounts.NONE:
             return "''", {}
-
-
-def _period(by: Resolution) -> str:
-    match by:
-        case Resolution.DAY:
-            return "day"
-        case Resolution.WEEK:
-            # 1970-01-01 was a Thursday. The remainder of a negative number is negative.
-            return "day - ((day + 4) % 7 + 7) % 7"
-        case Resolution.MONTH:
-            return "month_of(day)"
-
-
-# Every purchase and customer has a fact of one of these.
-_WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)
-
-
-def values(
-    duck: duckdb.DuckDBPyConnection, sources: Sequence[Source], environment: str, dimension: str, limit: int
-) -> list[str]:
-    """The values of a dimension that facts have, the most frequent first."""
-    union = " union all ".join(
-        f"select {source.column(dimension)}::varchar as value,"
-        f" {'sum(weight)' if source.weighed else 'count(*)'} as uses"
-        f" from {source.table} where environment = {text(environment)} and kind in ({texts(_WITH_VALUES)}) group by all"
-        for source in sources
-    )
-    # "" is a value of every dimension that is not the project's own: nothing is known.
-    known = "where value <> ''" if is_tag(dimension) else ""
-    found = duck.execute(
-        f"select value, sum(uses) as uses from ({union}) {known} group by value having sum(uses) > 0"
-        f" order by uses desc, value limit {limit}"
-    ).fetchall()
-    return [value for value, _ in found]

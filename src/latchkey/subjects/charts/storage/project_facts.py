@@ -19,8 +19,6 @@ from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT
 from latchkey.subjects.charts.rules.facts import Kind, Question
-from latchkey.subjects.charts.storage import fact_sums as questions
-from latchkey.subjects.charts.storage.chart_tables import CUSTOMERS, PERIODS
 from latchkey.subjects.charts.storage.fact_sums import SEPARATOR, Answer, Source, is_tag, name, tag_sql, text, texts
 
 if TYPE_CHECKING:
@@ -28,6 +26,24 @@ if TYPE_CHECKING:
 
 Duck: TypeAlias = "duckdb.DuckDBPyConnection"
 
+
+def _columns(definition: str) -> Mapping[str, str]:
+    return dict(column.split() for column in definition.split(","))
+
+
+# The columns of the two tables that are read from PostgreSQL, in the order of the queries.
+PERIODS = _columns(
+    """customer BIGINT, purchase UUID, place INTEGER, type VARCHAR, cause VARCHAR, sandbox BOOLEAN, store VARCHAR,
+    product VARCHAR, duration VARCHAR, country VARCHAR, offering VARCHAR, purchased_at BIGINT, starts_at BIGINT,
+    ends_at BIGINT, access_ends_at BIGINT, refunded_at BIGINT, currency VARCHAR, micros BIGINT, usd BIGINT,
+    monthly_micros BIGINT, monthly_usd BIGINT, tax DOUBLE, commission DOUBLE, back VARCHAR, standing INTEGER,
+    told_at BIGINT, failed_at BIGINT, grace_ends_at BIGINT, platform VARCHAR, app_version VARCHAR,
+    seen_country VARCHAR, side TINYINT"""
+)
+CUSTOMERS = _columns(
+    """customer BIGINT, first_seen_at BIGINT, clock VARCHAR, platform VARCHAR, app_version VARCHAR, country VARCHAR,
+    enrollments VARCHAR, attributes VARCHAR"""
+)
 # Facts are made of so many periods at once. Those of each kind are sorted by day, so that a question about a year skips
 # most of the others. With fewer periods at once it would skip less, with more they would not fit into memory.
 _PERIODS_AT_ONCE = 500_000
@@ -66,6 +82,8 @@ _TAGS = {
     " from customers where enrollments is not null)",
     "attributes": f"select unnest(string_split(attributes, {text(SEPARATOR)})) from customers",
 }
+# Every purchase and customer has a fact of one of these.
+_WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)
 _MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
 
 
@@ -130,16 +148,25 @@ class ProjectFacts:
         return Answer(self._duck.cursor(), self._sources, question, now)
 
     def values(self, environment: str, dimension: str, limit: int) -> list[str]:
-        return questions.values(self._duck.cursor(), self._sources, environment, dimension, limit)
-
-    def has_sales(self, environment: str) -> bool:
-        return any(
-            _rows(
-                self._duck.cursor(),
-                f"from {source.table} where environment = {text(environment)} and store <> '' limit 1",
-            )
+        """Those of a dimension that facts have, the most frequent first."""
+        union = " union all ".join(
+            f"select {source.column(dimension)}::varchar as value,"
+            f" {'sum(weight)' if source.weighed else 'count(*)'} as uses from {source.table}"
+            f" where environment = {text(environment)} and kind in ({texts(_WITH_VALUES)}) group by all"
             for source in self._sources
         )
+        # "" is a value of every dimension that is not the project's own: nothing is known.
+        known = "where value <> ''" if is_tag(dimension) else ""
+        found = _rows(
+            self._duck.cursor(),
+            f"select value, sum(uses) as uses from ({union}) {known} group by value having sum(uses) > 0"
+            f" order by uses desc, value limit {limit}",
+        )
+        return [value for value, _ in found]
+
+    def has_sales(self, environment: str) -> bool:
+        sold = f"where environment = {text(environment)} and store <> '' limit 1"
+        return any(_rows(self._duck.cursor(), f"from {source.table} {sold}") for source in self._sources)
 
     def replace(self, customers: Sequence[int], periods: Path, people: Path) -> None:
         """These customers have changed. The files have all their rows.

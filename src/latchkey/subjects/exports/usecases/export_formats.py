@@ -48,17 +48,13 @@ def money(micros: int) -> str:
     return f"{sign}{units}.{rest:06}".rstrip("0") if rest else f"{sign}{units}"
 
 
+# Other kinds are written by `str`.
 _CSV: dict[RowKind, Written] = {
-    RowKind.TEXT: str,
-    RowKind.INTEGER: str,
     RowKind.BOOLEAN: lambda value: "true" if value else "false",
     RowKind.INSTANT: instant,
-    RowKind.DATE: str,
     RowKind.MONEY: money,
-    RowKind.RATE: str,
     RowKind.FRACTION: repr,
     RowKind.LIST: lambda value: json.encode(value).decode(),
-    RowKind.JSON: str,
 }
 # Kinds that are not named here stay as they are.
 _JSON: dict[RowKind, Written] = {
@@ -102,7 +98,7 @@ class CsvFile(PartFile):
         super().__init__(path, what, row)
         self._text = TextIOWrapper(self._file, encoding="utf-8", newline="", write_through=True)
         self._csv = csv.writer(self._text)
-        self._writers = [_CSV[column.kind] for column in self._columns]
+        self._writers = [_CSV.get(column.kind, str) for column in self._columns]
         self._csv.writerow([column.name for column in self._columns])
 
     def write(self, rows: list[Row]) -> None:

@@ -17,11 +17,11 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.engine.due_work import Lookout
 from latchkey.subjects.exports import storage
-from latchkey.subjects.exports.rules import Every, Export, ExportRun
+from latchkey.subjects.exports.rules import Export, ExportRun, next_time, retry_time
 from latchkey.subjects.exports.usecases import writer
 from latchkey.subjects.exports.usecases.destinations import Destination, FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
-from latchkey.subjects.exports.usecases.schedules import Exports, next_time, retry_time
+from latchkey.subjects.exports.usecases.schedules import Exports
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, Format, Manifest
 from latchkey.subjects.webhooks.rules import OperationalEvent
@@ -146,7 +146,7 @@ async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None
     while True:
         await asyncio.sleep(_RENEWED_EVERY)
         try:
-            if not await storage.renew(exports.database, export, now() + LEASE):
+            if not await storage.renew(exports.database, *_held(export), now() + LEASE):
                 return
         except Exception:
             # The next attempt may succeed before the lease runs out.
@@ -172,9 +172,9 @@ async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Mani
         files=len(manifest.files),
         error=writer.missing(manifest),
     )
-    next_at = next_time(_every(export), now)
+    next_at = next_time(export.schedule, now)
     async with exports.database.transaction() as connection:
-        if await storage.finish(connection, export, next_at=next_at, failures=0, cursor=manifest.cursor):
+        if await storage.finish(connection, *_held(export), next_at, 0, manifest.cursor):
             await storage.finish_run(connection, finished)
             if export.failures:
                 await announce(connection, _event(export, "export.recovered", now, None))
@@ -183,18 +183,18 @@ async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Mani
 
 async def _failed(exports: Exports, export: Export, run: ExportRun, error: str, now: Ms) -> None:
     failures = export.failures + 1
-    next_at = retry_time(_every(export), failures, now)
+    next_at = retry_time(export.schedule, failures, now)
     finished = replace(run, finished_at=now, state="failed", error=error)
     async with exports.database.transaction() as connection:
-        if await storage.finish(connection, export, next_at=next_at, failures=failures, cursor=export.cursor):
+        if await storage.finish(connection, *_held(export), next_at, failures, export.cursor):
             await storage.finish_run(connection, finished)
             if failures == 1:
                 await announce(connection, _event(export, "export.failed", now, error))
     log.warning("export failed", project_id=export.project_id, export_id=export.id, error=error, failures=failures)
 
 
-def _every(export: Export) -> Every:
-    return export.every if export.enabled else "never"
+def _held(export: Export) -> tuple[str, str, int]:
+    return export.project_id, export.id, export.token
 
 
 def _event(export: Export, type: str, now: Ms, error: str | None) -> OperationalEvent:

@@ -12,41 +12,14 @@ from msgspec import Struct, json
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
-from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
-from latchkey.subjects.exports.rules import Every, Export, ExportRun, ExportSettings
+from latchkey.subjects.exports.rules import Export, ExportRun, ExportSettings, next_time
 from latchkey.subjects.exports.storage import EXPORTS
 from latchkey.subjects.exports.usecases import destinations
 from latchkey.subjects.exports.usecases.writer import checked_what
-
-# Hours and days begin as in UTC, weeks on Monday; 1970-01-05 was one.
-_LENGTH: dict[str, Ms] = {"hour": HOUR, "day": DAY, "week": 7 * DAY}
-_MONDAY: Ms = 4 * DAY
-_FIRST_RETRY: Ms = 5 * MINUTE
-_LONGEST_RETRY: Ms = 6 * HOUR
-# Tries of an export that somebody asked for, and that does not run by itself.
-_TRIES = 5
-
-
-def next_time(every: Every, now: Ms) -> Ms | None:
-    """The next regular time after `now`; None: it runs only when somebody asks for it."""
-    length = _LENGTH.get(every)
-    if length is None:
-        return None
-    start = _MONDAY if every == "week" else 0
-    return (now - start) // length * length + length + start
-
-
-def retry_time(every: Every, failures: int, now: Ms) -> Ms | None:
-    """After a failed run: soon, then less and less often, and always at the next regular time. None: given up."""
-    wait = min(_FIRST_RETRY << min(failures - 1, 10), _LONGEST_RETRY)
-    regular = next_time(every, now)
-    if regular is None:
-        return now + wait if failures < _TRIES else None
-    return min(now + wait, regular)
-
 
 MOST = 20
 LONGEST_DESTINATION = 1_000
@@ -81,15 +54,15 @@ class Exports(Struct, frozen=True):
         async with self.database.transaction() as connection:
             if len(await EXPORTS.page(connection, project_id, None, MOST)) >= MOST:
                 raise Refusal(f"A project has at most {MOST} exports.")
-            return await storage.save(connection, project_id, id, settings, now, _next_at(settings, now))
+            return await storage.save(connection, project_id, id, settings, now, next_time(settings.schedule, now))
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> Export:
         """Fields that are not given stay as they are."""
         async with self.database.transaction() as connection:
             before = await EXPORTS.get(connection, project_id, id)
             settings = self._checked(project_id, id, given, before)
-            timed = settings.every != before.every or settings.enabled != before.enabled
-            next_at = _next_at(settings, now) if timed else before.next_at
+            timed = (settings.every, settings.enabled) != (before.every, before.enabled)
+            next_at = next_time(settings.schedule, now) if timed else before.next_at
             cursor = before.cursor if before.continues(settings) else None
             return await storage.save(connection, project_id, id, settings, now, next_at, cursor)
 
@@ -100,13 +73,12 @@ class Exports(Struct, frozen=True):
         return await EXPORTS.load_page(self.database, project_id, after, limit)
 
     async def delete(self, project_id: str, id: str) -> None:
-        async with self.database.transaction() as connection:
-            await EXPORTS.get(connection, project_id, id)
-            await storage.delete(connection, project_id, id)
+        if not await storage.delete(self.database, project_id, id):
+            raise EXPORTS.missing(id)
 
     async def run_now(self, project_id: str, id: str, now: Ms, *, whole: bool = False) -> Export:
         """As soon as a process with the role `clock` has time. `whole`: everything, and increments continue there."""
-        return EXPORTS.found(await storage.run_now(self.database, project_id, id, now, whole=whole), id)
+        return EXPORTS.found(await storage.run_now(self.database, project_id, id, now, whole), id)
 
     async def runs(self, project_id: str, id: str, before: int | None, limit: int) -> list[ExportRun]:
         async with self.database.acquire() as connection:
@@ -193,10 +165,6 @@ DEFAULTS: dict[str, Any] = {
     "every": "day",
     "enabled": True,
 }
-
-
-def _next_at(settings: ExportSettings, now: Ms) -> Ms | None:
-    return next_time(settings.every, now) if settings.enabled else None
 
 
 def _place(project_id: str, id: str) -> str:

@@ -312,16 +312,10 @@ class _Work:
         self, connection: Connection, snapshot: ExportSnapshot, catalog: Catalog
     ) -> AsyncIterator[list[ExportedCustomer]]:
         project_id, since, after = self._order.project_id, self.since, 0
-        if since is None or since.grants != grants_of(catalog):
-            # Where the catalog grants something else now, the rows of every customer may have changed.
-            while batch := await storage.customers(connection, project_id, after, AT_ONCE):
-                after = batch[-1].key
-                yield batch
-            return
+        # Where the catalog grants something else now, the rows of every customer may have changed.
+        xid = since.xid if since is not None and since.grants == grants_of(catalog) else None
         while (end := await storage.end_of_stretch(connection, project_id, after, STRETCH)) is not None:
-            while batch := await storage.customers(
-                connection, project_id, after, AT_ONCE, until=end, since_xid=since.xid
-            ):
+            while batch := await storage.customers(connection, project_id, after, end, xid, AT_ONCE):
                 after = batch[-1].key
                 yield batch
             after = end
