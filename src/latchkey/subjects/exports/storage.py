@@ -8,18 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from latchkey.database import rows as statements
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import (
-    Listing,
-    Statement,
-    fetch_all,
-    fetches_all,
-    fetches_column,
-    fetches_one,
-    finds_value,
-    item_of,
-    returns_row,
-)
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
@@ -56,7 +46,7 @@ class ExportedEvent(Struct, frozen=True):
 
 
 async def take_snapshot(connection: Connection, project_id: str) -> ExportSnapshot:
-    [snapshot] = await fetch_all(connection, ExportSnapshot, query("export_snapshot"), project_id)
+    [snapshot] = await statements.fetch_all(connection, ExportSnapshot, query("export_snapshot"), project_id)
     return snapshot
 
 
@@ -75,12 +65,12 @@ async def customers(
 
 
 # The key of the last of the next customers after one, up to a limit; None at the end.
-end_of_stretch = finds_value(int, query("next_stretch_of_customers"))
+end_of_stretch = statements.finds_value(int, query("next_stretch_of_customers"))
 # The keys of customers that were erased or merged since a transaction: after one key, up to a limit.
-gone_customers = fetches_column(int, query("export_gone_customers"))
+gone_customers = statements.fetches_column(int, query("export_gone_customers"))
 
 
-def _fetches_events(statement: str) -> Statement[list[ExportedEvent]]:
+def _fetches_events(statement: str) -> statements.Statement[list[ExportedEvent]]:
     async def fetch(connection: Executor, *arguments: Any) -> list[ExportedEvent]:
         return [ExportedEvent(*row) for row in await connection.fetch(statement, *arguments)]
 
@@ -110,7 +100,7 @@ async def size(connection: Executor, project_id: str, most: int) -> tuple[int, i
     return row["customers"], row["events"]
 
 
-EXPORTS = Listing("export", query("list_exports"), partial(item_of, Export), by_age=True)
+EXPORTS = statements.Listing("export", query("list_exports"), partial(statements.item_of, Export), by_age=True)
 _RUNS = query("list_export_runs")
 
 # Runs that are kept of each export.
@@ -128,19 +118,19 @@ async def save(
     cursor: str | None = None,
 ) -> Export:
     values = *astuple(settings), now, next_at, cursor
-    [saved] = await fetch_all(connection, Export, query("save_export"), project_id, id, *values)
+    [saved] = await statements.fetch_all(connection, Export, query("save_export"), project_id, id, *values)
     return saved
 
 
 # False: there was none.
-delete = returns_row(query("delete_export"))
+delete = statements.returns_row(query("delete_export"))
 # With a time, and whether it exports everything. None: there is none.
-run_now = fetches_one(Export, query("run_export_now"))
+run_now = statements.fetches_one(Export, query("run_export_now"))
 # The one that has waited longest, until the lease runs out.
-claim = fetches_one(Export, query("claim_export"))
+claim = statements.fetches_one(Export, query("claim_export"))
 # With the export's token. False: another process has it now, and nothing was recorded.
-renew = returns_row(query("renew_export"))
-finish = returns_row(query("finish_export"))
+renew = statements.returns_row(query("renew_export"))
+finish = statements.returns_row(query("finish_export"))
 
 
 async def begin_run(connection: Connection, export: Export, now: Ms) -> ExportRun:
@@ -155,7 +145,7 @@ async def finish_run(connection: Connection, run: ExportRun) -> None:
 
 
 # Of an export, newest first: before an id, up to a limit.
-runs = fetches_all(ExportRun, _RUNS)
+runs = statements.fetches_all(ExportRun, _RUNS)
 
 
 async def last_runs(connection: Executor, project_id: str) -> dict[str, ExportRun]:

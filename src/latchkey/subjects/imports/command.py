@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
@@ -23,14 +22,10 @@ from latchkey.now import real_now
 from latchkey.subjects.imports.rules.row import Skip
 from latchkey.subjects.imports.usecases import runs
 from latchkey.subjects.imports.usecases.runs import ImportOrder, ImportResult, run_import
+from latchkey.subjects.imports.usecases.staging import Format
 
 _MOST_REASONS = 20
 _MOST_NAMED = 10
-
-
-class FormatName(StrEnum):
-    LATCHKEY = "latchkey"
-    REVENUECAT = "revenuecat"
 
 
 # Grouping a million rows takes longer than any other statement may.
@@ -38,9 +33,7 @@ class FormatName(StrEnum):
 async def import_files(
     at: ProjectContext,
     files: list[Path] = argument("CSV or JSON Lines, gzipped or not."),
-    format: FormatName = option(
-        "latchkey: the columns of `latchkey export`. revenuecat: its export.", default=FormatName.LATCHKEY
-    ),
+    format: Format = option("latchkey: the columns of `latchkey export`. revenuecat: its export.", default="latchkey"),
     app: list[str] | None = option("STORE=APP: the app for a store's purchases, such as app_store=app_1234."),
     dry_run: bool = flag("Write nothing; only report what would be imported.", "--dry-run"),
     webhooks: bool = flag("Send webhooks for the imported purchases, too. Without it, none are sent.", "--webhooks"),
@@ -54,7 +47,7 @@ async def import_files(
     console = Console(stderr=True, highlight=False)
     order = ImportOrder(
         project_id=at.project_id,
-        format=format.value,
+        format=format,
         files=tuple(files),
         apps=_apps(app or []),
         told=webhooks,
@@ -65,7 +58,7 @@ async def import_files(
     with ExitStack() as stack:
         skipped = stack.enter_context(_report(report)) if report is not None else None
         progress = stack.enter_context(_progress(console, hidden=at.as_json))
-        async with nullcontext() if dry_run else at.audited("import.run", names, format=format.value):
+        async with nullcontext() if dry_run else at.audited("import.run", names, format=format):
             result = await run_import(at.database, order, real_now, progress, skipped)
     if at.as_json:
         output.write({"dry_run": dry_run, **to_builtins(result)})

@@ -71,7 +71,7 @@ limit $4;
 
 -- name: staged_of_customer
 -- all rows of one customer
-select customer, n, body from import_rows where project_id = $1 and import_id = $2 and customer = $3 order by n;
+select body from import_rows where project_id = $1 and import_id = $2 and customer = $3 order by n;
 
 -- name: advance_import
 -- customers up to this one are written; no row if another process was faster

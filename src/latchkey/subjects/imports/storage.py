@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import executes, fetches_column, fetches_value, item_of
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.subjects.imports.rules.row import Skip
@@ -37,25 +38,19 @@ async def undone(connection: Connection) -> AsyncIterator[None]:
         await nested.rollback()
 
 
-async def take_turn(connection: Connection, project_id: str) -> bool:
-    """Until the connection ends, no other process imports into this project. False: one does already."""
-    taken: bool = await connection.fetchval(query("lock_import"), project_id)
-    return taken
+# Until the connection ends, no other process imports into this project. False: one does already.
+take_turn = fetches_value(bool, query("lock_import"))
 
 
 async def find(connection: Executor, project_id: str, fingerprint: str) -> ImportRun | None:
     row = await connection.fetchrow(query("find_import"), project_id, fingerprint)
-    if row is None:
-        return None
-    return ImportRun(**{**row, "counts": json.decode(row["counts"], type=dict[str, int])})
+    return None if row is None else item_of(ImportRun, row, counts=json.decode(row["counts"]))
 
 
-async def begin(connection: Connection, project_id: str, run_id: str, fingerprint: str, now: Ms) -> None:
-    await connection.execute(query("begin_import"), project_id, run_id, fingerprint, now)
-
-
-async def restart(connection: Connection, project_id: str, run_id: str, *, forget_skips: bool) -> None:
-    await connection.execute(query("restart_import"), project_id, run_id, forget_skips)
+# With its fingerprint and the time.
+begin = executes(query("begin_import"))
+# With whether its skips are forgotten.
+restart = executes(query("restart_import"))
 
 
 async def advance(
@@ -74,14 +69,8 @@ async def finish(connection: Connection, project_id: str, run_id: str, counts: M
 
 async def add_skips(connection: Connection, project_id: str, run_id: str, skips: Sequence[Skip]) -> None:
     if skips:
-        await connection.execute(
-            query("add_import_skips"),
-            project_id,
-            run_id,
-            [skip.file for skip in skips],
-            [skip.line for skip in skips],
-            [skip.reason for skip in skips],
-        )
+        columns = [[getattr(skip, name) for skip in skips] for name in ("file", "line", "reason")]
+        await connection.execute(query("add_import_skips"), project_id, run_id, *columns)
 
 
 async def reasons(connection: Connection, project_id: str, run_id: str) -> dict[str, int]:
@@ -119,8 +108,8 @@ class StagedId(NamedTuple):
     as_of: Ms
 
 
-async def clear(connection: Connection, project_id: str) -> None:
-    await connection.execute(query("clear_staging"), project_id)
+clear = executes(query("clear_staging"))
+count = fetches_value(int, query("count_staged"))
 
 
 async def add(
@@ -137,21 +126,15 @@ async def add(
 
 async def complete(connection: Connection, project_id: str, run_id: str, counts: Mapping[str, int]) -> int:
     """All rows are there: put them together by customer. Returns how many there are. In a transaction."""
-    await group(connection, project_id, run_id)
+    await connection.execute(_ANALYZE)
+    await connection.execute(query("group_staged_by_alias"), project_id, run_id)
+    await connection.execute(query("group_staged_by_chain"), project_id, run_id)
     staged = await count(connection, project_id, run_id)
     await connection.execute(_SET_STATUS, project_id, run_id, "applying", json.encode(counts), staged, None)
     return staged
 
 
-async def group(connection: Connection, project_id: str, run_id: str) -> None:
-    await connection.execute(_ANALYZE)
-    await connection.execute(query("group_staged_by_alias"), project_id, run_id)
-    await connection.execute(query("group_staged_by_chain"), project_id, run_id)
-
-
-async def count(connection: Connection, project_id: str, run_id: str) -> int:
-    rows: int = await connection.fetchval(query("count_staged"), project_id, run_id)
-    return rows
+_bodies = fetches_column(bytes, query("staged_of_customer"))
 
 
 async def next_customers(
@@ -163,11 +146,9 @@ async def next_customers(
     for row in rows:
         found.setdefault(row["customer"], []).append(row["body"])
     if len(rows) == limit:
+        # The last one may have more rows than were read.
         last = rows[-1]["customer"]
-        # It may have more rows than were read.
-        rest = found.pop(last)
+        del found[last]
         if not found:
-            whole = await connection.fetch(query("staged_of_customer"), project_id, run_id, last)
-            rest = [row["body"] for row in whole]
-            found[last] = rest
+            found[last] = await _bodies(connection, project_id, run_id, last)
     return found

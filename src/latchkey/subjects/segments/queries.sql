@@ -80,8 +80,8 @@ order by h.project_id;
 -- name: facets_stretch
 -- the next customers of these projects by their keys, after one key and up to another
 -- Those who have facets come without their state: whatever changes them later is an event or a mark.
-select a.project_id, c.id, c.last_seen_at, c.last_seen_country,
-    case when known.customer_id is null then c.state end as state
+select a.project_id, c.id, case when known.customer_id is null then c.state end as state,
+    c.last_seen_at, c.last_seen_country
 from unnest($1::text[], $2::bigint[], $3::bigint[]) as a (project_id, counted, until)
 cross join lateral (
     select k.id, k.state, k.last_seen_at, k.last_seen_country from customers k

@@ -1,37 +1,27 @@
 """Lists of customers by filter, and segments, as V2 shows them."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.money.amounts import MICROS
-from latchkey.domain.purchases.purchase import Environment
 from latchkey.subjects.bulk_grants.rules import INCOMPLETE, BulkGrant
 from latchkey.subjects.segments import wire
 from latchkey.subjects.segments.rules.facets import ListEntry, statuses
 from latchkey.subjects.segments.rules.filter import Segment, written
 from latchkey.wire.attributes import from_attributes
 
-_ENVIRONMENTS: dict[Environment, Literal["production", "sandbox"]] = {
-    Environment.PRODUCTION: "production",
-    Environment.SANDBOX: "sandbox",
-}
-
 
 def entry(one: ListEntry) -> wire.ListedByFilter:
     facets = one.facets
-    return wire.ListedByFilter(
+    return from_attributes(
+        wire.ListedByFilter,
+        facets,
         id=one.app_user_id or "",
         status=sorted(statuses(facets, one.now)),
-        environment=_ENVIRONMENTS[facets.environment],
-        first_seen_at=facets.first_seen_at,
-        last_seen_at=facets.last_seen_at,
-        country=facets.country,
-        stores=list(facets.stores),
-        products=list(facets.products),
+        environment=facets.environment.lower(),
         spent_in_usd=facets.spent_usd / MICROS,
         refunded_in_usd=facets.refunded_usd / MICROS,
-        runs_until=facets.runs_until,
         trial_ends_at=facets.trial_until,
     )
 

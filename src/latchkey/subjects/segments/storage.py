@@ -11,9 +11,8 @@ from msgspec import Struct, convert, json, to_builtins
 from msgspec.structs import astuple
 
 from latchkey.database.pool import Connection, Database, Record
-from latchkey.database.rows import Listing, executes, fetches_one, item_of, returns_row
+from latchkey.database.rows import Listing, executes, fetches_all, fetches_one, item_of, returns_row
 from latchkey.database.sql import query
-from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.segments.rules.facets import Facets, ListCursor, ListEntry
@@ -87,17 +86,13 @@ async def count_seen(connection: Connection, project_id: str, environment: str, 
 
 def arguments(wanted: CustomerFilter, now: Ms) -> list[Any]:
     """The fields of the filter, in their order: $4 to $17."""
-    return [_argument(getattr(wanted, name), now) for name in NAMES]
-
-
-def _argument(value: Any, now: Ms) -> Any:
-    match value:
-        case When():
-            return value.resolved(now)
-        case frozenset():
-            return sorted(value) or None
-        case _:
-            return value
+    found: list[Any] = []
+    for name in NAMES:
+        value = getattr(wanted, name)
+        if isinstance(value, frozenset):
+            value = sorted(value) or None
+        found.append(value.resolved(now) if isinstance(value, When) else value)
+    return found
 
 
 def _entry(row: Record) -> ListEntry:
@@ -144,65 +139,26 @@ SEGMENTS = Listing("segment", query("list_segments"), _segment)
 
 
 class StoredCustomer(NamedTuple):
-    """As stored. Decoded when it is needed: one that cannot be decoded must not stop the others, so whoever needs it
-    handles the error."""
+    """As stored. Decoded when it is needed: one that cannot be decoded must not stop the others."""
 
     project_id: str
     key: int
-    state: bytes
+    # None: the walk came to it, and it has facets already.
+    state: bytes | None
     last_seen_at: Ms
     country: str | None
 
-    def customer(self) -> Customer:
-        return decode(self.state)
 
+class Roll(Struct, frozen=True):
+    """The progress of a project, locked by the transaction that processes the next batch. Customers up to key `counted`
+    are counted; those up to `mark_id` are next."""
 
-class CountProgress(Struct, frozen=True):
-    """Customers up to key `counted` are counted; those up to `mark_id` are next."""
-
+    project_id: str
+    position: int
     counted: int
     mark_id: int | None
     mark_xid: int | None
     marked_at: Ms | None
-
-
-class VisibleTransactions(Struct, frozen=True):
-    """What the transaction of a batch sees of a project's customers and of other transactions."""
-
-    # The highest key of a customer; 0 if there is none.
-    newest: int
-    # Its own transaction id: higher than that of every transaction that had changed anything before the batch began.
-    xid: int
-    # Every transaction before this one has ended.
-    oldest_xid: int
-
-
-class CountRange(NamedTuple):
-    """Customers to count: those with keys after `counted`, up to `until`."""
-
-    project_id: str
-    counted: int
-    until: int
-
-
-_AWAIT = query("await_facets")
-
-
-class Roll(Struct, frozen=True):
-    """The progress of a project, locked by the transaction that processes the next batch."""
-
-    project_id: str
-    position: int
-    count: CountProgress
-
-
-class Walked(Struct, frozen=True):
-    """A customer that the walk came to."""
-
-    project_id: str
-    key: int
-    # None: it has facets already.
-    customer: StoredCustomer | None
 
 
 class ProjectionBatch(Struct, frozen=True):
@@ -218,30 +174,31 @@ class ProjectionBatch(Struct, frozen=True):
     customers: tuple[StoredCustomer, ...]
     # Keys of customers that were named and no longer exist.
     gone: tuple[int, ...]
-    seen: VisibleTransactions
+    # The highest key of a customer that the transaction of the batch sees; 0 if there is none.
+    newest: int
+    # Its own transaction id: higher than that of every transaction that had changed anything before the batch began.
+    xid: int
+    # Every transaction before this one has ended.
+    oldest_xid: int
 
 
 # Of a project, or with None of all new ones.
 start = executes(query("start_facets"))
+_await = fetches_one(Roll, query("await_facets"))
 
 
 async def hold(connection: Connection, project_id: str) -> Roll | None:
     """Locks the project's facets. None: there is no such project."""
-    row = await connection.fetchrow(_AWAIT, project_id)
-    if row is None:
+    held = await _await(connection, project_id)
+    if held is None:
         await start(connection, project_id)
-        row = await connection.fetchrow(_AWAIT, project_id)
-    return None if row is None else _roll(row)
+        held = await _await(connection, project_id)
+    return held
 
 
-async def take_behind(
-    connection: Connection, after: str, limit: int, *, chores: bool, now: Ms, moment: Ms
-) -> list[Roll]:
-    """Locks the progress of the next projects after `after` that are behind; those that another transaction holds are
-    skipped. With `chores` also projects with customers to count."""
-    return [
-        _roll(row) for row in await connection.fetch(query("take_facets_behind"), after, limit, chores, now, moment)
-    ]
+# Locks the progress of the next projects after one, up to a limit, that are behind; those that another transaction
+# holds are skipped. With chores also projects with customers to count, by the time and the length of a moment.
+take_behind = fetches_all(Roll, query("take_facets_behind"))
 
 
 async def next_batches(connection: Connection, held: Sequence[Roll], limit: int) -> list[ProjectionBatch]:
@@ -259,48 +216,27 @@ def _batch(row: Record) -> ProjectionBatch:
     marked = row["marked"] or ()
     named = dict.fromkeys((*(row["told"] or ()), *marked))
     return ProjectionBatch(
-        project_id=row["project_id"],
-        events=row["events"],
+        **{name: row[name] for name in ("project_id", "events", "position", "head", "newest", "xid", "oldest_xid")},
         marks=len(marked),
-        position=row["position"],
-        head=row["head"],
         customers=tuple(customers[key] for key in named if key in customers),
         gone=tuple(key for key in named if key not in customers),
-        seen=VisibleTransactions(row["newest"], row["xid"], row["oldest_xid"]),
     )
 
 
-async def stretch(connection: Connection, stretches: Sequence[CountRange], limit: int) -> list[Walked]:
-    """Up to `limit` customers of each of these stretches, by key."""
-    columns = [list(column) for column in zip(*stretches, strict=True)]
-    rows = await connection.fetch(query("facets_stretch"), *columns, limit)
-    return [Walked(row["project_id"], row["id"], _found(row)) for row in rows]
+async def stretch(connection: Connection, stretches: Sequence[Roll], limit: int) -> list[StoredCustomer]:
+    """Up to `limit` customers of each of these projects, by key: from the counted ones up to the mark."""
+    names = ("project_id", "counted", "mark_id")
+    columns = [[getattr(roll, name) for roll in stretches] for name in names]
+    return [StoredCustomer(*row) for row in await connection.fetch(query("facets_stretch"), *columns, limit)]
 
 
 # Deletes a project's facets; the roller makes them anew.
 forget = executes(query("forget_facets"))
 
 
-def _found(row: Record) -> StoredCustomer | None:
-    if row["state"] is None:
-        return None
-    return StoredCustomer(row["project_id"], row["id"], row["state"], row["last_seen_at"], row["last_seen_country"])
-
-
-def _roll(row: Record) -> Roll:
-    project_id, position, *count = row.values()
-    return Roll(project_id, position, CountProgress(*count))
-
-
 async def write_facets(connection: Connection, gone: Sequence[int], kept: Mapping[int, Facets], roll: Roll) -> None:
     """By the keys of customers. The caller has locked the project's row of `facet_rolls`."""
-    await connection.execute(
-        query("write_facets"),
-        roll.project_id,
-        [key for key in gone if key not in kept],
-        json.encode(
-            [to_builtins(kept[key]) | {"project_id": roll.project_id, "customer_id": key} for key in sorted(kept)]
-        ),
-        roll.position,
-        *astuple(roll.count),
-    )
+    project_id, *progress = astuple(roll)
+    facets = [to_builtins(kept[key]) | {"project_id": project_id, "customer_id": key} for key in sorted(kept)]
+    without = [key for key in gone if key not in kept]
+    await connection.execute(query("write_facets"), project_id, without, json.encode(facets), *progress)

@@ -77,6 +77,7 @@ def open_part(path: Path, format: Format, what: str, row: type[Row]) -> PartFile
 
 class PartFile(ABC):
     def __init__(self, path: Path, what: str, row: type[Row]) -> None:
+        self.path, self.rows = path, 0
         self._what, self._columns = what, columns(row)
         self._file: BinaryIO = path.open("wb")
 

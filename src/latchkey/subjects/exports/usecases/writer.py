@@ -96,13 +96,6 @@ class PartLimits(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Part:
-    name: str
-    file: PartFile
-    rows: int = 0
-
-
-@dataclass(slots=True)
 class Files:
     """The files of one export. Rows go into parts of a bounded size; a part goes to the destination when it is full."""
 
@@ -111,7 +104,7 @@ class Files:
     limits: PartLimits
     finished: list[ExportFile] = field(default_factory=list)
     rows: int = 0
-    _open: dict[str, _Part] = field(default_factory=dict)
+    _open: dict[str, PartFile] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
 
     async def begin(self, what: Iterable[str]) -> None:
@@ -127,21 +120,21 @@ class Files:
             self._begin(what)
         part = self._open[what]
         with errors_in_words(str(self.upload.workspace)):
-            part.file.write(list(rows))
+            part.write(list(rows))
         part.rows += len(rows)
         self.rows += len(rows)
 
     async def send(self, *, everything: bool = False) -> None:
         """What is full. The next part begins with its first row: otherwise the last one would often be empty."""
         for what, part in list(self._open.items()):
-            if everything or part.rows >= self.limits.rows or part.file.size() >= self.limits.bytes:
+            if everything or part.rows >= self.limits.rows or part.size() >= self.limits.bytes:
                 await self._send(what)
 
     def close(self) -> None:
         """After an error: the descriptors are closed, and nothing is sent."""
         for part in self._open.values():
             try:
-                part.file.close()
+                part.close()
             except Exception:  # noqa: S112  # what could not be written is thrown away
                 continue
         self._open.clear()
@@ -150,21 +143,19 @@ class Files:
         number = self._numbers[what] = self._numbers.get(what, 0) + 1
         name = f"{what}-{number:05}.{self.format}"
         with errors_in_words(str(self.upload.workspace)):
-            self._open[what] = _Part(name, open_part(self.upload.workspace / name, self.format, what, ROWS[what]))
+            self._open[what] = open_part(self.upload.workspace / name, self.format, what, ROWS[what])
 
     async def _send(self, what: str) -> None:
         part = self._open.pop(what)
         self.finished.append(await asyncio.to_thread(self._close, what, part))
-        await self.upload.put(part.name)
+        await self.upload.put(part.path.name)
 
-    def _close(self, what: str, part: _Part) -> ExportFile:
-        path = self.upload.workspace / part.name
+    def _close(self, what: str, part: PartFile) -> ExportFile:
         with errors_in_words(str(self.upload.workspace)):
-            part.file.close()
-            with path.open("rb") as file:
-                digest = file_digest(file, "sha256").hexdigest()
-            size = path.stat().st_size
-        return ExportFile(name=part.name, what=what, rows=part.rows, bytes=size, sha256=digest)
+            part.close()
+            with part.path.open("rb") as file:
+                digest, size = file_digest(file, "sha256").hexdigest(), file.tell()
+        return ExportFile(name=part.path.name, what=what, rows=part.rows, bytes=size, sha256=digest)
 
 
 WHAT = ("events", "transactions", "customers", "entitlements")

@@ -32,17 +32,8 @@ from latchkey.engine.storage.records import Newcomer, Owner, Stored
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.engine.storage.writes import Owned, TransactionOwner, Writes, coins, write
 from latchkey.engine.unit_of_work import UnitOfWork, passes_until, purchase_keys, unheard
-from latchkey.subjects.imports.rules.person import (
-    ImportedPerson,
-    PurchaseKey,
-    last_seen_of,
-    met,
-    new_customer,
-    taken_in,
-    with_balances,
-    with_rates,
-    without_rate,
-)
+from latchkey.subjects.imports.rules import person as persons
+from latchkey.subjects.imports.rules.person import ImportedPerson, PurchaseKey
 from latchkey.subjects.imports.rules.row import Skip, is_known_by_another_id
 from latchkey.subjects.imports.usecases.staging import StagedBatch
 
@@ -58,30 +49,24 @@ class Questions:
         self, customer: Customer, keys: frozenset[PurchaseKey], tokens: Mapping[PurchaseKey, str], now: Ms
     ) -> Iterator[tuple[Handle, Ms]]:
         """The handles of these purchases, each with the moment at which its store last told of it."""
-        bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
+        bought: Bought = (*customer.subscriptions, *customer.purchases)
         for one in bought:
-            if (one.store, one.id) in keys and one.app_id is not None:
-                handle = _handle(one, tokens.get((one.store, one.id)))
-                if handle is not None:
-                    yield self._asked(one, customer.project_id, one.app_id, handle, now)
-
-    def _asked(
-        self, one: Subscription | Purchase, project_id: str, app_id: str, handle: str, now: Ms
-    ) -> tuple[Handle, Ms]:
-        subscription = isinstance(one, Subscription)
-        made = Handle(
-            project_id=project_id,
-            app_id=app_id,
-            store=one.store,
-            handle=handle,
-            environment=one.environment,
-            store_id=one.id,
-            kind="subscription" if subscription else "one_time",
-            product_id=one.current.product_id if isinstance(one, Subscription) else one.product_id,
-            check_at=self._check_at(one, app_id, now) if isinstance(one, Subscription) else None,
-        )
-        told_at = one.status.as_of.at if isinstance(one, Subscription) else one.told_at or one.purchased_at
-        return made, min(told_at, now)
+            handle = _handle(one, tokens.get((one.store, one.id)))
+            if (one.store, one.id) not in keys or one.app_id is None or handle is None:
+                continue
+            asked = Handle(
+                project_id=customer.project_id,
+                app_id=one.app_id,
+                store=one.store,
+                handle=handle,
+                environment=one.environment,
+                store_id=one.id,
+                kind="subscription" if isinstance(one, Subscription) else "one_time",
+                product_id=one.current.product_id if isinstance(one, Subscription) else one.product_id,
+                check_at=self._check_at(one, one.app_id, now) if isinstance(one, Subscription) else None,
+            )
+            told_at = one.status.as_of.at if isinstance(one, Subscription) else one.told_at or one.purchased_at
+            yield asked, min(told_at, now)
 
     def _check_at(self, one: Subscription, app_id: str, now: Ms) -> Ms | None:
         """In turn, but never later than without an import. What ended long ago is not asked about."""
@@ -175,10 +160,10 @@ class Applier(Struct, frozen=True, kw_only=True):
                 if owner is not None and (whom is None or owner.key != whom.key):
                     # Whoever owns a purchase here keeps it, as when its store tells of it.
                     met_here.append(
-                        (owner, replace(person, ids=(), attributes={}), (with_rates(one, self.catalog.tariff),))
+                        (owner, replace(person, ids=(), attributes={}), (persons.with_rates(one, self.catalog.tariff),))
                     )
                 elif not known.erased(one):
-                    mine.append(with_rates(one, self.catalog.tariff))
+                    mine.append(persons.with_rates(one, self.catalog.tariff))
             part = replace(person, bought=tuple(mine))
             if whom is None:
                 fresh.append(part)
@@ -217,15 +202,15 @@ class Applier(Struct, frozen=True, kw_only=True):
         made: list[Newcomer] = []
         asked: list[tuple[Handle, Ms]] = []
         for one in people:
-            customer = new_customer(one, self.project_id, uuid4().hex, now)
+            customer = persons.new_customer(one, self.project_id, uuid4().hex, now)
             if not self.told:
-                customer = taken_in(customer, one, one.bought, now)
+                customer = persons.taken_in(customer, one, one.bought, now)
                 # What ended before now is over, and is not told.
                 customer = self._pinned(at_present(customer, self.catalog, now), outcome)
                 asked += self.questions.of(customer, frozenset(one.keys), one.tokens, now)
             balances = {code: amount for code, amount in one.balances.items() if code in self.currencies}
-            customer = with_balances(customer, balances, f"import:{self.run_id}", now)
-            made.append(Newcomer(customer, next_due_at(customer), last_seen_of(one, now)))
+            customer = persons.with_balances(customer, balances, f"import:{self.run_id}", now)
+            made.append(Newcomer(customer, next_due_at(customer), persons.last_seen_of(one, now)))
         if self.dry:
             stored = [Stored(-number, one.customer) for number, one in enumerate(made, start=1)]
         else:
@@ -293,8 +278,8 @@ class Applier(Struct, frozen=True, kw_only=True):
         outcome: BatchOutcome,
     ) -> None:
         before = unit.catch_up(stored, self.catalog, now)
-        after = met(before, person, free, now) if person.ids else before
-        after = taken_in(after, person, bought, now)
+        after = persons.met(before, person, free, now) if person.ids else before
+        after = persons.taken_in(after, person, bought, now)
         if self.told:
             unit.record(stored, Step(before, after, now), self.catalog)
             unit.catch_up(stored, self.catalog, now)
@@ -305,5 +290,5 @@ class Applier(Struct, frozen=True, kw_only=True):
     def _pinned(self, customer: Customer, outcome: BatchOutcome) -> Customer:
         """With the terms that the file does not tell, as for any new payment."""
         customer = pinned(customer, self.catalog.tariff).customer
-        outcome.without_rate |= without_rate((*customer.subscriptions, *customer.purchases))
+        outcome.without_rate |= persons.without_rate((*customer.subscriptions, *customer.purchases))
         return customer

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,7 +21,6 @@ from latchkey.subjects.imports.rules.row import RowError
 _GZIP = b"\x1f\x8b"
 # No line of a real file is longer. A file without line ends must not fill the memory.
 _LONGEST_LINE = 4 * 1024 * 1024
-_CHUNK = 1024 * 1024
 # A quote with a backslash before it, and no quote after it: quotes are not doubled in this record.
 _BACKSLASHED = re.compile(r'\\"(?!")')
 
@@ -57,13 +56,10 @@ class Content:
 def source(path: Path) -> SourceFile:
     """The file with the digest by which it is recognised."""
     with _readable(path), path.open("rb") as file:
-        digest, size = sha256(), 0
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+        digest, size = file_digest(file, "sha256").hexdigest(), file.tell()
     if not size:
         raise Invalid(f"{path} is empty.")
-    return SourceFile(path, size, digest.hexdigest())
+    return SourceFile(path, size, digest)
 
 
 @contextmanager

@@ -205,7 +205,7 @@ class _Import:
             if known is None:
                 await storage.begin(connection, project_id, run.id, digest, run.started_at)
             await storage.clear(connection, project_id)
-            await storage.restart(connection, project_id, run.id, forget_skips=not run.cursor)
+            await storage.restart(connection, project_id, run.id, not run.cursor)
             total = sum(file.size for file in self.sources)
             counts = await stage(
                 connection,

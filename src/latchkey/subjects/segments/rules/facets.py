@@ -102,7 +102,7 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
         country=last_seen_country or _country(customer),
         runs_until=_last(
             [
-                *(_until(subscription) for subscription in subscriptions),
+                *(end_of(subscription, period) for subscription in subscriptions for period in subscription.periods),
                 *(purchase.access_ends_at for purchase in timed),
             ]
         ),
@@ -164,12 +164,7 @@ def _after(at: Ms | None, now: Ms) -> bool:
 
 
 def _last(instants: list[Ms | None]) -> Ms | None:
-    known = [at for at in instants if at is not None]
-    return max(known) if known else None
-
-
-def _until(subscription: Subscription) -> Ms:
-    return max(end_of(subscription, period) for period in subscription.periods)
+    return max((at for at in instants if at is not None), default=None)
 
 
 def _goes_on(subscription: Subscription) -> bool:

@@ -86,7 +86,8 @@ async def list_page(
             limit=limit + 1,
             whole=whole,
         )
-    next = _cursor(entries[limit - 1].place) if len(entries) > limit else None
+    last = entries[limit - 1].place if len(entries) > limit else None
+    next = f"{last.value}.{last.key}" if last is not None else None
     # Who was deleted a moment ago has no row any more.
     shown = [entry for entry in entries[:limit] if entry.app_user_id is not None]
     return CustomerPage(shown, next, standing.missing)
@@ -118,11 +119,6 @@ async def missing_customers(database: Database, project_id: str, now: Ms) -> int
 async def _standing(connection: Connection, project_id: str, now: Ms) -> storage.ListsState:
     standing = await storage.standing(connection, project_id, now, MOST_COUNTED)
     return found(standing, f"There is no project {project_id}.", "project_id")
-
-
-def _cursor(place: ListCursor | None) -> str:
-    assert place is not None, "every entry of a list has its place"
-    return f"{place.value}.{place.key}"
 
 
 def _place(cursor: str | None) -> ListCursor | None:
@@ -216,10 +212,6 @@ def _entitlements(entry: ListEntry, catalog: Catalog) -> list[str]:
     return list(active(at_present(entry.customer, catalog, entry.now), catalog, entry.now))
 
 
-def _future(until: Ms | None, now: Ms) -> Ms | None:
-    return until if until is not None and until > now else None
-
-
 COLUMNS: dict[str, Column] = {
     "status": Column("Status", ValueKind.LIST, lambda entry, _: sorted(statuses(entry.facets, entry.now))),
     "entitlements": Column("Has now", ValueKind.LIST, _entitlements, whole=True),
@@ -232,7 +224,10 @@ COLUMNS: dict[str, Column] = {
     "store": Column("Stores", ValueKind.LIST, lambda entry, _: list(entry.facets.stores)),
     "environment": Column("Environment", ValueKind.TEXT, lambda entry, _: entry.facets.environment.lower()),
     "trial_ends": Column(
-        "Trial ends", ValueKind.INSTANT, lambda entry, _: _future(entry.facets.trial_until, entry.now)
+        # Of trials that are over there is none.
+        "Trial ends",
+        ValueKind.INSTANT,
+        lambda entry, _: at if (at := entry.facets.trial_until) is not None and at > entry.now else None,
     ),
     "access_ends": Column("Runs until", ValueKind.INSTANT, lambda entry, _: entry.facets.runs_until),
     "first_seen": Column("First seen", ValueKind.INSTANT, lambda entry, _: entry.facets.first_seen_at),
@@ -277,36 +272,29 @@ async def csv_pieces(
             database, project_id, wanted, now, sort=Sort.KEY, after=after, limit=READ_AT_ONCE, whole=whole
         )
         for start in range(0, len(page.entries), AT_ONCE):
-            yield _written(
-                [
-                    (
-                        safe(entry.app_user_id or ""),
-                        *(cell(column.kind, column.value(entry, catalog)) for column in cells),
-                    )
-                    for entry in page.entries[start : start + AT_ONCE]
-                ]
-            )
+            piece = page.entries[start : start + AT_ONCE]
+            rows = [(entry.app_user_id, [_cell(column, entry, catalog) for column in cells]) for entry in piece]
+            yield _written([(safe(id or ""), *row) for id, row in rows])
             await asyncio.sleep(0)
         after = page.next
-
-
-def cell(kind: ValueKind, value: Any) -> str:
-    if value is None:
-        return ""
-    match kind:
-        case ValueKind.INSTANT:
-            return instant(value)
-        case ValueKind.USD:
-            return amount_text(value)
-        case ValueKind.LIST:
-            return safe(" ".join(value))
-        case ValueKind.TEXT:
-            return safe(value)
 
 
 def safe(text: str) -> str:
     """Text from outside as a cell that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+_WRITERS: dict[ValueKind, Callable[[Any], str]] = {
+    ValueKind.INSTANT: instant,
+    ValueKind.USD: amount_text,
+    ValueKind.LIST: lambda texts: safe(" ".join(texts)),
+    ValueKind.TEXT: safe,
+}
+
+
+def _cell(column: Column, entry: ListEntry, catalog: Catalog) -> str:
+    value = column.value(entry, catalog)
+    return "" if value is None else _WRITERS[column.kind](value)
 
 
 def _written(rows: Sequence[Sequence[str]]) -> bytes:

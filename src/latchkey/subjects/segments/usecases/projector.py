@@ -19,9 +19,11 @@ from latchkey.domain.refusal import found
 from latchkey.engine.due_work import EVERY, Lookout, in_turns
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.scans import Outlook, look_out
+from latchkey.engine.storage.state import decode
 from latchkey.subjects.search.usecases import newest
 from latchkey.subjects.segments import storage
 from latchkey.subjects.segments.rules.facets import Facets, facets_of
+from latchkey.subjects.segments.storage import ProjectionBatch, Roll
 
 
 class Rolled(Struct, frozen=True):
@@ -60,36 +62,21 @@ MOMENT: Ms = 5 * SECOND
 _PATIENCE: Ms = 10 * MINUTE
 
 
-def next_step(
-    count: storage.CountProgress, seen: storage.VisibleTransactions, now: Ms
-) -> tuple[storage.CountProgress, bool]:
+def next_step(roll: Roll, batch: ProjectionBatch, now: Ms) -> tuple[Roll, bool]:
     """The first two steps. Returns whether the customers up to `mark_id` can be counted."""
-    if count.mark_id is None or count.marked_at is None:
-        return _marked(count.counted, seen, now), False
-    waited = abs(now - count.marked_at)
-    if count.mark_xid is None:
+    if roll.mark_id is None or roll.marked_at is None:
+        return _marked(roll, roll.counted, batch, now), False
+    waited = abs(now - roll.marked_at)
+    if roll.mark_xid is None:
         if waited < MOMENT:
-            return count, False
-        count = replace(count, mark_xid=seen.xid)
-    return count, seen.oldest_xid >= (count.mark_xid or 0) or waited >= _PATIENCE
+            return roll, False
+        roll = replace(roll, mark_xid=batch.xid)
+    return roll, batch.oldest_xid >= (roll.mark_xid or 0) or waited >= _PATIENCE
 
 
-def after_counting(
-    count: storage.CountProgress, keys: Sequence[int], seen: storage.VisibleTransactions, now: Ms, most: int
-) -> tuple[storage.CountProgress, bool]:
-    """The third step was taken, for at most `most` customers. Returns whether it must be taken again at once."""
-    if len(keys) == most:
-        return replace(count, counted=keys[-1]), True
-    assert count.mark_id is not None, "without a mark nothing is counted"
-    return _marked(count.mark_id, seen, now), False
-
-
-def _marked(counted: int, seen: storage.VisibleTransactions, now: Ms) -> storage.CountProgress:
-    return (
-        storage.CountProgress(counted, seen.newest, None, now)
-        if seen.newest > counted
-        else storage.CountProgress(counted, None, None, None)
-    )
+def _marked(roll: Roll, counted: int, batch: ProjectionBatch, now: Ms) -> Roll:
+    mark = (batch.newest, now) if batch.newest > counted else (None, None)
+    return replace(roll, counted=counted, mark_id=mark[0], mark_xid=None, marked_at=mark[1])
 
 
 log = structlog.get_logger()
@@ -118,70 +105,53 @@ async def rebuild(database: Database, project_id: str) -> None:
         await storage.forget(connection, project_id)
 
 
-async def _held(connection: Connection, project_id: str) -> storage.Roll:
+async def _held(connection: Connection, project_id: str) -> Roll:
     return found(await storage.hold(connection, project_id), f"There is no project {project_id}.", "project_id")
 
 
-async def apply(connection: Connection, held: Sequence[storage.Roll], now: Ms) -> Rolled:
-    """One batch of these projects, which the transaction has locked."""
+async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled:
+    """One batch of these projects, which the transaction has locked: their events and marks, and the next step of
+    walking through their customers."""
     if not held:
         return NOTHING
     limit = share(len(held))
     batches = await storage.next_batches(connection, held, limit)
     kept = await _facets(customer for batch in batches for customer in batch.customers)
-    counts, walked, again = await _walk(connection, held, batches, limit, now)
-    for id, facets in (await _facets(one.customer for one in walked if one.customer is not None)).items():
+    before = {roll.project_id: roll for roll in held}
+    steps = {batch.project_id: next_step(before[batch.project_id], batch, now) for batch in batches}
+    ready = [roll for roll, is_safe in steps.values() if is_safe and roll.mark_id is not None]
+    walked = await storage.stretch(connection, ready, limit) if ready else []
+    for id, facets in (await _facets(walked)).items():
         kept[id] |= facets
-    known = {one.project_id: one for one in held}
+    more = any(limit in (batch.events, batch.marks) for batch in batches)
+    uncounted = False
     for batch in batches:
-        id, before = batch.project_id, known[batch.project_id]
-        roll = storage.Roll(id, reached(before.position, batch.position, batch.head, batch.events, limit), counts[id])
-        if kept[id] or batch.gone or roll != before:
+        id, (roll, _) = batch.project_id, steps[batch.project_id]
+        if roll in ready and roll.mark_id is not None:
+            # The third step.
+            keys = [customer.key for customer in walked if customer.project_id == id]
+            is_full = len(keys) == limit
+            roll = replace(roll, counted=keys[-1]) if is_full else _marked(roll, roll.mark_id, batch, now)
+            more = more or is_full
+        uncounted = uncounted or roll.mark_id is not None
+        position = reached(before[id].position, batch.position, batch.head, batch.events, limit)
+        roll = replace(roll, position=position)
+        if kept[id] or batch.gone or roll != before[id]:
             await storage.write_facets(connection, batch.gone, kept[id], roll)
-    more = again or any(limit in (projection_batch.events, projection_batch.marks) for projection_batch in batches)
-    return Rolled(more, any(count.mark_id is not None for count in counts.values()))
-
-
-async def _walk(
-    connection: Connection,
-    held: Sequence[storage.Roll],
-    batches: Sequence[storage.ProjectionBatch],
-    limit: int,
-    now: Ms,
-) -> tuple[dict[str, storage.CountProgress], list[storage.Walked], bool]:
-    """The next step of walking through the customers of each project: where it is then, the customers it came to, and
-    whether there is another step to take at once."""
-    before = {one.project_id: one.count for one in held}
-    counts: dict[str, storage.CountProgress] = {}
-    ready: list[storage.CountRange] = []
-    for batch in batches:
-        count, is_safe = next_step(before[batch.project_id], batch.seen, now)
-        counts[batch.project_id] = count
-        if is_safe and count.mark_id is not None:
-            ready.append(storage.CountRange(batch.project_id, count.counted, count.mark_id))
-    if not ready:
-        return counts, [], False
-    rows = await storage.stretch(connection, ready, limit)
-    seen = {batch.project_id: batch.seen for batch in batches}
-    again = False
-    for id, *_ in ready:
-        keys = [row.key for row in rows if row.project_id == id]
-        counts[id], more = after_counting(counts[id], keys, seen[id], now, limit)
-        again = again or more
-    return counts, rows, again
+    return Rolled(more, uncounted)
 
 
 async def _facets(customers: Iterable[storage.StoredCustomer]) -> defaultdict[str, dict[int, Facets]]:
     """By project and the customer's key."""
     facets: defaultdict[str, dict[int, Facets]] = defaultdict(dict)
-    async for in_turn in in_turns(customers):
+    async for stored in in_turns(customers):
+        seen = stored.last_seen_at, stored.country
         try:
-            facets[in_turn.project_id][in_turn.key] = facets_of(
-                in_turn.customer(), in_turn.last_seen_at, in_turn.country
-            )
+            if stored.state is not None:
+                facets[stored.project_id][stored.key] = facets_of(decode(stored.state), *seen)
         except Exception:
             # One customer that cannot be decoded must not stop the lists of all others.
-            log.exception("customer left out of lists", customer=in_turn.key)
+            log.exception("customer left out of lists", customer=stored.key)
     return facets
 
 
@@ -200,7 +170,7 @@ async def rebuild_now(
         await catch_up(database, project_id, now())
         async with database.transaction() as connection:
             held = await storage.hold(connection, project_id)
-        counted = held.count.counted if held is not None else last[0].key
+        counted = held.counted if held is not None else last[0].key
         if reached is not None:
             reached(min(counted, last[0].key), last[0].key)
         if counted >= last[0].key:
@@ -212,8 +182,6 @@ async def rebuild_now(
 PROJECTS = 50
 # Seconds between two batches while there is more to do, so that purchases are not delayed.
 _BREATH = 0.02
-# What is left of the time that a batch took, when the next one has ended.
-_FADES = 0.7
 # How often projects are looked through for customers whose key became visible late.
 _CHORES_EVERY: Ms = 1 * MINUTE
 
@@ -222,26 +190,14 @@ async def run_roller(lookout: Lookout, database: Database, now: Callable[[], Ms]
     """Runs until the lookout ends. Several may run at once: each skips projects that another has locked."""
     roller = Roller(database)
     within: float | None = None
-    # How long batches take: the longest of the last ones.
-    slow = 0.0
-    time = asyncio.get_running_loop().time
     while (seen := await lookout.until(lambda seen: roller.due(seen, now()), within=within)) is not None:
-        began = time()
+        within = None
         try:
-            more = await roller.roll(seen, now())
-            slow = max(time() - began, _FADES * slow)
-            within = _BREATH if more else pause_after(slow)
+            if await roller.roll(seen, now()):
+                within = _BREATH
         except Exception:
             # The database may be unreachable. Lists are then late; nothing else depends on them.
             log.exception("customer lists failed")
-            within = None
-
-
-def pause_after(took: float) -> float:
-    """How many seconds after a batch the next look begins, if batches take so long. What was committed while a batch
-    ran waits for that look and for the next batch, together less than a second, also if that takes twice as long. If
-    batches take long, they follow each other."""
-    return max(_BREATH, EVERY - 3 * took)
 
 
 class Roller:
@@ -285,10 +241,10 @@ async def roll_all(database: Database, now: Ms, *, chores: bool = True) -> Rolle
     """One batch of every project that is behind; with `chores` also of those that have customers to count."""
     after, all_rolled = "", NOTHING
     while True:
-        held: list[storage.Roll] = []
+        held: list[Roll] = []
         try:
             async with database.transaction() as connection:
-                held = await storage.take_behind(connection, after, PROJECTS, chores=chores, now=now, moment=MOMENT)
+                held = await storage.take_behind(connection, after, PROJECTS, chores, now, MOMENT)
                 rolled = await apply(connection, held, now)
         except PASSING:
             raise
@@ -303,7 +259,7 @@ async def roll_all(database: Database, now: Ms, *, chores: bool = True) -> Rolle
         after = held[-1].project_id
 
 
-async def _one_by_one(database: Database, held: Sequence[storage.Roll], now: Ms) -> Rolled:
+async def _one_by_one(database: Database, held: Sequence[Roll], now: Ms) -> Rolled:
     rolled = NOTHING
     for one in held:
         try:

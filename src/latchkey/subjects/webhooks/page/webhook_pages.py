@@ -64,11 +64,17 @@ async def edit(visit: Visit, webhook_id: str) -> Response:
 def given(form: Form, *, editing: bool) -> dict[str, Any]:
     """With the field names of the API; the use case validates the values."""
     environment = form.choice("environment", [key for key, _ in ENVIRONMENTS])
+    name, url, types = checked_name(form.text("name")), form.text("url"), form.all("event_types")
+    if not url or len(url) > registry.LONGEST_URL:
+        long = f"The URL has at most {registry.LONGEST_URL:,} characters."
+        raise Invalid(long if url else "The URL is missing.", param="url")
+    if not set(types) <= set(TYPES):
+        raise Invalid("There is no such event type.", param="event_types")
     fields: dict[str, Any] = {
-        "name": checked_name(form.text("name")),
-        "url": _url(form.text("url")),
+        "name": name,
+        "url": url,
         "environment": None if environment == "both" else environment,
-        "event_types": _types(form.all("event_types")),
+        "event_types": types,
         "app_id": form.text("app_id") or None,
         "retry_schedule_seconds": read_schedule(form.text("retries")),
         "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
@@ -108,20 +114,6 @@ def say_schedule(seconds: Iterable[int]) -> str:
 
 def _wait(seconds: int) -> str:
     return next(f"{seconds // size}{unit}" for unit, size in _UNITS.items() if seconds % size == 0)
-
-
-def _url(text: str) -> str:
-    if not text:
-        raise Invalid("The URL is missing.", param="url")
-    if len(text) > registry.LONGEST_URL:
-        raise Invalid(f"The URL has at most {registry.LONGEST_URL:,} characters.", param="url")
-    return text
-
-
-def _types(chosen: list[str]) -> list[str]:
-    if not set(chosen) <= set(TYPES):
-        raise Invalid("There is no such event type.", param="event_types")
-    return chosen
 
 
 def _values(setup: Setup) -> dict[str, Any]:

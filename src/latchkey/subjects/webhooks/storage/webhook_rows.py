@@ -17,8 +17,6 @@ log = structlog.get_logger()
 
 _LIST = query("list_webhooks")
 
-# The place of an operational event in the list, by its time and id, higher for a newer one; and one after all events.
-
 
 @dataclass(frozen=True, slots=True)
 class LockedHealth:

@@ -129,7 +129,10 @@ class Registry:
         if fields.get("in_flight_limit", 0) is None:
             fields["in_flight_limit"] = rules.IN_FLIGHT
         if "dialect" in fields:
-            fields["dialect"] = checked_dialect(fields["dialect"])
+            # In capitals too, as the vendor's own interface writes such words. None is the default.
+            fields["dialect"] = (fields["dialect"] or Dialect.LATCHKEY).lower()
+            if fields["dialect"] not in set(Dialect):
+                raise Invalid(f"A dialect is one of {', '.join(Dialect)}.", param="dialect")
         if fields.get("app_id") is not None:
             await load_app(self.database, project_id, fields["app_id"])
         return fields
@@ -153,16 +156,6 @@ def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
             param="url",
         )
     return url
-
-
-def checked_dialect(name: str | None) -> str:
-    """In capitals too, as the vendor's own interface writes such words. None is the default."""
-    if name is None:
-        return Dialect.LATCHKEY
-    try:
-        return Dialect(name.lower())
-    except ValueError:
-        raise Invalid(f"A dialect is one of {', '.join(Dialect)}.", param="dialect") from None
 
 
 def checked_authorization(value: str | None) -> str | None:
