@@ -24,8 +24,7 @@ from latchkey.process.supervision.supervisor_channel import SupervisorChannel, r
 from latchkey.settings import Settings
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts, run_checkouts
-from latchkey.subjects.exports.usecases.runner import run_exports
-from latchkey.subjects.exports.usecases.schedules import exports_of
+from latchkey.subjects.exports.usecases.schedules import exports_of, run_exports
 from latchkey.subjects.mail.usecases import mail_of, run_mail
 from latchkey.subjects.money.usecases import RateSource, run_rates
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores

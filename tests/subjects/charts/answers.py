@@ -4,12 +4,14 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any
 
+from msgspec.structs import replace
+
 from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, Value
-from latchkey.subjects.charts.rules.chart_requests import before, by_month, checked, questions_of
+from latchkey.subjects.charts.rules.chart_requests import before, checked, questions_of
 from latchkey.subjects.charts.rules.compute import compute, largest_segments
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution, Run, day_of
 from tests.subjects.charts.fact import NO_DIMENSIONS, Dimensions, Fact
@@ -89,7 +91,7 @@ def chart_in_steps(request: ChartRequest, facts: Iterable[Fact], now: Ms = NOW, 
         return runs_of(row for one in questions for row in sum_facts(known, one, now, largest))
 
     request = checked(request, now)
-    rough = by_month(request)
+    rough = replace(request, resolution=Resolution.MONTH, compare=False)
     largest = largest_segments(rough, answered(questions_of(rough, rates)), now, rates=rates)
     if largest is None:
         return chart(request, known, now, rates)

@@ -1,8 +1,9 @@
 """What the charts count is what the API shows, over HTTP, customer by customer."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, to_iso

@@ -1,12 +1,12 @@
 """What holds for every chart, whatever the facts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY

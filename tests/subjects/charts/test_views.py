@@ -1,10 +1,10 @@
 """Currencies of display, segments, comparison, and requests that are refused."""
 
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from latchkey.domain.charts.period_amounts import minus
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate

@@ -3,11 +3,11 @@
 import csv
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.charts.period_amounts import NO_MONEY, PeriodMoney
 from latchkey.domain.customers.customer import Attribute, Enrollment

@@ -1,8 +1,7 @@
 """Each chart on a few facts, with answers worked out by hand."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from latchkey.subjects.charts.rules.definition import Drawing
 from latchkey.subjects.charts.rules.facts import Filter, Kind, Resolution

@@ -22,7 +22,7 @@ from latchkey.subjects.exports.usecases.destinations import (
     Keys,
     parse_address,
 )
-from latchkey.subjects.exports.usecases.runner import last_cursor
+from latchkey.subjects.exports.usecases.schedules import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, run
 from latchkey.subjects.exports.wire import Manifest
 from tests.engine.fixtures import Core

@@ -9,9 +9,8 @@ import pytest
 
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.accounts.rules import Role
-from latchkey.subjects.exports.usecases import runner as download
-from latchkey.subjects.exports.usecases.runner import run_next
-from latchkey.subjects.exports.usecases.schedules import Exports
+from latchkey.subjects.exports.usecases import schedules as download
+from latchkey.subjects.exports.usecases.schedules import Exports, run_next
 from tests.dashboard.site import Site
 from tests.dashboard.tab import tab
 from tests.http.management import get

@@ -15,11 +15,9 @@ from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.subjects.exports import rules as storage_rules
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import next_time, retry_time
-from latchkey.subjects.exports.usecases import runner
-from latchkey.subjects.exports.usecases import writer as engine
+from latchkey.subjects.exports.usecases import schedules as runner
 from latchkey.subjects.exports.usecases.destinations import Destination, DestinationRefused, Upload
-from latchkey.subjects.exports.usecases.runner import LEASE, run_exports, run_next
-from latchkey.subjects.exports.usecases.schedules import MOST, Exports
+from latchkey.subjects.exports.usecases.schedules import LEASE, MOST, Exports, run_exports, run_next
 from tests.engine.fixtures import NOON, Core
 from tests.looking_out import looking_out
 from tests.patience import until
@@ -48,7 +46,7 @@ async def ended(core: Core, exports: Exports) -> list[storage_rules.ExportRun]:
     """Runs what is due, and returns the runs of the project's first export, oldest first."""
     while await run_next(exports, lambda: core.time):
         pass
-    [export, *_] = await exports.page(core.project_id, None, 10)
+    [export, *_] = await runner.list_exports(core.database, core.project_id, None, 10)
     return (await exports.runs(core.project_id, export.id, None, 100))[::-1]
 
 
@@ -90,7 +88,7 @@ async def test_it_runs_at_its_time_and_increments_add_up(core: Core, exports: Ex
     core.time = made.next_at or 0
     [first] = await ended(core, exports)
     assert (first.state, first.kind, first.error) == ("done", "whole", None)
-    assert (await exports.load(core.project_id, made.id)).next_at == core.time + DAY
+    assert (await runner.load_export(core.database, core.project_id, made.id)).next_at == core.time + DAY
     await core.act("purchase", user="bob", product="coins_100")
     core.time += DAY
     _, second = await ended(core, exports)
@@ -112,7 +110,7 @@ async def test_run_now_also_when_it_never_runs_by_itself_and_from_the_beginning(
     await ended(core, exports)
     await exports.run_now(core.project_id, made.id, core.time, whole=True)
     assert [run.kind for run in await ended(core, exports)] == ["whole", "increment", "whole"]
-    assert (await exports.load(core.project_id, made.id)).next_at is None
+    assert (await runner.load_export(core.database, core.project_id, made.id)).next_at is None
 
 
 async def test_a_failed_run_is_told_tried_again_and_told_when_it_works(
@@ -126,11 +124,11 @@ async def test_a_failed_run_is_told_tried_again_and_told_when_it_works(
     assert "is not a folder" in (failed.error or "")
     core.time += 5 * MINUTE
     assert [run.state for run in await ended(core, exports)] == ["failed", "failed"]
-    assert (await exports.load(core.project_id, made.id)).failures == 2
+    assert (await runner.load_export(core.database, core.project_id, made.id)).failures == 2
     (tmp_path / "nightly").unlink()
     core.time += 10 * MINUTE
     assert [run.state for run in await ended(core, exports)] == ["failed", "failed", "done"]
-    assert (await exports.load(core.project_id, made.id)).failures == 0
+    assert (await runner.load_export(core.database, core.project_id, made.id)).failures == 0
     assert await announced(core) == [("export.failed", failed.error), ("export.recovered", None)]
 
 
@@ -138,7 +136,7 @@ async def test_an_error_inside_shows_no_detail(core: Core, exports: Exports, mon
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the password is hunter2")
 
-    monkeypatch.setattr(engine, "run", broken)
+    monkeypatch.setattr(runner, "run", broken)
     made = await exports.create(core.project_id, GIVEN, core.time)
     core.time = made.next_at or 0
     [failed] = await ended(core, exports)
@@ -211,7 +209,7 @@ async def test_a_process_that_lost_its_lease_records_nothing(
         await exports.update(core.project_id, made.id, {"name": "Other"}, core.time)
         held.go.set()
         await slow
-    assert (await exports.load(core.project_id, made.id)).failures == 0
+    assert (await runner.load_export(core.database, core.project_id, made.id)).failures == 0
     assert await announced(core) == []
 
 
@@ -247,7 +245,7 @@ async def test_a_change_of_what_or_where_begins_again(core: Core, exports: Expor
         await exports.run_now(core.project_id, made.id, core.time)
         while await run_next(exports, lambda: core.time):
             pass
-        assert (await exports.load(core.project_id, made.id)).cursor is not None
+        assert (await runner.load_export(core.database, core.project_id, made.id)).cursor is not None
         changed = await exports.update(core.project_id, made.id, change, core.time)
         assert (changed.cursor is not None) == (next(iter(change)) in ("name", "what"))
 
@@ -301,7 +299,7 @@ async def test_what_is_not_allowed(core: Core, exports: Exports, change: dict[st
     with pytest.raises(Refusal) as refused:
         await exports.create(core.project_id, {**GIVEN, **change}, core.time)
     assert refused.value.param == param
-    assert await exports.page(core.project_id, None, 10) == []
+    assert await runner.list_exports(core.database, core.project_id, None, 10) == []
 
 
 @pytest.mark.parametrize(
@@ -326,10 +324,10 @@ async def test_a_project_has_so_many_and_others_cannot_touch_them(core: Core, ex
     made = [await exports.create(core.project_id, GIVEN, core.time + number) for number in range(MOST)]
     with pytest.raises(Refusal, match="at most"):
         await exports.create(core.project_id, GIVEN, core.time)
-    second = await exports.page(core.project_id, made[0].id, 1)
+    second = await runner.list_exports(core.database, core.project_id, made[0].id, 1)
     assert [one.id for one in second] == [made[1].id]
     with pytest.raises(NotFound):
-        await exports.load("proj_other", made[0].id)
+        await runner.load_export(core.database, "proj_other", made[0].id)
     await exports.delete(core.project_id, made[0].id)
     with pytest.raises(NotFound):
         await exports.run_now(core.project_id, made[0].id, core.time)

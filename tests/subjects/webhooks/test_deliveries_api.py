@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import json
 
-from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases import registry
 from tests.http.client import DAY, NOW
 from tests.http.doings import ANONYMOUS, did
 from tests.http.management import get, refused, walk
@@ -122,7 +122,7 @@ async def test_the_log_is_filtered_by_status_type_customer_and_time(sending: Pos
 
 
 async def test_a_rare_status_among_many_costs_pages_and_is_found(post: Post, monkeypatch: Any) -> None:
-    monkeypatch.setattr(delivery_log, "EXAMINED", 3)
+    monkeypatch.setattr(registry, "EXAMINED", 3)
     id = (await post.hook())["id"]
     made: list[str] = []
     for number in range(10):

@@ -13,16 +13,7 @@ from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts import wire
-from latchkey.subjects.charts.rules.chart import (
-    ChartData,
-    ChartPeriod,
-    Estimate,
-    HeatMap,
-    HeatRow,
-    Series,
-    Value,
-    VariantResult,
-)
+from latchkey.subjects.charts.rules.chart import ChartData, ChartPeriod, Estimate, HeatMap, Series, Value, VariantResult
 from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
 from latchkey.subjects.charts.rules.definition import Choice, Definition, Dimension, Unit
 from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
@@ -129,7 +120,8 @@ def _measures(data: ChartData) -> list[wire.ChartMeasure]:
 
 def _segments(data: ChartData) -> list[wire.Named]:
     if data.heat_map is not None:
-        titles = {_row_key(row): row.label for row in data.heat_map.rows}
+        keys = [row.label if row.segment is None else row.segment for row in data.heat_map.rows]
+        titles = {OTHERS if key == REST else key: row.label for key, row in zip(keys, data.heat_map.rows, strict=True)}
     else:
         titles = {
             _key(series): series.title for series in data.series if series.segment is not None and series.is_drawn
@@ -139,10 +131,6 @@ def _segments(data: ChartData) -> list[wire.Named]:
 
 def _key(one: Series) -> str:
     return TOTAL.id if one.segment is None else OTHERS if one.is_other else one.segment
-
-
-def _row_key(row: HeatRow) -> str:
-    return row.label if row.segment is None else OTHERS if row.segment == REST else row.segment
 
 
 def _values(

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.charts.period_rows import attributes_of, enrollments_of
@@ -17,14 +18,7 @@ from latchkey.engine.storage.catalog import rates as stored_rates
 from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
-from latchkey.subjects.charts.rules.chart_requests import (
-    before,
-    by_month,
-    checked,
-    definition_of,
-    is_wide,
-    questions_of,
-)
+from latchkey.subjects.charts.rules.chart_requests import before, checked, definition_of, is_wide, questions_of
 from latchkey.subjects.charts.rules.compute import NOT_KNOWN, compute, largest_segments
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Dimension, title_of
 from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, Run, date_of, day_of
@@ -94,7 +88,7 @@ def _answered(
     request, largest = requests[0], None
     answers = [facts.ask(question, now) for question in _questions(requests, rates)]
     if is_wide(request):
-        rough = by_month(request)
+        rough = replace(request, resolution=Resolution.MONTH, compare=False)
         resolution = questions_of(rough, rates)[0].resolution
         monthly = [run for answer in answers for run in answer.runs(by=resolution)]
         largest = largest_segments(rough, monthly, now, rates=rates)

@@ -10,7 +10,7 @@ from latchkey.http.models import Body, Name, Paging, not_null
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.exports import render, wire
-from latchkey.subjects.exports.usecases.schedules import LONGEST_DESTINATION
+from latchkey.subjects.exports.usecases import schedules
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}/exports", tags=["V2 exports"])
@@ -22,7 +22,7 @@ _PART = r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*"
 Destination = Annotated[
     str,
     Field(
-        max_length=LONGEST_DESTINATION,
+        max_length=schedules.LONGEST_DESTINATION,
         description="s3://bucket/prefix, or a folder below the one that the operator allows.",
         examples=["s3://exports/latchkey"],
         pattern=rf"^(s3://[A-Za-z0-9][A-Za-z0-9._\-]{{1,61}}[A-Za-z0-9](/{_PART})*|{_PART}(/{_PART})*)$",
@@ -84,14 +84,14 @@ async def create_export(call: WriteKey, new: NewExport) -> Response:
 @router.get("", responses=shows(Page[wire.Export]))
 async def list_exports(call: ReadKey, paging: Paging) -> Response:
     """The project's exports, oldest first."""
-    found = await call.services.exports.page(call.project_id, *paging.window)
+    found = await call.run(schedules.list_exports, *paging.window)
     return reply(paging.of([render.export(export) for export in found]))
 
 
 @router.get("/{export_id}", responses=shows(wire.Export))
 async def read_export(call: ReadKey, export_id: str) -> Response:
     """One export, and when it runs next."""
-    return reply(render.export(await call.services.exports.load(call.project_id, export_id)))
+    return reply(render.export(await call.run(schedules.load_export, export_id)))
 
 
 @router.updates("/{export_id}", wire.Export, "export.changed")

@@ -15,7 +15,7 @@ from latchkey.cli.project_command import ProjectContext, project_context
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.now import real_now
 from latchkey.subjects.exports.usecases import destinations, writer
-from latchkey.subjects.exports.usecases.runner import last_cursor
+from latchkey.subjects.exports.usecases.schedules import last_cursor
 from latchkey.subjects.exports.usecases.writer import WHAT, ExportOrder, parse
 from latchkey.subjects.exports.wire import Format
 

@@ -7,9 +7,8 @@ from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Invalid
 from latchkey.subjects.exports.rules import Export
+from latchkey.subjects.exports.usecases import schedules
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
-from latchkey.subjects.exports.usecases.runner import MOST_CUSTOMERS, MOST_EVENTS, download
-from latchkey.subjects.exports.usecases.schedules import DEFAULTS, LONGEST_DESTINATION, MOST
 from latchkey.subjects.exports.usecases.writer import WHAT
 
 pages = Pages()
@@ -17,7 +16,7 @@ pages = Pages()
 EVERY = (("hour", "Every hour"), ("day", "Every day"), ("week", "Every week, on Monday"), ("never", "Only when asked"))
 MODES = (("increment", "What changed since the last run"), ("whole", "Everything, every time"))
 FORMAT_TITLES = (("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet"))
-NEW: dict[str, Any] = {**DEFAULTS, "name": "", "what": WHAT, "destination": ""}
+NEW: dict[str, Any] = {**schedules.DEFAULTS, "name": "", "what": WHAT, "destination": ""}
 
 
 @pages.get("/exports/new", Needs.MANAGE)
@@ -35,7 +34,7 @@ async def create(visit: Visit) -> Response:
 
 @pages.get("/exports/{export_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit, export_id: str) -> Response:
-    return _form(visit, await visit.services.exports.load(visit.project_id, export_id))
+    return _form(visit, await visit.run(schedules.load_export, export_id))
 
 
 @pages.post("/exports/{export_id}/edit", Needs.MANAGE, "export.changed", show_edit)
@@ -63,8 +62,8 @@ def _given(form: Form) -> dict[str, Any]:
         "every": form.choice("every", [key for key, _ in EVERY]),
         "enabled": form.ticked("enabled"),
     }
-    if any(len(str(value)) > LONGEST_DESTINATION for value in fields.values()):
-        raise Invalid(f"A field has at most {LONGEST_DESTINATION:,} characters.")
+    if any(len(str(value)) > schedules.LONGEST_DESTINATION for value in fields.values()):
+        raise Invalid(f"A field has at most {schedules.LONGEST_DESTINATION:,} characters.")
     # The stored keys are never shown, so empty fields mean: unchanged.
     for name in ("access_key_id", "secret_access_key"):
         if form.text(name):
@@ -105,13 +104,13 @@ TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson", "par
 async def show_all(visit: Visit) -> Response:
     return visit.page(
         "exports.html",
-        exports=await visit.services.exports.page(visit.project_id, None, MOST),
-        last=await visit.services.exports.last_runs(visit.project_id),
+        exports=await visit.run(schedules.list_exports, None, schedules.MOST),
+        last=await visit.run(schedules.last_runs),
         every=dict(EVERY),
         what=[(one, one.capitalize()) for one in WHAT],
         formats=FORMAT_TITLES,
-        most_customers=MOST_CUSTOMERS,
-        most_events=MOST_EVENTS,
+        most_customers=schedules.MOST_CUSTOMERS,
+        most_events=schedules.MOST_EVENTS,
     )
 
 
@@ -120,7 +119,7 @@ async def send(visit: Visit) -> Response:
     what = visit.form.choice("what", WHAT)
     format = next(one for one in FORMATS if one == visit.form.choice("format", FORMATS))
     visit.audit(what, format=format)
-    name, content = await visit.run(download, what, format, visit.services.now)
+    name, content = await visit.run(schedules.download, what, format, visit.services.now)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, headers=headers, media_type=TYPES[format])
 
@@ -128,7 +127,7 @@ async def send(visit: Visit) -> Response:
 @pages.get("/exports/{export_id}")
 async def show_one(visit: Visit, export_id: str) -> Response:
     before = visit.query.text("before")
-    export = await visit.services.exports.load(visit.project_id, export_id)
+    export = await visit.run(schedules.load_export, export_id)
     start = int(before[:18]) if before.isascii() and before.isdigit() else None
     found = await visit.services.exports.runs(visit.project_id, export_id, start, RUNS + 1)
     older = visit.path("exports", export_id, before=found[RUNS - 1].id) if len(found) > RUNS else None
@@ -153,7 +152,7 @@ async def run(visit: Visit, export_id: str) -> Response:
 
 @pages.confirmed("/exports/{export_id}/delete", Needs.MANAGE, "export.deleted", show_one)
 async def delete(visit: Visit, export_id: str) -> Response:
-    export = await visit.services.exports.load(visit.project_id, export_id)
+    export = await visit.run(schedules.load_export, export_id)
     await visit.services.exports.delete(visit.project_id, export.id)
     visit.audit(name=export.name, destination=export.destination)
     return await visit.to(visit.path("exports"), "The export is deleted. What it wrote stays where it is.")

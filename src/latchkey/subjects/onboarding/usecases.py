@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.subjects.onboarding import storage
-from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases import registry
 
 Step = Literal["store", "product", "test_event", "delivery"]
 STEPS: Final[tuple[Step, ...]] = get_args(Step)
@@ -28,7 +28,7 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
         if kept.dismissed or kept.done >= set(STEPS):
             return None
         done = kept.done | await storage.found(connection, project_id)
-        if "delivery" not in done and await delivery_log.has_delivered(connection, project_id):
+        if "delivery" not in done and await registry.has_delivered(connection, project_id):
             done |= {"delivery"}
         if done != kept.done:
             # A step stays done: a product that is deleted later was made all the same.

@@ -1,7 +1,6 @@
 """The search box of every page: a page of results, and the same as JSON while somebody types."""
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json
 
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Pages, Response, Visit
@@ -99,18 +98,18 @@ _NAMED = {
 }
 
 
-class SearchHit(msgspec.Struct, frozen=True):
+class SearchHit(Struct, frozen=True):
     title: str
     detail: str
     href: str
 
 
-class Group(msgspec.Struct, frozen=True):
+class Group(Struct, frozen=True):
     title: str
     results: list[SearchHit]
 
 
-class Results(msgspec.Struct, frozen=True):
+class Results(Struct, frozen=True):
     groups: list[Group]
     # What else there is to say.
     note: str = ""
@@ -131,7 +130,7 @@ async def show_results(visit: Visit) -> Response:
 @pages.get("/find.json")
 async def list_results(visit: Visit) -> Response:
     results = await _results(visit, visit.query.raw("q"), WHILE_TYPING)
-    return Response(msgspec.json.encode(results), media_type="application/json")
+    return Response(json.encode(results), media_type="application/json")
 
 
 async def _results(visit: Visit, text: str, limit: int) -> Results:

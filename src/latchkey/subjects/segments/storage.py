@@ -42,7 +42,6 @@ async def page(
     wanted: CustomerFilter,
     now: Ms,
     earliest: Ms,
-    *,
     sort: Sort,
     after: ListCursor | None,
     limit: int,

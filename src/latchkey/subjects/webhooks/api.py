@@ -1,6 +1,6 @@
 """Webhooks: where events are sent, what was sent and answered, sending again, and operational events."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import Query
@@ -15,7 +15,7 @@ from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
-from latchkey.subjects.webhooks.usecases import delivery_log, registry
+from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
@@ -118,7 +118,7 @@ class Trial(Body):
 @webhooks_router.creates("", wire.Webhook, "webhook.created")
 async def create_webhook(call: WriteKey, new: NewWebhook) -> Response:
     """Send events to a URL from now on. Only this response shows the signing secret."""
-    made = await call.services.webhooks.create(call.project_id, _given(new), call.now())
+    made = await call.services.webhooks.create(call.project_id, new.model_dump(exclude_unset=True), call.now())
     return reply(render.webhook(made, with_secret=True), 201)
 
 
@@ -138,7 +138,9 @@ async def read_webhook(call: ReadKey, webhook_id: str) -> Response:
 @webhooks_router.updates("/{webhook_id}", wire.Webhook, "webhook.changed")
 async def update_webhook(call: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
     """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
-    changed = await call.services.webhooks.update(call.project_id, webhook_id, _given(changes), call.now())
+    changed = await call.services.webhooks.update(
+        call.project_id, webhook_id, changes.model_dump(exclude_unset=True), call.now()
+    )
     return reply(render.webhook(changed))
 
 
@@ -165,14 +167,6 @@ async def test_webhook(call: WriteKey, webhook_id: str, new: Trial) -> Response:
     return reply(render.tried(await send_test(call.services.sender, webhook, new.type, call.now())))
 
 
-def _given(body: NewWebhook) -> dict[str, Any]:
-    """The fields that were sent, including nulls."""
-    given = {name: getattr(body, name) for name in body.model_fields_set}
-    if "event_types" in given:
-        given["event_types"] = given["event_types"] or []
-    return given
-
-
 deliveries_router = Router(
     prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
 )
@@ -194,7 +188,7 @@ async def list_deliveries(
     """What was sent, newest first. With a filter for something rare, a page may be short and still have a next one."""
     in_order(since_ms, until_ms)
     chosen = DeliveryFilter(status=status, type=type, customer_id=customer_id, since=since_ms, until=until_ms)
-    found = await call.run(delivery_log.page_of_deliveries, webhook_id, chosen, after=paging.after, limit=paging.limit)
+    found = await call.run(registry.page_of_deliveries, webhook_id, chosen, after=paging.after, limit=paging.limit)
     url = project_path(call.project_id, "integrations", "webhooks", webhook_id, "deliveries")
     asked = {"status": status, "type": type, "customer_id": customer_id, "since_ms": since_ms, "until_ms": until_ms}
     following = None
@@ -208,7 +202,7 @@ async def list_deliveries(
 @deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
 async def read_delivery(call: ReadKey, webhook_id: str, delivery_id: str) -> Response:
     """One delivery with all its attempts. It has the id of its event."""
-    return reply(render.detail(webhook_id, await call.run(delivery_log.load_delivery, webhook_id, delivery_id)))
+    return reply(render.detail(webhook_id, await call.run(registry.load_delivery, webhook_id, delivery_id)))
 
 
 class NewReplay(Body):
@@ -221,7 +215,7 @@ class NewReplay(Body):
 @deliveries_router.acts("/deliveries/{delivery_id}/resend", wire.DeliveryWithAttempts, "delivery.resent", status=202)
 async def resend_delivery(call: WriteKey, webhook_id: str, delivery_id: str) -> Response:
     """Send it again, at once, whatever its status. Event id and body stay the same."""
-    sent = await call.run(delivery_log.resend, webhook_id, delivery_id, call.now())
+    sent = await call.run(registry.resend, webhook_id, delivery_id, call.now())
     return reply(render.detail(webhook_id, sent), 202)
 
 
@@ -248,5 +242,5 @@ operational_events_router = Router(
 @operational_events_router.get("", responses=shows(Page[wire.OperationalEvent]))
 async def list_operational_events(call: ReadKey, paging: Paging) -> Response:
     """Webhooks that began to fail, were paused, or work again, and exports that failed or work again; newest first."""
-    found = await call.run(delivery_log.page_of_operational_events, *paging.window)
+    found = await call.run(registry.page_of_operational_events, *paging.window)
     return reply(paging.of([render.operational_event(event) for event in found]))

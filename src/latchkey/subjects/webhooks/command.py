@@ -22,7 +22,7 @@ from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
-from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
@@ -231,7 +231,7 @@ async def deliveries(
         customer_id=customer,
         since=typed(since, real_now()) if since is not None else None,
     )
-    page = await at.run(delivery_log.page_of_deliveries, webhook, chosen, after=None, limit=limit)
+    page = await at.run(registry.page_of_deliveries, webhook, chosen, after=None, limit=limit)
     at.show_list(
         [render.delivery(webhook, delivery) for delivery in page.deliveries],
         lambda one: one,
@@ -264,7 +264,7 @@ async def resend(
         at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
-        sent = await at.run(delivery_log.resend, webhook, delivery, now)
+        sent = await at.run(registry.resend, webhook, delivery, now)
     at.done(render.detail(webhook, sent), f"The delivery {output.plain(delivery)} is queued again.")
 
 

@@ -37,8 +37,7 @@ class _Envelope(Struct):
 _ENVELOPE = json.Decoder(_Envelope)
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedWebhook:
+class ReceivedWebhook(Struct, frozen=True):
     at_us: int
     path: str
     headers: dict[str, str]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
@@ -154,8 +156,7 @@ class StatusRange(NamedTuple):
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     event_id: str
     event_type: str
     app_user_id: str
@@ -169,8 +170,7 @@ class Delivery:
     replay_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     number: int
     at: Ms
     took_ms: int
@@ -182,8 +182,7 @@ class Attempt:
     response_body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     delivery: Delivery
     # The event's JSON.
     event: bytes
@@ -193,8 +192,7 @@ class Detail:
     dialect: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryPage:
+class DeliveryPage(Struct, frozen=True):
     deliveries: Sequence[Delivery]
     # The next page begins after the delivery of this event. A short or empty page may still have a next one.
     after: str | None
@@ -203,8 +201,7 @@ class DeliveryPage:
 Which = Literal["failed", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayRange:
+class ReplayRange(Struct, frozen=True):
     """What is sent again: what was committed since a time, until another one or now."""
 
     since_ms: Ms
@@ -214,8 +211,7 @@ class ReplayRange:
     event_types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(Struct, frozen=True, kw_only=True):
     id: str
     webhook_id: str
     since_ms: Ms
@@ -241,8 +237,7 @@ class Replay:
         return "stopped" if self.stopped_at is not None else "running" if self.finished_at is None else "finished"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationalEvent:
+class OperationalEvent(Struct, frozen=True):
     project_id: str
     id: str
     # Empty for an event about an export.
@@ -261,8 +256,7 @@ class OperationalEvent:
 Chosen = Literal["waiting", "delivered", "failed", "failing"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryFilter(Struct, frozen=True, kw_only=True):
     status: Chosen | None = None
     type: str | None = None
     answered: StatusRange | None = None

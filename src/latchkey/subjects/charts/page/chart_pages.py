@@ -4,7 +4,9 @@ chart, and its numbers as CSV."""
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
@@ -27,7 +29,7 @@ from latchkey.subjects.customers.usecases.edits import list_customers
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, has_history
 from latchkey.subjects.onboarding.usecases import checklist, dismiss
 from latchkey.subjects.purchase_intake.usecases.journal import standing_of
-from latchkey.subjects.webhooks.usecases.delivery_log import troubles_of
+from latchkey.subjects.webhooks.usecases.registry import troubles_of
 
 pages = Pages()
 
@@ -218,8 +220,7 @@ def other_requests(environment: ViewEnvironment, offered: Offered) -> list[Chart
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     definition: Definition
     headline: Headline | None = None
     # What the number is of, if not of all days together.

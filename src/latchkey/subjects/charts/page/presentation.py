@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.drawing import picture as drawing
@@ -143,8 +145,7 @@ MOST_HEADLINES = 6
 BEFORE = "period before"
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
+class Headline(Struct, frozen=True):
     title: str
     value: str
     # What the value is: "in total", "at the end", "overall".
@@ -153,8 +154,7 @@ class Headline:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     title: str
     # The place of its series in the picture; None if it is not drawn. 0 is the line over the bars.
     key: int | None

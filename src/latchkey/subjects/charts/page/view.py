@@ -7,9 +7,11 @@ usual ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from urllib.parse import urlencode
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
@@ -29,8 +31,7 @@ FILTER = "filter."
 UNKNOWN = "~"
 
 
-@dataclass(frozen=True, slots=True)
-class ViewEnvironment:
+class ViewEnvironment(Struct, frozen=True):
     # PRODUCTION, SANDBOX, or the id of a test clock, with its own time.
     id: str
     title: str
@@ -42,8 +43,7 @@ class ViewEnvironment:
         return self.id.lower() if self.id in (Environment.PRODUCTION, Environment.SANDBOX) else self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """What the project offers to choose from."""
 
     environments: Sequence[ViewEnvironment]
@@ -54,8 +54,7 @@ class Offered:
     usual: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChartView:
+class ChartView(Struct, frozen=True):
     definition: Definition
     request: ChartRequest
     environment: ViewEnvironment
@@ -231,8 +230,7 @@ RANGES: dict[str, tuple[str, Callable[[date], Range]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A filter with its values to tick."""
 
     dimension: str

@@ -5,9 +5,10 @@ fraction (0.05 is five percent). None means that there is no value, for example 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import USD
@@ -20,8 +21,7 @@ Value: TypeAlias = int | float | None
 OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartRequest:
+class ChartRequest(Struct, frozen=True, kw_only=True):
     """One view of one chart. `chart_requests.checked` has refused or completed everything that can be wrong with it."""
 
     name: str
@@ -38,7 +38,7 @@ class ChartRequest:
     # The currency of display.
     currency: str = USD
     # By name, such as {"revenue_type": "proceeds"}; the definition has the names, values and defaults.
-    selectors: Mapping[str, str] = field(default_factory=dict)
+    selectors: Mapping[str, str] = {}
     # Also compute the preceding period of equal length.
     compare: bool = False
 
@@ -50,8 +50,7 @@ class ChartRequest:
         return range(ids.index(chosen) + 1 if chosen in ids else len(ids))
 
 
-@dataclass(frozen=True, slots=True)
-class ChartPeriod:
+class ChartPeriod(Struct, frozen=True):
     # The days that are counted, both included: the first and the last period can be cut by the dates asked for.
     first: date
     last: date
@@ -61,8 +60,7 @@ class ChartPeriod:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     # Such as "new".
     measure: str
     title: str
@@ -90,8 +88,7 @@ class Series:
         return f"{self.measure}|{OTHER}" if self.is_other else f"{self.measure}:{self.segment}"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """None: that period has not begun."""
 
     value: Value
@@ -100,8 +97,7 @@ class Cell:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HeatRow:
+class HeatRow(Struct, frozen=True):
     # The cohort's period, or the title of a segment.
     label: str
     # None for segments and the total.
@@ -113,8 +109,7 @@ class HeatRow:
     segment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeatMap:
+class HeatMap(Struct, frozen=True):
     unit: Unit
     # Such as "Period 1" or "30 days".
     columns: tuple[str, ...]
@@ -125,8 +120,7 @@ class HeatMap:
     size_title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A measured value and its 95 % interval. No interval where there is too little data for one."""
 
     value: Value
@@ -134,8 +128,7 @@ class Estimate:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantResult:
+class VariantResult(Struct, frozen=True, kw_only=True):
     variant: str
     # The first variant is what the others are compared with.
     is_control: bool
@@ -157,16 +150,14 @@ class VariantResult:
     revenue_difference: Estimate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Payments that cannot be shown in the chart's currency because no exchange rate is known."""
 
     payments: int = 0
     currencies: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(Struct, frozen=True):
     """The preceding period of equal length: as many periods, and the same series in the same order. A segment that is
     not there has values of 0 or None."""
 
@@ -174,8 +165,7 @@ class Previous:
     series: tuple[Series, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartData:
+class ChartData(Struct, frozen=True, kw_only=True):
     definition: Definition
     request: ChartRequest
     drawing: Drawing

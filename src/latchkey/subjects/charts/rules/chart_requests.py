@@ -2,8 +2,9 @@
 
 import calendar
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
@@ -181,11 +182,6 @@ def is_wide(request: ChartRequest) -> bool:
         return False
     question = questions_of(request)[0]
     return (question.last - question.first) // _DAYS[question.resolution] >= FEW_PERIODS
-
-
-def by_month(request: ChartRequest) -> ChartRequest:
-    """The same chart with few periods."""
-    return replace(request, resolution=Resolution.MONTH, compare=False)
 
 
 def periods_of(definition: Definition, request: ChartRequest, now: Ms) -> tuple[ChartPeriod, ...]:

@@ -8,7 +8,7 @@ day, divided by the rate of the day shown. What has no known amount in USD is le
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partialmethod
 from itertools import accumulate, compress
 from operator import add, neg, sub
 from typing import TypeAlias
@@ -105,26 +105,20 @@ class Columns:
         self.length = length
         self.numbers: dict[Key, Column] = {} if numbers is None else numbers
 
-    def flow(self, kind: Kind, *ns: int) -> Column:
-        """Quantities, over all n or only these."""
-        return self._added(kind, ns, None, self.length)
-
-    def flow_money(self, kind: Kind, *ns: int, type: int = 0) -> Column:
+    def flow(self, kind: Kind, *ns: int, type: int | None = None) -> Column:
+        """Quantities, over all n or only these; with a place of the revenue types, money."""
         return self._added(kind, ns, type, self.length)
 
-    def level(self, kind: Kind, *ns: int) -> Column:
+    def level(self, kind: Kind, *ns: int, type: int | None = None) -> Column:
         """At the end of each period."""
-        return self._added(kind, ns, None, self.length + 1)[1:]
+        return self._added(kind, ns, type, self.length + 1)[1:]
 
-    def level_money(self, kind: Kind, *ns: int) -> Column:
-        return self._added(kind, ns, 0, self.length + 1)[1:]
-
-    def before(self, kind: Kind) -> Column:
+    def before(self, kind: Kind, type: int | None = None) -> Column:
         """The level at the start of each period."""
-        return self._added(kind, (), None, self.length + 1)[:-1]
+        return self._added(kind, (), type, self.length + 1)[:-1]
 
-    def before_money(self, kind: Kind) -> Column:
-        return self._added(kind, (), 0, self.length + 1)[:-1]
+    flow_money, level_money = partialmethod(flow, type=0), partialmethod(level, type=0)
+    before_money = partialmethod(before, type=0)
 
     def _added(self, kind: Kind, ns: Collection[int], type: int | None, length: int) -> Column:
         found = [

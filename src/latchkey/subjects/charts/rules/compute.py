@@ -1,8 +1,9 @@
 """A chart from the sums that answer its questions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
+
+from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates

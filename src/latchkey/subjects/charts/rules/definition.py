@@ -3,12 +3,12 @@ in `charts.toml`."""
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any
 
-from msgspec import convert
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Kind
 
@@ -41,14 +41,12 @@ PLAIN = (*OF_PURCHASES, *OF_CUSTOMERS)
 EXPERIMENT, ATTRIBUTE = "experiment:", "attribute:"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     id: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True):
     """Something that a reader chooses besides dates, filters and segments."""
 
     name: str
@@ -58,8 +56,7 @@ class Selector:
     choices: tuple[Choice, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     # The heading that it stands under.
@@ -131,8 +128,7 @@ class Definition:
         return dimension.startswith(ATTRIBUTE) or (self.has_experiments and dimension.startswith(EXPERIMENT))
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(Struct, frozen=True):
     """What the charts of a project can be filtered and broken down by."""
 
     id: str

@@ -9,9 +9,10 @@ answer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import sqrt
 from statistics import NormalDist
+
+from msgspec.structs import replace
 
 from latchkey.subjects.charts.rules.chart import ChartRequest, Estimate, VariantResult
 from latchkey.subjects.charts.rules.columns import Columns

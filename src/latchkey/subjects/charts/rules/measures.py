@@ -1,8 +1,9 @@
 """The series of each chart, from columns of sums: a function of the chart's name. The first series is the chart's own:
 with segments it is the only one that is drawn."""
 
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from latchkey.subjects.charts.rules.chart import ChartRequest, Series
 from latchkey.subjects.charts.rules.columns import Column, Columns, flow, level, negative, per, share, sum_of

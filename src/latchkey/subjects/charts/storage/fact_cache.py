@@ -11,7 +11,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -93,8 +92,7 @@ def default_folder() -> Path:
     return folder if is_private else Path(mkdtemp(prefix="latchkey-charts-"))
 
 
-@dataclass(slots=True)
-class _Opened:
+class _Opened(Struct):
     facts: ProjectFacts
     # What the file depends on besides the rows.
     key: str

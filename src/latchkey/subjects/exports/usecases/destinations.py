@@ -5,13 +5,14 @@ A reader takes only folders with a manifest. In a file system the whole folder a
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,15 +36,13 @@ class DestinationRefused(Refusal):
     """The destination cannot be written to or read. The message says why, in words for people, and no secret."""
 
 
-class Upload(Protocol):
+class Upload(Struct, frozen=True):
     # Files are written here first.
     workspace: Path
-
-    async def put(self, name: str) -> None:
-        """This file of the workspace is complete."""
-
-    async def finish(self, manifest: bytes) -> None:
-        """All files are there. Only now the export exists."""
+    # The file of the workspace with this name is complete.
+    put: Callable[[str], Awaitable[None]]
+    # All files are there, and this is their manifest. Only now the export exists.
+    finish: Callable[[bytes], Awaitable[None]]
 
 
 class Destination(Protocol):
@@ -67,6 +66,19 @@ class FolderDestination:
         final = self.root / folder
         partial = final.with_name(_PARTIAL + final.name)
         held = -1
+
+        async def put(name: str) -> None:
+            with errors_in_words(self.shown):
+                _sync(partial / name)
+
+        async def finish(manifest: bytes) -> None:
+            with errors_in_words(self.shown):
+                (partial / MANIFEST).write_bytes(manifest)
+                _sync(partial / MANIFEST)
+                _sync(partial)
+                partial.rename(final)
+                _sync(final.parent)
+
         try:
             with errors_in_words(self.shown):
                 partial.mkdir(parents=True)
@@ -74,7 +86,7 @@ class FolderDestination:
                 # Held while the export runs, so that others can tell it from one that was killed.
                 fcntl.flock(held, fcntl.LOCK_EX)
                 _remove_abandoned(final.parent)
-            yield _FolderUpload(self.shown, partial, final)
+            yield Upload(partial, put, finish)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
             if held >= 0:
@@ -87,26 +99,6 @@ class FolderDestination:
             if not path.parent.name.startswith("."):
                 with errors_in_words(self.shown):
                     yield path.read_bytes()
-
-
-@dataclass(slots=True)
-class _FolderUpload:
-    _shown: str
-    workspace: Path
-    _final: Path
-
-    async def put(self, name: str) -> None:
-        with errors_in_words(self._shown):
-            _sync(self.workspace / name)
-
-    async def finish(self, manifest: bytes) -> None:
-        with errors_in_words(self._shown):
-            path = self.workspace / MANIFEST
-            path.write_bytes(manifest)
-            _sync(path)
-            _sync(self.workspace)
-            self.workspace.rename(self._final)
-            _sync(self._final.parent)
 
 
 @contextmanager
@@ -232,8 +224,19 @@ class Bucket:
 
     @asynccontextmanager
     async def upload(self, folder: str) -> AsyncIterator[Upload]:
+        async def put(name: str) -> None:
+            path = Path(workspace, name)
+            with _answers_in_words(self.shown):
+                await self._store.put_async(f"{folder}/{name}", path)
+            with errors_in_words(workspace):
+                await asyncio.to_thread(path.unlink)
+
+        async def finish(manifest: bytes) -> None:
+            with _answers_in_words(self.shown):
+                await self._store.put_async(f"{folder}/{MANIFEST}", manifest)
+
         with tempfile.TemporaryDirectory(prefix="latchkey-export-") as workspace:
-            yield _BucketUpload(self.shown, self._store, Path(workspace), folder)
+            yield Upload(Path(workspace), put, finish)
 
     async def manifests(self, parent: str) -> AsyncIterator[bytes]:
         with _answers_in_words(self.shown):
@@ -243,25 +246,6 @@ class Bucket:
                 with suppress(FileNotFoundError):
                     found = await self._store.get_async(f"{folder}/{MANIFEST}")
                     yield bytes(await found.bytes_async())
-
-
-@dataclass(slots=True)
-class _BucketUpload:
-    _shown: str
-    _store: S3Store
-    workspace: Path
-    _folder: str
-
-    async def put(self, name: str) -> None:
-        path = self.workspace / name
-        with _answers_in_words(self._shown):
-            await self._store.put_async(f"{self._folder}/{name}", path)
-        with errors_in_words(str(self.workspace)):
-            path.unlink()
-
-    async def finish(self, manifest: bytes) -> None:
-        with _answers_in_words(self._shown):
-            await self._store.put_async(f"{self._folder}/{MANIFEST}", manifest)
 
 
 def _open(address: BucketAddress, keys: Keys) -> S3Store:

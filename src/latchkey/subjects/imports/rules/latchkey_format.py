@@ -5,7 +5,7 @@ transaction export; what this one says of them is ignored.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -178,7 +178,6 @@ def _balances(cells: Mapping[str, Any]) -> dict[str, int]:
     return {code: amount for code, amount in found.items() if amount}
 
 
-NEEDED = frozenset({"app_user_id", "first_seen_at", "last_seen_at"})
 # Columns that are attributes with a reserved name.
 _RESERVED = {
     "email": "$email",
@@ -199,6 +198,10 @@ _GAP = re.compile(r"[^a-z0-9]+")
 def plain(name: str) -> str:
     """`App User ID` is `app_user_id`."""
     return _GAP.sub("_", name.strip().lower()).strip("_")
+
+
+def is_customer_list(names: Iterable[str]) -> bool:
+    return {"app_user_id", "first_seen_at", "last_seen_at"} <= {plain(name) for name in names}
 
 
 def listed_customer(titled: Mapping[str, Any]) -> CustomerRow:

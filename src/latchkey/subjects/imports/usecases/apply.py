@@ -6,10 +6,10 @@ store tells. Nothing of this is told as an event, unless the operator asked for 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import uuid4
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -38,12 +38,11 @@ from latchkey.subjects.imports.rules.row import Skip, is_known_by_another_id
 from latchkey.subjects.imports.usecases.staging import StagedBatch
 
 
-@dataclass(slots=True)
-class Questions:
+class Questions(Struct):
     """Counts the questions by app, so that each gets its own second."""
 
     began_at: Ms
-    asked: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, int] = msgspec.field(default_factory=dict)
 
     def of(
         self, customer: Customer, keys: frozenset[PurchaseKey], tokens: Mapping[PurchaseKey, str], now: Ms
@@ -96,16 +95,14 @@ Bought: TypeAlias = tuple[Subscription | Purchase, ...]
 _KINDS = {PurchaseKind.ONE_TIME: "one-time purchases", PurchaseKind.PROMOTIONAL: "grants"}
 
 
-@dataclass(slots=True)
-class BatchOutcome:
-    counts: Counter[str] = field(default_factory=Counter)
-    skips: list[Skip] = field(default_factory=list)
+class BatchOutcome(Struct):
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    skips: list[Skip] = msgspec.field(default_factory=list)
     # Currencies of payments for which neither the file nor the operator has a rate.
-    without_rate: set[str] = field(default_factory=set)
+    without_rate: set[str] = msgspec.field(default_factory=set)
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """Who of the batch is known here, and who owns its purchases."""
 
     by_id: dict[str, Stored]

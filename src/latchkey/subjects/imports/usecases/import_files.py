@@ -7,7 +7,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import file_digest
 from itertools import chain
 from pathlib import Path
@@ -43,11 +42,9 @@ class Record(Struct, frozen=True):
     problem: RowError | None = None
 
 
-@dataclass(slots=True)
-class Content:
+class Content(Struct):
     # None for JSON Lines, whose records name their own columns.
     header: list[str] | None
-    delimiter: str
     records: Iterator[Record]
     # How much of the file was read, in bytes of the file.
     position: Callable[[], int]
@@ -74,11 +71,11 @@ def opened(path: Path) -> Iterator[Content]:
             if first is None:
                 raise Invalid(f"{path} is empty.")
             if first.lstrip().startswith("{"):
-                yield Content(None, "", _guarded(path, _json_lines(first, lines)), raw.tell)
+                yield Content(None, _guarded(path, _json_lines(first, lines)), raw.tell)
             else:
                 delimiter = ";" if first.count(";") > first.count(",") else ","
                 header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
-                yield Content(header, delimiter, _guarded(path, _rows(path, header, delimiter, lines)), raw.tell)
+                yield Content(header, _guarded(path, _rows(path, header, delimiter, lines)), raw.tell)
 
 
 @contextmanager

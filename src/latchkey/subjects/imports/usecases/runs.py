@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -51,6 +51,7 @@ _STORE_WITHOUT_APP = "store without app "
 _NOTES = (_ASKED, _WITHOUT_RATE, _UNKNOWN_PRODUCT, _STORE_WITHOUT_APP)
 
 Progress = Callable[[str, int, int], None]
+SkipReport = Callable[[Skip], None] | None
 READING, WRITING = "Reading", "Writing"
 
 
@@ -85,7 +86,7 @@ async def run_import(
     order: ImportOrder,
     now: Callable[[], Ms],
     progress: Progress = lambda _stage, _done, _total: None,
-    skipped: Callable[[Skip], None] | None = None,
+    skipped: SkipReport = None,
 ) -> ImportResult:
     """`skipped` is called at the end for every row that was not imported."""
     sources = _sources(order.files)
@@ -125,8 +126,7 @@ def fingerprint(order: ImportOrder, sources: tuple[SourceFile, ...]) -> str:
     return sha256(json.encode(what)).hexdigest()
 
 
-@dataclass(slots=True)
-class _Import:
+class _Import(Struct):
     database: Database
     order: ImportOrder
     sources: tuple[SourceFile, ...]
@@ -135,14 +135,14 @@ class _Import:
     # In a dry run: the connection whose transaction is rolled back at the end.
     _rehearsal: Connection | None = None
 
-    async def run(self, skipped: Callable[[Skip], None] | None) -> ImportResult:
+    async def run(self, skipped: SkipReport) -> ImportResult:
         if not self.order.dry:
             return await self._run(skipped)
         async with self.database.acquire() as connection, storage.undone(connection):
             self._rehearsal = connection
             return await self._run(skipped)
 
-    async def _run(self, skipped: Callable[[Skip], None] | None) -> ImportResult:
+    async def _run(self, skipped: SkipReport) -> ImportResult:
         order, digest = self.order, fingerprint(self.order, self.sources)
         async with self._transaction() as connection:
             reader = await self._prepare(connection)
@@ -206,16 +206,9 @@ class _Import:
                 await storage.begin(connection, project_id, run.id, digest, run.started_at)
             await storage.clear(connection, project_id)
             await storage.restart(connection, project_id, run.id, not run.cursor)
-            total = sum(file.size for file in self.sources)
-            counts = await stage(
-                connection,
-                project_id,
-                run.id,
-                reader,
-                self.sources,
-                lambda done: self.progress(READING, done, total),
-                note_skips=not run.cursor,
-            )
+            where = connection, project_id, run.id
+            progress = partial(self.progress, READING)
+            counts = await stage(*where, reader, self.sources, progress, note_skips=not run.cursor)
             counts.update(_UNKNOWN_PRODUCT + product for product in reader.unknown_products)
             counts.update(_STORE_WITHOUT_APP + store for store in reader.stores_without_app)
             merged = run.counts if run.cursor else {**run.counts, **counts}
@@ -268,12 +261,7 @@ class _Import:
         return replace(run, cursor=cursor, counts=dict(counts))
 
     async def _result(
-        self,
-        run: ImportRun,
-        skipped: Callable[[Skip], None] | None,
-        *,
-        known_since: Ms | None = None,
-        resumed_at: int | None = None,
+        self, run: ImportRun, skipped: SkipReport, *, known_since: Ms | None = None, resumed_at: int | None = None
     ) -> ImportResult:
         async with self._transaction() as connection:
             if skipped is not None:

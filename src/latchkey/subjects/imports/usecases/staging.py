@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from msgspec import msgpack
+from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from latchkey.database.pool import Connection
@@ -74,7 +74,7 @@ class RecordReader:
             return self._own(file, names)
         if names >= revenuecat_format.NEEDED:
             return self._vendor
-        if {latchkey_format.plain(name) for name in names} >= latchkey_format.NEEDED:
+        if latchkey_format.is_customer_list(names):
             return lambda cells: [latchkey_format.listed_customer(cells)]
         missing = ", ".join(sorted(revenuecat_format.NEEDED - names))
         raise Invalid(f"{file} is no transaction export of RevenueCat, version 4 or 5: {missing} is missing. {_DOCS}")
@@ -84,10 +84,7 @@ class RecordReader:
         known = _TRANSACTIONS if transactions else _CUSTOMERS
         what = "transactions" if transactions else "customers"
         if "app_user_id" not in names:
-            if (
-                names >= revenuecat_format.NEEDED
-                or {latchkey_format.plain(name) for name in names} >= latchkey_format.NEEDED
-            ):
+            if names >= revenuecat_format.NEEDED or latchkey_format.is_customer_list(names):
                 raise Invalid(f"{file} is an export of RevenueCat. Add --format revenuecat.")
             raise Invalid(f"{file} has no column app_user_id, so it holds neither customers nor transactions. {_DOCS}")
         if unknown := sorted(names - known):
@@ -168,8 +165,7 @@ _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(tuple[int, int, TransactionRow | CustomerRow]).decode
 
 
-@dataclass(slots=True)
-class StagedBatch:
+class StagedBatch(Struct):
     people: list[ImportedPerson]
     # Where the rows of each purchase stand, by file and line, and those of each customer.
     places: dict[PurchaseKey, list[tuple[str, int]]]
@@ -229,11 +225,10 @@ def _unrepeated(people: Iterable[ImportedPerson]) -> list[ImportedPerson]:
 _CHUNK = 5_000
 
 
-@dataclass(slots=True)
-class _Chunk:
-    rows: list[StagedRow] = field(default_factory=list)
-    ids: list[StagedId] = field(default_factory=list)
-    skips: list[Skip] = field(default_factory=list)
+class _Chunk(Struct):
+    rows: list[StagedRow] = []
+    ids: list[StagedId] = []
+    skips: list[Skip] = []
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.skips)
@@ -245,13 +240,13 @@ async def stage(
     run_id: str,
     reader: RecordReader,
     sources: Sequence[SourceFile],
-    progress: Callable[[int], None],
+    progress: Callable[[int, int], None],
     *,
     note_skips: bool,
 ) -> Counter[str]:
-    """Counts what was read. In a transaction."""
+    """Counts what was read. In a transaction. `progress` is told how many bytes of how many were read."""
     counts: Counter[str] = Counter()
-    chunk, done, number = _Chunk(), 0, 0
+    chunk, done, number, total = _Chunk(), 0, 0, sum(file.size for file in sources)
 
     async def flush() -> None:
         nonlocal chunk
@@ -287,9 +282,9 @@ async def stage(
                     chunk.skips.append(Skip(one.name, record.line, error.reason))
                 if len(chunk) >= _CHUNK:
                     await flush()
-                    progress(done + content.position())
+                    progress(done + content.position(), total)
         done += one.size
-        progress(done)
+        progress(done, total)
     await flush()
     return counts
 

@@ -75,17 +75,8 @@ async def list_page(
     async with database.transaction(readonly=True) as connection:
         standing = await _standing(connection, project_id, now)
         await storage.plan_each(connection)
-        entries = await storage.page(
-            connection,
-            project_id,
-            wanted,
-            now,
-            standing.earliest,
-            sort=sort,
-            after=_place(after),
-            limit=limit + 1,
-            whole=whole,
-        )
+        asked = wanted, now, standing.earliest, sort, _place(after), limit + 1, whole
+        entries = await storage.page(connection, project_id, *asked)
     last = entries[limit - 1].place if len(entries) > limit else None
     next = f"{last.value}.{last.key}" if last is not None else None
     # Who was deleted a moment ago has no row any more.

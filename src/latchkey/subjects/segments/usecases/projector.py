@@ -43,19 +43,6 @@ NOTHING: Final = Rolled(more=False, uncounted=False)
 AT_ONCE = 500
 
 
-def share(projects: int) -> int:
-    """Of each of so many projects."""
-    return max(1, AT_ONCE // projects)
-
-
-def reached(before: int, position: int | None, head: int, events: int, limit: int) -> int:
-    """The position after a batch. With fewer events than the limit all of the feed is processed: there may be gaps in
-    it, after a restore."""
-    if events < limit:
-        return max(head, before)
-    return before if position is None else position
-
-
 # Also how often newcomers are counted: more often would only cost more.
 MOMENT: Ms = 5 * SECOND
 # No transaction runs this long. In a database that was restored elsewhere, old transaction ids mean nothing.
@@ -114,7 +101,7 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
     walking through their customers."""
     if not held:
         return NOTHING
-    limit = share(len(held))
+    limit = max(1, AT_ONCE // len(held))
     batches = await storage.next_batches(connection, held, limit)
     kept = await _facets(customer for batch in batches for customer in batch.customers)
     before = {roll.project_id: roll for roll in held}
@@ -134,8 +121,9 @@ async def apply(connection: Connection, held: Sequence[Roll], now: Ms) -> Rolled
             roll = replace(roll, counted=keys[-1]) if is_full else _marked(roll, roll.mark_id, batch, now)
             more = more or is_full
         uncounted = uncounted or roll.mark_id is not None
-        position = reached(before[id].position, batch.position, batch.head, batch.events, limit)
-        roll = replace(roll, position=position)
+        # With fewer events than the limit all of the feed is processed: there may be gaps in it, after a restore.
+        position = max(batch.head, roll.position) if batch.events < limit else batch.position
+        roll = replace(roll, position=roll.position if position is None else position)
         if kept[id] or batch.gone or roll != before[id]:
             await storage.write_facets(connection, batch.gone, kept[id], roll)
     return Rolled(more, uncounted)

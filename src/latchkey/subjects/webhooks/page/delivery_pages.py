@@ -1,11 +1,11 @@
 """The delivery log of a webhook, one delivery with its attempts, and sending again: one, or all of a time range."""
 
 import re
-from dataclasses import asdict
 from functools import partial
 from typing import Any, cast, get_args
 
 from msgspec import json
+from msgspec.structs import asdict
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form, in_order, read_moment
@@ -15,7 +15,7 @@ from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.subjects.webhooks import render, rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
-from latchkey.subjects.webhooks.usecases import delivery_log
+from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
 
@@ -34,7 +34,7 @@ async def show_log(visit: Visit) -> Response:
     try:
         chosen = read_filter(asked)
         page = await visit.run(
-            delivery_log.page_of_deliveries, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
+            registry.page_of_deliveries, webhook.id, chosen, after=asked.text("after") or None, limit=ON_A_PAGE
         )
     except Refusal as refusal:
         error = refusal.message
@@ -58,7 +58,7 @@ async def show_log(visit: Visit) -> Response:
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
 async def show_delivery(visit: Visit, event_id: str) -> Response:
     webhook = await load_webhook(visit)
-    detail = await visit.run(delivery_log.load_delivery, webhook.id, event_id)
+    detail = await visit.run(registry.load_delivery, webhook.id, event_id)
     return visit.page(
         "delivery.html",
         webhook=webhook,
@@ -73,7 +73,7 @@ async def show_delivery(visit: Visit, event_id: str) -> Response:
 @pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
 async def resend(visit: Visit, event_id: str) -> Response:
     webhook = await load_webhook(visit)
-    await visit.run(delivery_log.resend, webhook.id, event_id, visit.now)
+    await visit.run(registry.resend, webhook.id, event_id, visit.now)
     words = "It is being sent again." if webhook.enabled else "It will be sent as soon as the webhook is resumed."
     return await visit.to(visit.path("webhooks", webhook.id, "deliveries", event_id), words)
 

@@ -21,8 +21,7 @@ from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
 from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup, Webhook
-from latchkey.subjects.webhooks.usecases import delivery_log, registry
-from latchkey.subjects.webhooks.usecases.delivery_log import page_of_operational_events, troubles_of
+from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, Tried, send_test
 
 pages = Pages()
@@ -118,14 +117,10 @@ def _wait(seconds: int) -> str:
 
 def _values(setup: Setup) -> dict[str, Any]:
     return {
-        "name": setup.name,
-        "url": setup.url,
+        **{name: getattr(setup, name) for name in ("name", "url", "event_types", "dialect", "in_flight_limit")},
         "environment": setup.environment or "both",
-        "event_types": setup.event_types,
         "app_id": setup.app_id or "",
-        "dialect": setup.dialect,
         "retries": write_schedule(setup.retry_seconds),
-        "in_flight_limit": setup.in_flight_limit,
     }
 
 
@@ -179,7 +174,7 @@ async def show_all(visit: Visit) -> Response:
     return visit.page(
         "webhooks.html",
         webhooks=[render.webhook(webhook) for webhook in shown],
-        troubles=await visit.run(troubles_of),
+        troubles=await visit.run(registry.troubles_of),
         more=more,
         call=visit.curl("integrations/webhooks", EXAMPLE),
     )
@@ -246,10 +241,10 @@ def _here(visit: Visit) -> str:
 async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Response:
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
-    log = await visit.run(delivery_log.page_of_deliveries, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP)
-    announced = await visit.run(page_of_operational_events, webhook_id=webhook.id, after=None, limit=LISTED)
+    log = await visit.run(registry.page_of_deliveries, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP)
+    announced = await visit.run(registry.page_of_operational_events, webhook_id=webhook.id, after=None, limit=LISTED)
     failing = webhook.health.failing_since is not None
-    failure = await visit.run(delivery_log.last_failed_attempt, webhook.id) if failing else None
+    failure = await visit.run(registry.last_failed_attempt, webhook.id) if failing else None
     return visit.page(
         "webhook.html",
         webhook=webhook,

@@ -2,7 +2,6 @@
 delivery, or (a replay) a range of a project's feed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -36,8 +35,7 @@ _MAX = 2**63 - 1
 END = DeliveryCursor(_MAX, _MAX, _MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(Struct, frozen=True):
     event_id: str
     event_type: str
     attempt: Attempt
@@ -105,8 +103,7 @@ async def last_failed_attempt(connection: Connection, webhook_key: int) -> Faile
     return None if row is None else item_of(FailedAttempt, row, attempt=dict(row))
 
 
-@dataclass(frozen=True, slots=True)
-class TakenReplay:
+class TakenReplay(Struct, frozen=True):
     """A replay to work on, and the filters of its webhook."""
 
     id: str

@@ -1,9 +1,10 @@
 """Webhooks with their health and the counts of their deliveries, and operational events about them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import structlog
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database, Executor, Record
 from latchkey.database.rows import executes, fetches_all, fetches_value, item_of, returns_row
@@ -18,8 +19,7 @@ log = structlog.get_logger()
 _LIST = query("list_webhooks")
 
 
-@dataclass(frozen=True, slots=True)
-class LockedHealth:
+class LockedHealth(Struct, frozen=True):
     """The health of a webhook, locked by the transaction that loaded it."""
 
     key: int
@@ -32,11 +32,8 @@ class LockedHealth:
 async def create(
     connection: Connection, sealer: Sealer, project_id: str, id: str, setup: Setup, secret: str, now: Ms
 ) -> Webhook:
-    values = _values(id, setup, sealer)
-    row = await connection.fetchrow(
-        query("create_webhook"), project_id, id, *values, sealer.seal(secret, f"{id}/secret"), now
-    )
-    return _written(row, sealer)
+    values = *_values(id, setup, sealer), sealer.seal(secret, f"{id}/secret"), now
+    return await _write(connection, sealer, query("create_webhook"), project_id, id, *values)
 
 
 @translates_errors
@@ -71,20 +68,16 @@ async def lock(connection: Connection, sealer: Sealer, project_id: str, id: str)
 
 async def update(connection: Connection, sealer: Sealer, changed: Webhook, now: Ms) -> Webhook:
     """Stores its settings."""
-    values = _values(changed.id, changed, sealer)
-    return _written(
-        await connection.fetchrow(query("update_webhook"), changed.project_id, changed.id, *values, now), sealer
-    )
+    values = changed.project_id, changed.id, *_values(changed.id, changed, sealer), now
+    return await _write(connection, sealer, query("update_webhook"), *values)
 
 
 async def rotate_secret(
     connection: Connection, sealer: Sealer, project_id: str, id: str, secret: str, previous_until: Ms, now: Ms
 ) -> Webhook:
     """A new secret; the previous one signs too until the given time."""
-    sealed = sealer.seal(secret, f"{id}/secret")
-    return _written(
-        await connection.fetchrow(query("rotate_webhook_secret"), project_id, id, sealed, previous_until, now), sealer
-    )
+    values = project_id, id, sealer.seal(secret, f"{id}/secret"), previous_until, now
+    return await _write(connection, sealer, query("rotate_webhook_secret"), *values)
 
 
 # Nothing more is sent to it. False: there was none. Pruning deletes its rows later.
@@ -100,8 +93,8 @@ def _values(id: str, setup: Setup, sealer: Sealer) -> tuple[object, ...]:
     return *values, sealed
 
 
-def _written(row: Record | None, sealer: Sealer) -> Webhook:
-    assert row is not None, "the statement returns the row that it wrote"
+async def _write(connection: Connection, sealer: Sealer, statement: str, *values: object) -> Webhook:
+    [row] = await connection.fetch(statement, *values)
     return _webhook(row, sealer)
 
 

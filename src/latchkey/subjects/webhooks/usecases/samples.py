@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from msgspec import UNSET, json, structs
+from msgspec import UNSET, Struct, json, structs
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
@@ -244,8 +244,7 @@ _ON_A_SUBSCRIPTION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     webhook: Webhook
     event_id: str
     event_type: str
