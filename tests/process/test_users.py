@@ -63,7 +63,8 @@ def as_nobody() -> list[str]:
 class UpAs(Up):
     def __init__(self, user: list[str], folder: Path, *words: str) -> None:
         self.program, *rest = user
-        super(Up, self).__init__(*rest, LATCHKEY, "up", "--data", folder, "--workers", "1", "--no-stores", *words)
+        bare = ("--workers", "1", "--no-stores", "--no-history")
+        super(Up, self).__init__(*rest, LATCHKEY, "up", "--data", folder, *bare, *words)
         self.folder = folder
 
 
