@@ -57,8 +57,8 @@ def test_a_text_may_have_several_lines_but_no_control_characters() -> None:
 @pytest.mark.parametrize("text", ["P1", "P0D", "-P1M", "P100Y", "P٣D"])
 def test_a_duration_is_written_as_in_iso_8601(text: str) -> None:
     """`test_instants.py` has all forms."""
-    for written in ("P1Y6M", "P1DT30M", "P99Y", "P01M"):
-        assert checked_duration(written) == written
+    for good in ("P1Y6M", "P1DT30M", "P99Y", "P01M"):
+        assert checked_duration(good) == good
     with pytest.raises(Invalid):
         checked_duration(text)
 

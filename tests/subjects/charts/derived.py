@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
-import duckdb
 from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import json, structs
@@ -23,7 +22,7 @@ from latchkey.domain.charts.period_rows import (
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.subjects.charts.rules.facts import Kind
-from latchkey.subjects.charts.storage.project_facts import CUSTOMERS, PERIODS, connect, derive
+from latchkey.subjects.charts.storage.project_facts import CUSTOMERS, PERIODS, Duck, connect, derive
 from tests.domain.lives import Life, lives
 from tests.domain.shop import CATALOG
 from tests.subjects.charts.fact import Dimensions, Fact
@@ -89,13 +88,13 @@ def facts_of_lives(told: Sequence[Life]) -> Iterator[tuple[Life, list[Fact]]]:
 
 
 @cache
-def _duck() -> duckdb.DuckDBPyConnection:
+def _duck() -> Duck:
     duck = connect()
     atexit.register(duck.close)
     return duck
 
 
-def _load(duck: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> None:
+def _load(duck: Duck, table: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> None:
     shape = json.encode([dict(columns)]).decode()
     text = json.encode([{name: row.get(name) for name in columns} for row in rows]).decode()
     duck.execute(

@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -28,6 +27,7 @@ from latchkey.domain.purchases.purchase import (
     usd_micros,
 )
 from latchkey.engine.changes import Change, Situation
+from latchkey.subjects.charts.storage.project_facts import connect
 from latchkey.subjects.exports.usecases.export_formats import FORMATS, instant, money, open_part, parquet_schema
 from latchkey.subjects.exports.wire import ROWS, SCHEMA_VERSION, Format, Row, TransactionRow, columns
 from tests.domain.money_lives import sums_of_rows
@@ -70,7 +70,7 @@ def written(path: Path, format: Format, rows: list[Row]) -> Path:
 
 
 def answer(query: str) -> list[Any]:
-    with duckdb.connect() as database:
+    with connect() as database:
         return database.execute(query).fetchall()
 
 
