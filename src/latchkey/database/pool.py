@@ -21,8 +21,9 @@ from latchkey.database_address import parse, without_password
 Record = asyncpg.Record
 # asyncpg's classes are generic only for the type checker, hence the quotes.
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record]"
-# Where one statement runs: on this connection and in its transaction, or on any connection of the database.
-Executor: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record] | Database"
+# Where one statement runs: on this connection and in its transaction, or on any connection of the database or of its
+# hot pool.
+Executor: TypeAlias = "PoolConnectionProxy[asyncpg.Record] | asyncpg.Connection[asyncpg.Record] | Database | AtHand"
 Isolation = Literal["read_committed", "repeatable_read", "serializable"]
 
 # What asyncpg raises for an address that is malformed, and when there is no such database or user.

@@ -2,11 +2,13 @@
 what works on one project."""
 
 from collections.abc import Awaitable, Callable, Coroutine
+from operator import attrgetter
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from msgspec import convert
 
 from latchkey.database.pool import Database, Executor, Record
+from latchkey.database.sql import affected
 from latchkey.domain.refusal import NotFound
 
 Item = TypeVar("Item")
@@ -72,6 +74,25 @@ def returns_row(statement: str) -> Statement[bool]:
         return await connection.fetchrow(statement, *arguments) is not None
 
     return fetch
+
+
+def changes_rows(statement: str) -> Statement[bool]:
+    """The same for a statement that returns nothing."""
+
+    async def execute(connection: Executor, *arguments: Any) -> bool:
+        return affected(await connection.execute(statement, *arguments)) > 0
+
+    return execute
+
+
+def saves(statement: str, *fields: str) -> Callable[[Executor, str, object], Coroutine[Any, Any, bool]]:
+    """Writes these fields of what a project has. Whether a row was written: none is if the id is taken."""
+    values = attrgetter(*fields)
+
+    async def save(connection: Executor, project_id: str, item: object) -> bool:
+        return affected(await connection.execute(statement, project_id, *values(item))) > 0
+
+    return save
 
 
 class Listing(Generic[Item]):

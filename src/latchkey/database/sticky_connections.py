@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -32,6 +33,22 @@ class AtHand:
         self.most = 0
         while self.kept:
             await self.pool.release(self.kept.pop()[0])
+
+    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
+        async with HeldConnection(self) as connection:
+            return await connection.fetch(query, *arguments)
+
+    async def fetchrow(self, query: str, *arguments: Any) -> asyncpg.Record | None:
+        async with HeldConnection(self) as connection:
+            return await connection.fetchrow(query, *arguments)
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        async with HeldConnection(self) as connection:
+            return await connection.fetchval(query, *arguments)
+
+    async def execute(self, query: str, *arguments: Any) -> str:
+        async with HeldConnection(self) as connection:
+            return await connection.execute(query, *arguments)
 
 
 class HeldConnection:

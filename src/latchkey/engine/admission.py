@@ -73,8 +73,7 @@ def caller_of(key: Admitted, used: int | None) -> Caller:
 
 async def former_store(database: Database, key_hash: bytes) -> str | None:
     """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
-    async with database.at_hand() as connection:
-        return await keys.former_store(connection, key_hash)
+    return await keys.former_store(database.hot, key_hash)
 
 
 # Only keys that exist come in here. Past this many, the first ones are counted again.
@@ -116,6 +115,5 @@ class RefusedKeys:
         return None if rules.allows(address, now) else RefusedCaller(caller)
 
     async def _ask(self, hashes: list[bytes]) -> list[RuledKey | None]:
-        async with self._database.at_hand() as connection:
-            found = await keys.rules_of_keys(connection, list(set(hashes)))
+        found = await keys.rules_of_keys(self._database.hot, list(set(hashes)))
         return [found.get(key_hash) for key_hash in hashes]

@@ -115,8 +115,7 @@ class Leases:
 
     async def _hand_back(self, key_hash: bytes, lease: Lease) -> None:
         try:
-            async with self._database.at_hand() as connection:
-                await keys.hand_back(connection, key_hash, lease)
+            await keys.hand_back(self._database.hot, key_hash, lease)
         except Exception as error:
             # Its requests count as used, for a minute.
             log.info("lease not handed back", error=str(error))

@@ -72,7 +72,7 @@ async def test_what_a_store_refused_and_accepts_later_is_noticed(shop: Shop, sto
     """At Google, new permissions take up to a day."""
     app = await connected_app(shop, store)
     async with shop.database.acquire() as connection:
-        await storage.note_check(connection, shop.project_id, app["id"], 2, ("refused", "Not yet."), NOW)
+        await storage.note_check(connection, shop.project_id, app["id"], 2, "refused", "Not yet.", NOW, False)
     assert (await get(shop, f"apps/{app['id']}/credentials")).json()["check"]["result"] == "refused"
     shop.clock.now = NOW + 2 * HOUR
     await processor(shop).read_histories()

@@ -79,10 +79,8 @@ async def keep(connection: Connection, project_id: str, traces: Mapping[str, str
 @translates_errors
 async def load(database: Database, events: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """By project and id of the event; those without a trace are left out."""
-    async with database.at_hand() as connection:
-        rows = await connection.fetch(
-            query("load_event_traces"), [project for project, _ in events], [id for _, id in events]
-        )
+    asked = [project for project, _ in events], [id for _, id in events]
+    rows = await database.hot.fetch(query("load_event_traces"), *asked)
     return {(row[0], row[1]): row[2] for row in rows}
 
 

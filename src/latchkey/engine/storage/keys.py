@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all, fetch_one
+from latchkey.database.rows import fetch_all, fetch_one, fetches_all, fetches_one, finds_value
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
@@ -84,9 +84,14 @@ async def load(connection: Executor, project_id: str, key_id: str) -> ApiKey | N
     return await fetch_one(connection, ApiKey, _PAGE, project_id, None, 1, key_id, None, None)
 
 
-async def find(connection: Executor, hash: bytes) -> ApiKey | None:
-    """The key with this hash, unless it was revoked."""
-    return await fetch_one(connection, ApiKey, query("find_key"), hash)
+# The key with this hash, unless it was revoked.
+find = fetches_one(ApiKey, query("find_key"))
+# The key of a project with this id, which nobody else can change until the transaction ends.
+lock = fetches_one(ApiKey, query("lock_key"))
+# Keys of all projects that expire between two instants, the first to expire first.
+about_to_expire = fetches_all(ApiKey, query("keys_about_to_expire"))
+# The store of a public key that was revoked or whose app was deleted, by the key's hash.
+former_store = finds_value(str, query("former_key_store"))
 
 
 async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) -> ApiKey | None:
@@ -94,11 +99,6 @@ async def revoke(connection: Connection, project_id: str, key_id: str, now: Ms) 
     return await _with_use(
         connection, await fetch_one(connection, ApiKey, query("revoke_key"), project_id, key_id, now)
     )
-
-
-async def lock(connection: Connection, project_id: str, key_id: str) -> ApiKey | None:
-    """The key, which nobody else can change until the transaction ends."""
-    return await fetch_one(connection, ApiKey, query("lock_key"), project_id, key_id)
 
 
 async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
@@ -109,31 +109,20 @@ async def set_rules(connection: Connection, key: ApiKey) -> ApiKey | None:
     return await _with_use(connection, changed)
 
 
-async def about_to_expire(connection: Executor, now: Ms, until: Ms, limit: int) -> list[ApiKey]:
-    """Keys of all projects, the first to expire first."""
-    return await fetch_all(connection, ApiKey, query("keys_about_to_expire"), now, until, limit)
-
-
 class RuledKey(NamedTuple):
     key_id: str
     rules: KeyRules | None
 
 
-async def rules_of_keys(connection: Connection, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:
+async def rules_of_keys(connection: Executor, hashes: Sequence[bytes]) -> dict[bytes, RuledKey]:
     """By hash. Unknown and revoked keys are left out."""
     rows = await connection.fetch(query("rules_of_keys"), list(hashes))
     return {hash: RuledKey(id, rules_of(expires_at, networks)) for hash, id, expires_at, networks in rows}
 
 
-async def hand_back(connection: Connection, key_hash: bytes, lease: Lease) -> None:
+async def hand_back(connection: Executor, key_hash: bytes, lease: Lease) -> None:
     """A lease that is over."""
     await connection.execute(query("hand_back"), key_hash, lease.left, lease.size, lease.run)
-
-
-async def former_store(connection: Connection, key_hash: bytes) -> str | None:
-    """The store of a public key that was revoked or whose app was deleted."""
-    store: str | None = await connection.fetchval(query("former_key_store"), key_hash)
-    return store
 
 
 async def _with_use(connection: Connection, key: ApiKey | None) -> ApiKey | None:

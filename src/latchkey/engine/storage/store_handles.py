@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import item_of
+from latchkey.database.pool import Connection, Executor
+from latchkey.database.rows import fetch_all, fetches_all, fetches_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -37,15 +37,17 @@ class Healings:
     healed: int
 
 
-async def load(connection: Connection, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
-    rows = await connection.fetch(query("load_handles"), project_id, store, [_hash(handle) for handle in handles])
-    return {row["handle"]: _handle(row) for row in rows}
+async def load(connection: Executor, project_id: str, store: str, handles: Iterable[str]) -> dict[str, Handle]:
+    hashes = [_hash(handle) for handle in handles]
+    found = await fetch_all(connection, Handle, query("load_handles"), project_id, store, hashes)
+    return {handle.handle: handle for handle in found}
 
 
-async def of_purchase(connection: Executor, project_id: str, store: str, store_id: str) -> Handle | None:
-    """The latest handle of a purchase. None: the store has never told of it."""
-    row = await connection.fetchrow(query("handles_of_purchase"), project_id, store, store_id)
-    return None if row is None else _handle(row)
+# The latest handle of a purchase, by project, store and the purchase's id there. None: the store has never told of it.
+of_purchase = fetches_one(Handle, query("handles_of_purchase"))
+# Those that are due now: until when they are leased, and how many at most.
+claim_checks = fetches_all(Handle, query("claim_checks"))
+claim_acknowledgements = fetches_all(Handle, query("claim_acknowledgements"))
 
 
 async def add(connection: Connection, told: Sequence[tuple[Handle, Ms]], first_seen_at: Ms) -> None:
@@ -63,19 +65,11 @@ async def add(connection: Connection, told: Sequence[tuple[Handle, Ms]], first_s
     await connection.execute(query("add_handles"), *map(list, zip(*ordered, strict=True)))
 
 
-async def claim_checks(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
-    return [_handle(row) for row in await connection.fetch(query("claim_checks"), now, lease_until, limit)]
-
-
 async def set_check(connection: Executor, handle: Handle, at: Ms | None) -> None:
     await connection.execute(query("set_check_at"), handle.project_id, handle.store, _hash(handle.handle), at)
 
 
-async def claim_acknowledgements(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[Handle]:
-    return [_handle(row) for row in await connection.fetch(query("claim_acknowledgements"), now, lease_until, limit)]
-
-
-async def set_acknowledge(connection: Connection, handle: Handle, at: Ms | None) -> None:
+async def set_acknowledge(connection: Executor, handle: Handle, at: Ms | None) -> None:
     await connection.execute(query("set_acknowledge_at"), handle.project_id, handle.store, _hash(handle.handle), at)
 
 
@@ -85,7 +79,7 @@ async def forget(connection: Connection, project_id: str, customer_key: int, app
     await connection.execute(query("forget_handles"), project_id, customer_key)
 
 
-async def note_healing(connection: Connection, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:
+async def note_healing(connection: Executor, project_id: str, app_id: str, now: Ms, *, healed: bool) -> None:
     """The safety net looked once more, and found something or not."""
     await connection.execute(query("note_healing"), project_id, app_id, now // DAY, 1, int(healed))
 
@@ -98,7 +92,3 @@ async def healings(connection: Executor, project_id: str, since: Ms) -> dict[str
 
 def _hash(handle: str) -> bytes:
     return sha256(handle.encode()).digest()
-
-
-def _handle(row: Record) -> Handle:
-    return item_of(Handle, row)

@@ -70,7 +70,7 @@ async def prepare_bulk_grant(call: WriteKey, new: NewBulkGrant) -> Response:
 @router.get("", responses=shows(Page[segments_wire.BulkGrant]))
 async def list_bulk_grants(call: ReadKey, paging: Paging) -> Response:
     """The project's bulk grants, by id, previews included. Read one to see how far it is."""
-    found = await call.run(usecases.list_grants, *paging.window)
+    found = await call.run(usecases.list_grants, *paging.window, False)
     return reply(paging.of([segments_render.bulk_grant(call.project_id, grant) for grant in found]))
 
 

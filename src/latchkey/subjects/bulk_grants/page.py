@@ -19,7 +19,7 @@ CHOICES = 500
 
 @pages.get("/bulk-grants")
 async def show_list(visit: Visit) -> Response:
-    newest = await visit.run(usecases.list_grants, None, usecases.LISTED, started=True)
+    newest = await visit.run(usecases.list_grants, None, usecases.LISTED, True)
     return visit.page("bulk_grants.html", grants=newest)
 
 

@@ -1,16 +1,16 @@
 """Grants to many customers: what is granted, to whom, the lease of the process that works on it, and the outcomes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all, fetch_one
+from latchkey.database.rows import executes, fetch_all, fetches_all, fetches_one, returns_row
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms, State
+from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
 
 Outcome = Literal["granted", "skipped", "failed"]
 
@@ -46,33 +46,23 @@ async def create(
     await connection.execute(query("add_bulk_grant_customers"), project_id, id, keys, names)
 
 
-async def load(connection: Executor, project_id: str, id: str) -> BulkGrant | None:
-    return await fetch_one(connection, BulkGrant, query("load_bulk_grant"), project_id, id)
-
-
-async def page(
-    connection: Executor, project_id: str, after: str | None, limit: int, *, started: bool = False
-) -> list[BulkGrant]:
-    """By id, previews included; those that were started, newest first. Outcomes are not counted."""
-    return await fetch_all(connection, BulkGrant, query("list_bulk_grants"), project_id, after, limit, started)
-
-
-async def set_state(
-    connection: Executor, project_id: str, id: str, before: State, after: State, now: Ms, token: int | None = None
-) -> bool:
-    """False: it is in another state, or another process has it."""
-    values = before, after, now, token
-    return await connection.fetchval(query("set_bulk_grant_state"), project_id, id, *values) is not None
-
-
-async def claim(connection: Executor, now: Ms, until: Ms) -> BulkGrant | None:
-    return await fetch_one(connection, BulkGrant, query("claim_bulk_grant"), now, until)
+load = fetches_one(BulkGrant, query("load_bulk_grant"))
+# Of a project: those after an id, how many at most, and whether only those that were started. By id, previews included;
+# those that were started, newest first. Outcomes are not counted.
+page = fetches_all(BulkGrant, query("list_bulk_grants"))
+# From a state to another one at an instant; with the token of a lease or None. False: it is in another state, or
+# another process has it.
+set_state = returns_row(query("set_bulk_grant_state"))
+# The one that waited longest, leased from an instant until another.
+claim = fetches_one(BulkGrant, query("claim_bulk_grant"))
+# For an erased customer: of a project, these ids, and what replaces them.
+forget = executes(query("forget_in_bulk_grants"))
+_renew = returns_row(query("renew_bulk_grant"))
 
 
 async def renew(connection: Connection, grant: BulkGrant, until: Ms) -> bool:
     """False: another process has it, or it was stopped."""
-    lease = grant.project_id, grant.id, grant.token, until
-    return await connection.fetchval(query("renew_bulk_grant"), *lease) is not None
+    return await _renew(connection, grant.project_id, grant.id, grant.token, until)
 
 
 async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit: int) -> list[Turn]:
@@ -94,7 +84,3 @@ async def record(connection: Connection, grant: BulkGrant, results: Sequence[Gra
 async def failures(connection: Executor, project_id: str, id: str, limit: int) -> list[tuple[str, str]]:
     rows = await connection.fetch(query("failures_of_bulk_grant"), project_id, id, limit)
     return [(row["app_user_id"], row["error"] or "") for row in rows]
-
-
-async def forget(connection: Connection, project_id: str, ids: Collection[str], instead: str) -> None:
-    await connection.execute(query("forget_in_bulk_grants"), project_id, list(ids), instead)

@@ -88,13 +88,13 @@ async def load_with_failures(database: Database, project_id: str, id: str) -> tu
 
 async def start(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Confirms a draft. Confirmed twice, it runs once."""
-    if not await storage.set_state(database, project_id, id, "draft", "running", now):
+    if not await storage.set_state(database, project_id, id, "draft", "running", now, None):
         raise Conflict(f"This bulk grant is {(await load(database, project_id, id)).state} already.")
 
 
 async def stop(database: Database, project_id: str, id: str, now: Ms) -> None:
     """Who has had their turn keeps the grant."""
-    if not await storage.set_state(database, project_id, id, "running", "stopped", now):
+    if not await storage.set_state(database, project_id, id, "running", "stopped", now, None):
         raise Conflict(f"This bulk grant does not run: it is {(await load(database, project_id, id)).state}.")
 
 
@@ -238,5 +238,4 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
     return GrantResult(turn.number, "granted")
 
 
-# For an erased customer: replaces these ids.
 forget = storage.forget

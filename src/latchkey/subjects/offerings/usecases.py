@@ -76,7 +76,7 @@ async def delete_offering(database: Database, project_id: str, offering_id: str)
     with it, and customers to whom it was assigned see the current offering again."""
     async with changing_catalog(database, project_id) as connection:
         one = await OFFERINGS.get(connection, project_id, offering_id)
-        uses = await offering_rows.uses(connection, project_id, offering_id)
+        [uses] = await offering_rows.uses(connection, project_id, offering_id)
         in_use = [
             *(["it is the current offering"] if one.is_current else []),
             *(f"the placement {placement!r} shows it" for placement in uses.placements),
@@ -304,7 +304,7 @@ async def create_placement(
         placement = Placement(
             id=id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
         )
-        if not await offering_rows.create_placement(connection, project_id, placement):
+        if not await offering_rows.save_placement(connection, project_id, placement, new=True):
             raise Conflict(f"There is already a placement {id!r} in this project.", param="id")
     return placement
 
@@ -319,7 +319,7 @@ async def update_placement(
         placement = replace(before, **{**changes, "display_name": name})
         if placement.offering_id is not None:
             await OFFERINGS.get(connection, project_id, placement.offering_id)
-        await offering_rows.update_placement(connection, project_id, placement)
+        await offering_rows.save_placement(connection, project_id, placement, new=False)
     return placement
 
 

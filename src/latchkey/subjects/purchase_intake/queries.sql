@@ -26,8 +26,7 @@ select * from store_connections where credentials is not null order by project_i
 update store_connections
 set credentials = $3, shown = $4, saved_at = $5, check_result = $6, check_message = $7, checked_at = $5,
     version = version + 1
-where project_id = $1 and app_id = $2
-returning *;
+where project_id = $1 and app_id = $2;
 
 -- name: note_store_check
 -- what a later call to the store said about the credentials
@@ -52,8 +51,7 @@ over as (
 )
 update store_connections
 set url_token = $3, url_token_hash = $4, version = version + 1
-where project_id = $1 and app_id = $2
-returning *;
+where project_id = $1 and app_id = $2;
 
 -- name: note_notified
 -- notifications arrived for an app

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from latchkey.database.pool import Connection, Database, Executor
-from latchkey.database.rows import Listing, item_of
+from latchkey.database.pool import Connection, Database
+from latchkey.database.rows import Listing, executes, finds_value, item_of, saves
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage.records import Stored
@@ -14,35 +14,17 @@ from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
 CLOCKS = Listing(
     "test clock", query("clocks_of_project"), partial(item_of, TestClock), param="test_clock_id", by_age=True
 )
-_SET = query("set_clock")
 _CUSTOMERS = query("customers_on_clock")
 
 
-async def create(connection: Executor, project_id: str, clock: TestClock) -> None:
-    await connection.execute(query("create_clock"), project_id, clock.id, clock.name, clock.now, clock.created_at)
-
-
-async def share(connection: Connection, project_id: str, id: str) -> Ms | None:
-    """The clock's time, with a share lock: it does not move until the transaction ends. None: there is no such
-    clock."""
-    now: Ms | None = await connection.fetchval(query("share_clock"), project_id, id)
-    return now
-
-
-async def hold(connection: Connection, project_id: str, id: str) -> Ms | None:
-    """The clock's time, with its row locked for update. None: there is no such clock."""
-    now: Ms | None = await connection.fetchval(_SET, project_id, id, None)
-    return now
-
-
-async def move(connection: Connection, project_id: str, id: str, now: Ms) -> None:
-    await connection.execute(_SET, project_id, id, now)
-
-
-async def next_due(connection: Executor, project_id: str, id: str, until: Ms) -> Ms | None:
-    """When the next customer of the clock falls due, if that is not later than `until`."""
-    instant: Ms | None = await connection.fetchval(query("next_due_on_clock"), project_id, id, until)
-    return instant
+create = saves(query("create_clock"), "id", "name", "now", "created_at")
+# The clock's time, with a share lock: it does not move until the transaction ends. None: there is no such clock.
+share = finds_value(int, query("share_clock"))
+# Sets the clock's time. With None its row is only locked. Returns the time; None: there is no such clock.
+move = finds_value(int, query("set_clock"))
+# When the next customer of the clock falls due, if that is not later than an instant.
+next_due = finds_value(int, query("next_due_on_clock"))
+delete = executes(query("delete_clock"))
 
 
 async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms, limit: int) -> list[Stored]:
@@ -53,10 +35,6 @@ async def lock_due(connection: Connection, project_id: str, id: str, instant: Ms
 
 async def is_used(connection: Connection, project_id: str, id: str) -> bool:
     return bool(await connection.fetch(_CUSTOMERS, project_id, id, 1))
-
-
-async def delete(connection: Connection, project_id: str, id: str) -> None:
-    await connection.execute(query("delete_clock"), project_id, id)
 
 
 @dataclass(frozen=True, slots=True)

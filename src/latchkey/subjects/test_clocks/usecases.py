@@ -36,7 +36,7 @@ newest_clocks = storage.newest
 
 async def delete_clock(database: Database, project_id: str, id: str) -> None:
     async with database.transaction() as connection:
-        if await storage.hold(connection, project_id, id) is None:
+        if await storage.move(connection, project_id, id, None) is None:
             raise storage.CLOCKS.missing(id)
         if await storage.is_used(connection, project_id, id):
             raise InUse("There are customers on this test clock; delete them first.")
@@ -106,7 +106,7 @@ def _later(now: Ms, by: Duration) -> Ms | None:
 async def _step(changes: Changes, project_id: str, id: str, target: Ms) -> tuple[list[Event], bool]:
     """One batch of customers who are due at the next instant, and whether the clock has reached its target."""
     async with changes.database.transaction() as connection:
-        now = await storage.hold(connection, project_id, id)
+        now = await storage.move(connection, project_id, id, None)
         if now is None:
             raise storage.CLOCKS.missing(id)
         instant = await storage.next_due(connection, project_id, id, target)

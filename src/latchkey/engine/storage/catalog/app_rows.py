@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from msgspec import json
 
-from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
+from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import Listing, changes_rows, fetch_one, fetches_all, fetches_one, item_of
 from latchkey.database.sql import query
-from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.instants import Ms
 from latchkey.domain.stores.store import AppStore
 
@@ -52,40 +51,22 @@ async def create(connection: Connection, project_id: str, name: str, now: Ms) ->
     return project
 
 
-async def load(connection: Executor, project_id: str) -> Project | None:
-    return await fetch_one(connection, Project, query("load_project"), project_id)
-
-
-async def all_of_them(connection: Executor) -> list[Project]:
-    """Oldest first."""
-    return await fetch_all(connection, Project, query("list_projects"))
-
-
-async def update(
-    connection: Connection,
-    project_id: str,
-    name: str | None,
-    restore_behavior: RestoreBehavior | None,
-    test_store: TestStore | None,
-) -> Project | None:
-    """None as a new value keeps the old one. Returns None if there is no such project."""
-    return await fetch_one(connection, Project, query("update_project"), project_id, name, restore_behavior, test_store)
+load = fetches_one(Project, query("load_project"))
+# Oldest first.
+all_of_them = fetches_all(Project, query("list_projects"))
+# Its name, restore behavior and test store: None keeps the old value. Returns None if there is no such project.
+update = fetches_one(Project, query("update_project"))
+# The app and its keys. False: there is no such app.
+delete_app = changes_rows(query("delete_app"))
+_insert_app = changes_rows(query("create_app"))
 
 
 async def create_app(connection: Connection, app: App) -> bool:
     """False: the id is taken."""
-    details = json.encode(app.details)
-    made = await connection.execute(
-        query("create_app"), app.project_id, app.id, app.name, app.store, app.created_at, details
-    )
-    return made != "INSERT 0 0"
+    others = app.name, app.store, app.created_at, json.encode(app.details)
+    return await _insert_app(connection, app.project_id, app.id, *others)
 
 
 async def update_app(connection: Connection, app: App) -> None:
     """Its name and its details."""
     await connection.execute(query("update_app"), app.project_id, app.id, app.name, json.encode(app.details))
-
-
-async def delete_app(connection: Connection, project_id: str, app_id: str) -> bool:
-    """The app and its keys. False: there is no such app."""
-    return await connection.execute(query("delete_app"), project_id, app_id) != "DELETE 0"

@@ -7,10 +7,19 @@ from functools import partial
 from msgspec import json
 
 from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import Listing, fetch_all, fetch_one, item_of
+from latchkey.database.rows import (
+    Listing,
+    changes_rows,
+    executes,
+    fetch_all,
+    fetch_one,
+    fetches_all,
+    item_of,
+    returns_row,
+    saves,
+)
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, Product
-from latchkey.domain.instants import Ms
 from latchkey.engine.storage.catalog.product_rows import product_of
 
 _PACKAGES = query("list_packages")
@@ -42,11 +51,8 @@ class Uses:
 
 async def create_offering(connection: Connection, project_id: str, offering: Offering) -> bool:
     """False: the lookup key is taken."""
-    values = _values(offering)
-    made = await connection.execute(
-        query("create_offering"), project_id, offering.id, *values, offering.lookup_key, offering.created_at
-    )
-    return made != "INSERT 0 0"
+    others = offering.lookup_key, offering.created_at
+    return await _insert_offering(connection, project_id, offering.id, *_values(offering), *others)
 
 
 async def update_offering(connection: Connection, project_id: str, offering: Offering) -> None:
@@ -61,37 +67,25 @@ def _values(offering: Offering) -> tuple[str, bytes | None, bool]:
     return offering.display_name, metadata, offering.is_current
 
 
-async def delete_offering(connection: Connection, project_id: str, offering_id: str) -> None:
-    await connection.execute(query("delete_offering"), project_id, offering_id)
-
-
-async def uses(connection: Connection, project_id: str, offering_id: str) -> Uses:
-    [found] = await fetch_all(connection, Uses, query("uses_of_offering"), project_id, offering_id)
-    return found
-
-
-async def override(connection: Connection, project_id: str, app_user_id: str, offering_id: str) -> bool:
-    """False: there is no such customer."""
-    return await connection.fetchval(query("override_offering"), project_id, app_user_id, offering_id) is not None
-
-
-async def clear_override(connection: Connection, project_id: str, app_user_id: str) -> None:
-    await connection.execute(query("clear_offering_override"), project_id, app_user_id)
-
-
-async def create_package(connection: Connection, project_id: str, package: Package) -> bool:
-    """False: the offering has the lookup key already."""
-    names = package.lookup_key, package.display_name
-    made = await connection.execute(
-        query("create_package"),
-        project_id,
-        package.id,
-        package.offering_id,
-        *names,
-        package.position,
-        package.created_at,
-    )
-    return made != "INSERT 0 0"
+_insert_offering = changes_rows(query("create_offering"))
+delete_offering = executes(query("delete_offering"))
+# What names an offering.
+uses = fetches_all(Uses, query("uses_of_offering"))
+# Of a customer. False: there is no such customer.
+override = returns_row(query("override_offering"))
+clear_override = executes(query("clear_offering_override"))
+# False: the offering has the lookup key already.
+create_package = saves(
+    query("create_package"), "id", "offering_id", "lookup_key", "display_name", "position", "created_at"
+)
+rename = executes(query("rename_package"))
+# Gives these packages of one offering the positions 1, 2, 3…
+order = executes(query("order_packages"))
+delete_package = executes(query("delete_package"))
+# From a package: these products.
+detach = executes(query("detach_from_package"))
+# False: there is no such placement.
+delete_placement = changes_rows(query("delete_placement"))
 
 
 async def load_package(connection: Executor, project_id: str, package_id: str) -> Package | None:
@@ -111,19 +105,6 @@ async def of_offerings(connection: Executor, project_id: str, offering_ids: Sequ
     return found
 
 
-async def rename(connection: Connection, project_id: str, package_id: str, display_name: str) -> None:
-    await connection.execute(query("rename_package"), project_id, package_id, display_name)
-
-
-async def order(connection: Connection, project_id: str, package_ids: Sequence[str]) -> None:
-    """Gives these packages of one offering the positions 1, 2, 3…"""
-    await connection.execute(query("order_packages"), project_id, list(package_ids))
-
-
-async def delete_package(connection: Connection, project_id: str, package_id: str) -> None:
-    await connection.execute(query("delete_package"), project_id, package_id)
-
-
 async def products(connection: Executor, project_id: str, package_ids: Sequence[str]) -> dict[str, list[Attached]]:
     """By package, in the order of attaching. Deleted products too: they are offered again if they come back."""
     found: dict[str, list[Attached]] = {id: [] for id in package_ids}
@@ -139,29 +120,13 @@ async def attach(connection: Connection, project_id: str, package_id: str, attac
     )
 
 
-async def detach(connection: Connection, project_id: str, package_id: str, product_ids: Sequence[str]) -> None:
-    await connection.execute(query("detach_from_package"), project_id, package_id, list(product_ids))
+_PLACEMENT = "id", "display_name", "offering_id", "is_fallback"
+_insert_placement = saves(query("create_placement"), *_PLACEMENT, "created_at")
+_update_placement = saves(query("update_placement"), *_PLACEMENT)
 
 
-async def create_placement(connection: Connection, project_id: str, placement: Placement) -> bool:
-    """False: the id is taken."""
-    return (
-        await _save(connection, query("create_placement"), project_id, placement, placement.created_at) != "INSERT 0 0"
-    )
-
-
-async def update_placement(connection: Connection, project_id: str, placement: Placement) -> None:
-    await _save(connection, query("update_placement"), project_id, placement)
-
-
-async def _save(connection: Connection, statement: str, project_id: str, placement: Placement, *others: Ms) -> str:
-    """There is at most one fallback."""
+async def save_placement(connection: Connection, project_id: str, placement: Placement, *, new: bool) -> bool:
+    """There is at most one fallback. False: the id is taken."""
     if placement.is_fallback:
         await connection.execute(query("clear_fallback_placement"), project_id)
-    values = placement.display_name, placement.offering_id, placement.is_fallback
-    return await connection.execute(statement, project_id, placement.id, *values, *others)
-
-
-async def delete_placement(connection: Connection, project_id: str, placement_id: str) -> bool:
-    """False: there is no such placement."""
-    return await connection.execute(query("delete_placement"), project_id, placement_id) != "DELETE 0"
+    return await (_insert_placement if new else _update_placement)(connection, project_id, placement)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import Listing, fetch_one, item_of
+from latchkey.database.rows import Listing, changes_rows, executes, fetches_one, item_of, saves
 from latchkey.database.sql import query
 from latchkey.domain.access.entitlements import Grant
 from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
@@ -111,22 +111,12 @@ async def load_price(
 
 async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice) -> None:
     """A new one, or another amount for one that is listed."""
-    await connection.execute(
-        query("save_product_price"),
-        project_id,
-        product_id,
-        one.store or "",
-        one.country or "",
-        one.price.currency,
-        one.price.micros,
-    )
+    place = one.store or "", one.country or "", one.price.currency
+    await connection.execute(query("save_product_price"), project_id, product_id, *place, one.price.micros)
 
 
-async def delete_price(
-    connection: Connection, project_id: str, product_id: str, store: str, country: str, currency: str
-) -> bool:
-    """False: it is not listed. An empty store or country is any."""
-    return await connection.execute(_DELETE_PRICE, project_id, product_id, store, country, currency) != "DELETE 0"
+# By store, country and currency; an empty store or country is any. False: it is not listed.
+delete_price = changes_rows(_DELETE_PRICE)
 
 
 async def country_of(connection: Connection, project_id: str, app_user_id: str) -> str | None:
@@ -138,21 +128,13 @@ async def country_of(connection: Connection, project_id: str, app_user_id: str) 
 ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), partial(item_of, Entitlement))
 
 
-async def create_entitlement(connection: Connection, project_id: str, entitlement: Entitlement) -> bool:
-    """False: the id is taken."""
-    values = entitlement.id, entitlement.display_name, entitlement.created_at
-    return await connection.execute(query("create_entitlement"), project_id, *values) != "INSERT 0 0"
-
-
-async def rename(connection: Connection, project_id: str, entitlement_id: str, display_name: str) -> Entitlement | None:
-    """None: there is no such entitlement."""
-    return await fetch_one(
-        connection, Entitlement, query("rename_entitlement"), project_id, entitlement_id, display_name
-    )
-
-
-async def delete_entitlement(connection: Connection, project_id: str, entitlement_id: str) -> None:
-    await connection.execute(query("delete_entitlement"), project_id, entitlement_id)
+# False: the id is taken.
+create_entitlement = saves(query("create_entitlement"), "id", "display_name", "created_at")
+# None: there is no such entitlement.
+rename = fetches_one(Entitlement, query("rename_entitlement"))
+delete_entitlement = executes(query("delete_entitlement"))
+# Detaches products from an entitlement, and records when customers who own one of them lost it.
+detach = executes(query("detach_products"))
 
 
 async def attach(connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str]) -> None:
@@ -160,13 +142,6 @@ async def attach(connection: Connection, project_id: str, entitlement_id: str, p
     async with connection.transaction():
         for statement in (query("forget_former_grants"), query("insert_grants")):
             await connection.execute(statement, project_id, entitlement_id, list(product_ids))
-
-
-async def detach(
-    connection: Connection, project_id: str, entitlement_id: str, product_ids: Sequence[str], now: Ms
-) -> None:
-    """Records when customers who own one of these products lost the entitlement."""
-    await connection.execute(query("detach_products"), project_id, entitlement_id, list(product_ids), now)
 
 
 @dataclass(frozen=True, slots=True)

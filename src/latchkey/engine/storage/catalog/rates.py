@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec import json
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all
+from latchkey.database.rows import executes, fetch_all, fetches_all, fetches_value
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, Rates
@@ -52,10 +52,10 @@ async def since(connection: Connection, version: int) -> tuple[int, list[DayRate
     ]
 
 
-async def lock(connection: Connection) -> int:
-    """The next version. Whoever else writes rates waits until this transaction ends."""
-    following: int = await connection.fetchval(query("lock_rates"))
-    return following
+# The next version. Whoever else writes rates waits until this transaction ends.
+lock = fetches_value(int, query("lock_rates"))
+save_reading = executes(query("save_rates_reading"))
+coverage = fetches_all(Coverage, query("rate_currencies"))
 
 
 async def known(connection: Connection, asked: Sequence[DayRate]) -> dict[tuple[str, int], str]:
@@ -78,10 +78,6 @@ async def put(connection: Connection, rates: Sequence[DayRate], source: str, now
         await connection.execute(query("save_rates_version"), version)
 
 
-async def save_reading(connection: Executor, now: Ms, source: str, problem: str | None) -> None:
-    await connection.execute(query("save_rates_reading"), now, source, problem)
-
-
 async def reading(connection: Connection) -> RatesReading:
     [found] = await fetch_all(connection, RatesReading, query("rates_reading"))
     return found
@@ -93,10 +89,6 @@ async def list_rates(connection: Executor, currency: str | None, until: int, lim
         StoredRate(DayRate(row["currency"], row["day"], row["usd"]), row["source"], row["learned_at"])
         for row in await connection.fetch(query("list_rates"), currency, until, limit)
     ]
-
-
-async def coverage(connection: Connection) -> list[Coverage]:
-    return await fetch_all(connection, Coverage, query("rate_currencies"))
 
 
 class KnownRates:
@@ -137,9 +129,8 @@ async def note(connection: Connection, missing: Collection[RateKey]) -> set[Rate
     return {(row["project_id"], row["currency"], row["day"]) for row in rows}
 
 
-async def list_missing(connection: Executor, project_id: str | None, since: int) -> list[MissingRates]:
-    """By currency, for payments since a day; of all projects if None is given."""
-    return await fetch_all(connection, MissingRates, query("list_missing_rates"), project_id, since)
+# By currency, for payments of a project since a day; of all projects if None is given.
+list_missing = fetches_all(MissingRates, query("list_missing_rates"))
 
 
 _FEES = json.Decoder(Fees)
@@ -155,6 +146,5 @@ async def load(connection: Executor, project_id: str) -> Fees | None:
     return None if row is None else fees_of(row["fees"])
 
 
-async def save(connection: Connection, project_id: str, fees: Fees) -> bool:
-    """False: there is no such project."""
-    return await connection.fetchval(query("save_fees"), project_id, json.encode(fees)) is not None
+async def save(connection: Connection, project_id: str, fees: Fees) -> None:
+    await connection.execute(query("save_fees"), project_id, json.encode(fees))

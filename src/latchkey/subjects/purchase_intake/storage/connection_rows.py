@@ -7,10 +7,9 @@ from typing import Any, Literal
 from msgspec import json
 
 from latchkey.database.pool import Connection, Executor, Record
+from latchkey.database.rows import executes, fetch_all, returns_row
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-
-_SAVE = query("save_store_credentials")
 
 CheckResult = Literal["ok", "refused", "unknown"]
 
@@ -34,12 +33,22 @@ class StoreConnection:
     history_read_to: Ms | None
 
 
-async def ensure(connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes) -> None:
-    """Give the app a connection with this notification URL, if it has none."""
-    await connection.execute(query("ensure_store_connection"), project_id, app_id, token, token_hash)
+# Gives the app a connection with this notification URL, if it has none: project, app, the token and its hash.
+ensure = executes(query("ensure_store_connection"))
+# Of an app: the encrypted credentials and what may be shown of them, now, and what the store said of them. With None
+# the app is no longer connected.
+save = executes(query("save_store_credentials"))
+# What a later call said of the credentials of this version, now, and whether somebody wants to know: then the time is
+# kept even if the result is the same.
+note_check = executes(query("note_store_check"))
+# Of an app: when its last notification came, and until when the store's history was read.
+note_notified = executes(query("note_notified"))
+note_history_read = executes(query("note_history_read"))
+# Counts one more temporary grant of an app in this hour. False: the cap is reached.
+take_temporary_grant = returns_row(query("take_temporary_grant"))
 
 
-async def load(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
+async def load(connection: Executor, project_id: str, app_id: str) -> StoreConnection | None:
     return (await load_some(connection, project_id, [app_id])).get(app_id)
 
 
@@ -49,8 +58,9 @@ async def load_some(connection: Executor, project_id: str, app_ids: Sequence[str
     return {row["app_id"]: _connection(row) for row in rows}
 
 
-async def by_token(connection: Connection, token_hash: bytes, now: Ms) -> StoreConnection | None:
-    return _found(await connection.fetchrow(query("store_connection_by_token"), token_hash, now))
+async def by_token(connection: Executor, token_hash: bytes, now: Ms) -> StoreConnection | None:
+    row = await connection.fetchrow(query("store_connection_by_token"), token_hash, now)
+    return None if row is None else _connection(row)
 
 
 async def connected(connection: Executor) -> list[StoreConnection]:
@@ -58,56 +68,11 @@ async def connected(connection: Executor) -> list[StoreConnection]:
     return [_connection(row) for row in await connection.fetch(query("connected_apps"))]
 
 
-async def save(
-    connection: Connection,
-    project_id: str,
-    app_id: str,
-    *,
-    credentials: bytes,
-    shown: dict[str, str],
-    check: tuple[CheckResult, str],
-    now: Ms,
-) -> StoreConnection | None:
-    row = await connection.fetchrow(_SAVE, project_id, app_id, credentials, json.encode(shown), now, *check)
-    return _found(row)
-
-
-async def delete(connection: Connection, project_id: str, app_id: str) -> StoreConnection | None:
-    return _found(await connection.fetchrow(_SAVE, project_id, app_id, None, None, None, "unknown", ""))
-
-
-async def note_check(
-    connection: Connection,
-    project_id: str,
-    app_id: str,
-    version: int,
-    check: tuple[CheckResult, str],
-    now: Ms,
-    *,
-    asked: bool = False,
-) -> None:
-    """`asked`: somebody wants to know, so the time is kept even if the result is the same."""
-    await connection.execute(query("note_store_check"), project_id, app_id, version, *check, now, asked)
-
-
-async def rotate(
-    connection: Connection, project_id: str, app_id: str, token: bytes, token_hash: bytes, previous_until: Ms, now: Ms
-) -> StoreConnection | None:
-    """In a transaction: two rotations at the same time must not lose a URL."""
+async def rotate(connection: Connection, project_id: str, app_id: str, *change: bytes | Ms) -> None:
+    """A new token and its hash, until when the one before works, and now. In a transaction: two rotations at the same
+    time must not lose a URL."""
     await connection.execute(query("lock_store_connection"), project_id, app_id)
-    return _found(
-        await connection.fetchrow(
-            query("rotate_notification_token"), project_id, app_id, token, token_hash, previous_until, now
-        )
-    )
-
-
-async def note_notified(connection: Connection, project_id: str, app_id: str, at: Ms) -> None:
-    await connection.execute(query("note_notified"), project_id, app_id, at)
-
-
-async def note_history_read(connection: Connection, project_id: str, app_id: str, to: Ms) -> None:
-    await connection.execute(query("note_history_read"), project_id, app_id, to)
+    await connection.execute(query("rotate_notification_token"), project_id, app_id, *change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +86,8 @@ class Troubles:
 
 async def count_troubles(connection: Connection, stores: Sequence[str]) -> Troubles:
     """Of all projects, for the apps of these stores."""
-    row = await connection.fetchrow(query("count_store_troubles"), list(stores), 1000)
-    assert row is not None
-    return Troubles(row["missing"], row["refused"], row["failed"])
-
-
-async def take_temporary_grant(connection: Connection, project_id: str, app_id: str, hour: int, cap: int) -> bool:
-    """Count one more temporary grant of the app in this hour. False: the cap is reached."""
-    return (
-        cap > 0 and await connection.fetchval(query("take_temporary_grant"), project_id, app_id, hour, cap) is not None
-    )
-
-
-def _found(row: Record | None) -> StoreConnection | None:
-    return None if row is None else _connection(row)
+    [found] = await fetch_all(connection, Troubles, query("count_store_troubles"), list(stores), 1000)
+    return found
 
 
 def _connection(row: Record) -> StoreConnection:

@@ -16,6 +16,7 @@ from msgspec import json
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Connection, Database, Executor, Record
+from latchkey.database.rows import fetches_value
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import listening as listening_to
 from latchkey.domain.instants import Ms
@@ -34,7 +35,7 @@ def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncCon
     return listening_to(database, _CHANNEL, lambda _: heard())
 
 
-async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
+async def file(connection: Executor, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
     """The ids of those that are new, by project, app and external id. Raises InvalidValueError if one of them cannot be
     stored: its project may just have been deleted."""
     # In the order of the query's parameters.
@@ -48,16 +49,16 @@ async def file(connection: Connection, entries: Sequence[NewEntry]) -> dict[tupl
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
-async def claim(connection: Connection, now: Ms, lease_until: Ms, limit: int) -> list[JournalEntry]:
+async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int) -> list[JournalEntry]:
     return [_entry(row) for row in await connection.fetch(query("claim_notifications"), now, lease_until, limit)]
 
 
-async def hold(connection: Connection, ids: Iterable[int], lease_until: Ms) -> None:
+async def hold(connection: Executor, ids: Iterable[int], lease_until: Ms) -> None:
     """Their worker is still at it."""
     await connection.execute(_HOLD, sorted(ids), lease_until, None)
 
 
-async def finish(connection: Connection, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
+async def finish(connection: Executor, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
     await connection.execute(
         query("finish_notifications"),
         [outcome.id for outcome in outcomes],
@@ -69,22 +70,22 @@ async def finish(connection: Connection, outcomes: Sequence[JournalOutcome], now
     )
 
 
-async def postpone(connection: Connection, id: int, message: str, until: Ms) -> None:
+async def postpone(connection: Executor, id: int, message: str, until: Ms) -> None:
     await connection.execute(_HOLD, [id], until, message)
 
 
 async def hurry_receipts(
-    connection: Connection, project_id: str, app_id: str, since: Ms, now: Ms, lease_until: Ms
+    connection: Executor, project_id: str, app_id: str, since: Ms, now: Ms, lease_until: Ms
 ) -> bool:
     """Have the receipts processed that could not be checked when they were shown. False: there are none."""
     count: int = await connection.fetchval(query("hurry_receipts"), project_id, app_id, now, lease_until, since)
     return count > 0
 
 
-async def shown_by_another(connection: Connection, project_id: str, subject: str, app_user_id: str) -> bool:
-    """Whether another customer has shown a receipt with the same token."""
-    shown: bool = await connection.fetchval(query("receipt_shown_by_another"), project_id, subject, app_user_id)
-    return shown
+# Of a project: whether another customer than this one has shown a receipt with this subject.
+shown_by_another = fetches_value(bool, query("receipt_shown_by_another"))
+# How many entries of a project failed, at most so many.
+count_failed = fetches_value(int, query("count_failed_notifications"))
 
 
 async def load(connection: Executor, project_id: str, id: int) -> JournalEntry | None:
@@ -111,12 +112,6 @@ async def reprocess_all(
 ) -> int:
     """How many are processed again."""
     return affected(await connection.execute(_REPROCESS, project_id, now, since, status, app_id, None))
-
-
-async def count_failed(connection: Executor, project_id: str, most: int) -> int:
-    """How many failed, at most `most`."""
-    failed: int = await connection.fetchval(query("count_failed_notifications"), project_id, most)
-    return failed
 
 
 async def prune(connection: Connection, before: Ms) -> bool:

@@ -44,23 +44,19 @@ class BatchedLookups:
 
     async def connected(self, project_id: str, app_id: str) -> bool:
         """Whether the app has credentials. Asked only where one app is notified of what another one has sold."""
-        async with self._database.at_hand() as connection:
-            known = await connection_rows.load(connection, project_id, app_id)
+        known = await connection_rows.load(self._database.hot, project_id, app_id)
         return known is not None and known.credentials is not None
 
     async def _find_owners(self, asked: list[_Purchase]) -> list[Owner | None]:
-        async with self._database.at_hand() as connection:
-            found = await records.owners(connection, asked)
+        found = await records.owners(self._database.hot, asked)
         return [found.get(one) for one in asked]
 
     async def _find_known(self, asked: list[tuple[_Place, ...]]) -> list[frozenset[str]]:
-        async with self._database.at_hand() as connection:
-            known = await records.known_ids(connection, [place for places in asked for place in places])
+        known = await records.known_ids(self._database.hot, [place for places in asked for place in places])
         return [frozenset(place[1] for place in places if place in known) for places in asked]
 
     async def _find_digests(self, asked: list[_Place]) -> list[str | None]:
-        async with self._database.at_hand() as connection:
-            found = await records.ids_of_digests(connection, asked)
+        found = await records.ids_of_digests(self._database.hot, asked)
         return [found.get(one) for one in asked]
 
     async def _hurry_receipts(self, asked: list[_Receipts]) -> list[bool]:

@@ -55,8 +55,7 @@ class Processor:
     async def process_due(self) -> int:
         """Process the entries that are due, a batch of them. Returns how many there were."""
         now = self._now()
-        async with self._database.at_hand() as connection:
-            entries = await journal_rows.claim(connection, now, now + purchase_intake.LEASE, AT_ONCE)
+        entries = await journal_rows.claim(self._database.hot, now, now + purchase_intake.LEASE, AT_ONCE)
         if not entries:
             return 0
         pending = {entry.id for entry in entries}
@@ -67,8 +66,7 @@ class Processor:
             holding.cancel()
         finished = [outcome for outcome in outcomes if outcome is not None]
         if finished:
-            async with self._database.at_hand() as connection:
-                await journal_rows.finish(connection, finished, self._now())
+            await journal_rows.finish(self._database.hot, finished, self._now())
             told = {outcome.id for outcome in finished if outcome.event_ids}
             await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
         return len(entries)
@@ -77,11 +75,15 @@ class Processor:
         """The store's history had news that no notification had told. What is older than the credentials is no loss:
         nobody could have told it here."""
         for entry in entries:
-            async with self._database.at_hand() as connection:
-                row = await connection_rows.load(connection, entry.project_id, entry.app_id)
-                if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
-                    log.info("missing notification made good", store=entry.store, app_id=entry.app_id)
-                    await handles.note_healing(connection, entry.project_id, entry.app_id, self._now(), healed=True)
+            row = await connection_rows.load(self._database.hot, entry.project_id, entry.app_id)
+            if row is not None and row.saved_at is not None and entry.occurred_at >= row.saved_at:
+                await self._note_healing(entry, healed=True)
+
+    async def _note_healing(self, read: JournalEntry | Handle, *, healed: bool) -> None:
+        """The safety net has looked once more."""
+        if healed:
+            log.info("missing notification made good", store=read.store, app_id=read.app_id)
+        await handles.note_healing(self._database.hot, read.project_id, read.app_id, self._now(), healed=healed)
 
     async def _process_one(self, entry: JournalEntry, pending: set[int]) -> JournalOutcome | None:
         outcome = await self.process(entry)
@@ -91,9 +93,8 @@ class Processor:
         return outcome
 
     async def _hold(self, pending: set[int]) -> None:
-        async def hold() -> None:
-            async with self._database.at_hand() as connection:
-                await journal_rows.hold(connection, pending, self._now() + purchase_intake.LEASE)
+        def hold() -> Awaitable[None]:
+            return journal_rows.hold(self._database.hot, pending, self._now() + purchase_intake.LEASE)
 
         while True:
             await asyncio.sleep(purchase_intake.LEASE / 3000)
@@ -106,7 +107,8 @@ class Processor:
         except StoreDown as error:
             return await self._again(entry, error.message, error.retry_after_ms)
         except CredentialsRefused as error:
-            await self._refused(entry, error)
+            if (app := await self._connections.of_app(entry.project_id, entry.app_id)) is not None:
+                await self._note_check(app, error)
             return await self._again(entry, error.message, None)
         except purchase_intake.ReceiptsFirst as error:
             await self._postpone(entry, error.message, RECEIPTS_TAKE)
@@ -171,25 +173,17 @@ class Processor:
         return None
 
     async def _postpone(self, entry: JournalEntry, message: str, wait: Ms) -> None:
-        async with self._database.at_hand() as connection:
-            await journal_rows.postpone(connection, entry.id, message, self._now() + wait)
-
-    async def _refused(self, entry: JournalEntry, error: CredentialsRefused) -> None:
-        if (app := await self._connections.of_app(entry.project_id, entry.app_id)) is not None:
-            await self._note_check(app, error)
+        await journal_rows.postpone(self._database.hot, entry.id, message, self._now() + wait)
 
     async def _note_check(self, app: ConnectedApp, error: CredentialsRefused) -> None:
         log.error("store refuses credentials", project_id=app.project_id, app_id=app.app_id, reason=error.message)
-        async with self._database.at_hand() as connection:
-            await connection_rows.note_check(
-                connection, app.project_id, app.app_id, app.version, ("refused", error.message), self._now()
-            )
+        refused = "refused", error.message, self._now(), False
+        await connection_rows.note_check(self._database.hot, app.project_id, app.app_id, app.version, *refused)
 
     async def check_due(self) -> int:
         """The safety net: read purchases again whose store should have reported by now. Returns how many there were."""
         now = self._now()
-        async with self._database.at_hand() as connection:
-            due = await handles.claim_checks(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        due = await handles.claim_checks(self._database.hot, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
         await asyncio.gather(*(self._check(handle) for handle in due))
         return len(due)
 
@@ -216,21 +210,15 @@ class Processor:
         if all(purchase.handle != handle.handle for purchase in reading.seen):
             # Nothing more is expected, or the store goes on under another handle: an import knew only an order.
             await self._check_at(handle, None)
-        healed = any(result.events for result in taken)
-        if healed:
-            log.info("missing notification made good", store=handle.store, app_id=handle.app_id)
-        async with self._database.at_hand() as connection:
-            await handles.note_healing(connection, handle.project_id, handle.app_id, self._now(), healed=healed)
+        await self._note_healing(handle, healed=any(result.events for result in taken))
         return None
 
     async def _check_at(self, handle: Handle, at: Ms | None) -> None:
-        async with self._database.at_hand() as connection:
-            await handles.set_check(connection, handle, at)
+        await handles.set_check(self._database.hot, handle, at)
 
     async def acknowledge_due(self) -> int:
         now = self._now()
-        async with self._database.at_hand() as connection:
-            due = await handles.claim_acknowledgements(connection, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
+        due = await handles.claim_acknowledgements(self._database.hot, now, now + 10 * MINUTE, CHECKS_AT_ONCE)
         await asyncio.gather(*(self._acknowledge(handle) for handle in due))
         return len(due)
 
@@ -250,8 +238,7 @@ class Processor:
             except StoreError as error:
                 # The store does not want it any more: it was refunded or has ended.
                 log.warning("purchase not acknowledged", app_id=handle.app_id, reason=error.message)
-        async with self._database.at_hand() as connection:
-            await handles.set_acknowledge(connection, handle, at)
+        await handles.set_acknowledge(self._database.hot, handle, at)
 
     async def read_histories(self) -> int:
         """Compare the stores' histories of notifications with the journal. Returns how many were missing."""
@@ -275,8 +262,7 @@ class Processor:
             entries = [entry_of(app, notification, "history", until) for notification in found]
             if entries:
                 missing += sum(id is not None for id in await file_entries(self._database, entries))
-            async with self._database.at_hand() as connection:
-                await connection_rows.note_history_read(connection, app.project_id, app.app_id, until)
+            await connection_rows.note_history_read(self._database.hot, app.project_id, app.app_id, until)
             if row.check_result != "ok":
                 # The store may accept by now what it refused: at Google, permissions take up to a day.
                 await note_check(self._connections, app)

@@ -111,8 +111,7 @@ class Taker:
     async def _give_back(self, given: GivenBack) -> IntakeResult | None:
         """None where nobody here has the purchase."""
         project, store = self.app.project_id, self.app.store
-        async with self.changes.database.at_hand() as connection:
-            known = (await handles.load(connection, project, store, [given.handle])).get(given.handle)
+        known = (await self._handles(given.handle)).get(given.handle)
         owner = await self.desk.owner(project, (store, known.store_id)) if known is not None else None
         if known is None or owner is None or owner.app_user_id is None:
             return None
@@ -145,8 +144,7 @@ class Taker:
         try:
             reading = await self.adapter.read_again(self.app, seen.handle, snapshot.environment)
         except NoAnswer:
-            async with self.changes.database.at_hand() as connection:
-                known = (await records.lock_erased(connection, project, [key])).get(key, ())
+            known = (await records.lock_erased(self.changes.database.hot, project, [key])).get(key, ())
             if any(ending.transaction_id == transaction_id for ending in known):
                 # It has ended, as far as is known: not even temporary access.
                 return seen
@@ -176,8 +174,7 @@ class Taker:
         if not seen.replaces:
             return seen if seen.imported_as is None else await self._as_imported(seen, seen.snapshot)
         asked = (seen.handle, *seen.replaces)
-        async with self.changes.database.at_hand() as connection:
-            known = await handles.load(connection, self.app.project_id, self.app.store, asked)
+        known = await self._handles(*asked)
         found = next((known[one] for one in asked if one in known), None)
         if found is None and depth < _LONGEST_CHAIN:
             before = await self.adapter.read_again(self.app, seen.replaces[0], seen.snapshot.environment)
@@ -191,8 +188,7 @@ class Taker:
         return replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
 
     async def _as_imported(self, seen: SeenPurchase, snapshot: Subscription) -> SeenPurchase:
-        async with self.changes.database.at_hand() as connection:
-            known = await handles.load(connection, self.app.project_id, self.app.store, [seen.handle])
+        known = await self._handles(seen.handle)
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
         return seen if store_id == snapshot.id else replace(seen, snapshot=structs.replace(snapshot, id=store_id))
 
@@ -310,8 +306,7 @@ class Taker:
         """Of a purchase that goes on for another one, such as a top-up. A subscription keeps its id instead."""
         if not seen.replaces or isinstance(seen.snapshot, Subscription):
             return None
-        async with self.changes.database.at_hand() as connection:
-            known = await handles.load(connection, self.app.project_id, self.app.store, seen.replaces)
+        known = await self._handles(*seen.replaces)
         for one in seen.replaces:
             if one in known:
                 owner = await self.desk.owner(self.app.project_id, (self.app.store, known[one].store_id))
@@ -320,6 +315,10 @@ class Taker:
                 if owner is not None and owner.app_user_id is not None:
                     return owner.app_user_id
         return None
+
+    async def _handles(self, *named: str) -> dict[str, Handle]:
+        """Those of the app's store that are known."""
+        return await handles.load(self.changes.database.hot, self.app.project_id, self.app.store, named)
 
     def _handle(self, seen: SeenPurchase, customer: Customer, now: Ms) -> Handle:
         snapshot = seen.snapshot

@@ -176,15 +176,15 @@ class Receipts:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
         now = self._connections.now()
-        may = self._grants.enabled and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
+        most = self._grants.per_hour if self._grants.enabled else 0
+        may = most > 0 and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
         if not may or not app.proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
-        per_hour = self._grants.per_hour
         async with self._connections.database.at_hand() as connection:
             others = await journal_rows.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
             # One token, one customer: a token that somebody else has shown may be copied.
             if others or not await connection_rows.take_temporary_grant(
-                connection, app.project_id, app.app_id, now // HOUR, per_hour
+                connection, app.project_id, app.app_id, now // HOUR, most
             ):
                 raise CannotCheck(NOT_NOW) from error
         return ReceiptResult(await give(self._changes, app, shown, attributes), {})

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from msgspec import json
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database, Executor
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Invalid, Refusal
@@ -80,13 +80,12 @@ class Connections:
         return self.adapters[store].credential_form.parse(given, self.allowed_hosts)
 
     async def _cached(
-        self, key: object, load: Callable[[Connection], Awaitable[StoreConnection | None]]
+        self, key: object, load: Callable[[Executor], Awaitable[StoreConnection | None]]
     ) -> ConnectedApp | None:
         at, app = self._cache.get(key, (0, None))
         if self.now() - at < _CACHED_MS:
             return app
-        async with self.database.at_hand() as connection:
-            found = await load(connection)
+        found = await load(self.database.hot)
         app = None if found is None else self._app(found)
         # Only what is connected is asked for often. Whoever has just saved credentials need not wait.
         if app is not None and app.credentials is not None:
@@ -159,9 +158,7 @@ async def load(connections: Connections, project_id: str, app_id: str) -> Connec
     async with connections.database.transaction() as connection:
         row = await connection_rows.load(connection, project_id, app_id)
         if row is None:
-            token = secrets.token_urlsafe(24)
-            sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
-            await connection_rows.ensure(connection, project_id, app_id, sealed, hash_of(token))
+            await connection_rows.ensure(connection, project_id, app_id, *_new_token(connections, project_id, app_id))
             row = await connection_rows.load(connection, project_id, app_id)
     connections.forget(project_id, app_id)
     return None if row is None else _connected(connections, row)
@@ -182,29 +179,18 @@ async def load_some(connections: Connections, project_id: str, apps: Sequence[Ap
 
 async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
     """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
-    before = await required(connections, project_id, app_id)
-    store = before.row.store
-    form = connections.adapters[store].credential_form
+    store = (await required(connections, project_id, app_id)).row.store
     parsed = check_form(connections, store, given)
     sealed = connections.sealer.seal(json.encode(given).decode(), place_of(project_id, app_id))
+    shown = json.encode(connections.adapters[store].credential_form.describe(parsed))
     now = connections.now()
     async with connections.database.transaction() as connection:
-        row = await connection_rows.save(
-            connection,
-            project_id,
-            app_id,
-            credentials=sealed,
-            shown=form.describe(parsed),
-            check=("unknown", "Not checked yet."),
-            now=now,
-        )
-        assert row is not None
+        await connection_rows.save(connection, project_id, app_id, sealed, shown, now, "unknown", "Not checked yet.")
         # What could not be processed without credentials can be now.
         await journal_rows.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
-    connections.forget(project_id, app_id)
+    version = (await required(connections, project_id, app_id)).row.version
     # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
-    trial = ConnectedApp(project_id, app_id, store, credentials=parsed, version=row.version)
-    await note_check(connections, trial)
+    await note_check(connections, ConnectedApp(project_id, app_id, store, credentials=parsed, version=version))
     return await required(connections, project_id, app_id)
 
 
@@ -235,34 +221,32 @@ async def check(connections: Connections, project_id: str, app_id: str) -> Conne
 
 async def note_check(connections: Connections, app: ConnectedApp) -> None:
     """Try the credentials of an app, and keep the result with them."""
-    result = await _check(connections, app)
-    async with connections.database.transaction() as connection:
-        await connection_rows.note_check(
-            connection, app.project_id, app.app_id, app.version, result, connections.now(), asked=True
-        )
-    connections.forget(app.project_id, app.app_id)
+    result: tuple[CheckResult, str] = "ok", ""
+    try:
+        await connections.adapters[app.store].check_credentials(app)
+    except CredentialsRefused as error:
+        result = "refused", error.message
+    except StoreError as error:
+        result = "unknown", f"Could not check: {error.message}"
+    place = app.project_id, app.app_id
+    await connection_rows.note_check(connections.database, *place, app.version, *result, connections.now(), True)
+    connections.forget(*place)
 
 
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
     await required(connections, project_id, app_id)
-    async with connections.database.transaction() as connection:
-        row = await connection_rows.delete(connection, project_id, app_id)
-    connections.forget(project_id, app_id)
-    assert row is not None
-    return _connected(connections, row)
+    await connection_rows.save(connections.database, project_id, app_id, None, None, None, "unknown", "")
+    return await required(connections, project_id, app_id)
 
 
 async def rotate_url(connections: Connections, project_id: str, app_id: str) -> Connected:
     """A new notification URL. Every old one works on for a week after it was replaced, however often this is done."""
     await required(connections, project_id, app_id)
-    token = secrets.token_urlsafe(24)
-    sealed = connections.sealer.seal(token, _url_place(project_id, app_id))
+    sealed, hashed = _new_token(connections, project_id, app_id)
     async with connections.database.transaction() as connection:
         now = connections.now()
-        row = await connection_rows.rotate(connection, project_id, app_id, sealed, hash_of(token), now + OVERLAP, now)
-    connections.forget(project_id, app_id)
-    assert row is not None
-    return _connected(connections, row)
+        await connection_rows.rotate(connection, project_id, app_id, sealed, hashed, now + OVERLAP, now)
+    return await required(connections, project_id, app_id)
 
 
 async def healings(connections: Connections, project_id: str, days: int = 30) -> dict[str, Healings]:
@@ -277,19 +261,15 @@ async def required(connections: Connections, project_id: str, app_id: str) -> Co
     return found
 
 
-async def _check(connections: Connections, app: ConnectedApp) -> tuple[CheckResult, str]:
-    try:
-        await connections.adapters[app.store].check_credentials(app)
-    except CredentialsRefused as error:
-        return "refused", error.message
-    except StoreError as error:
-        return "unknown", f"Could not check: {error.message}"
-    return "ok", ""
-
-
 def _connected(connections: Connections, row: StoreConnection) -> Connected:
     token = connections.sealer.unseal(row.url_token, _url_place(row.project_id, row.app_id))
     return Connected(row, PATH + token)
+
+
+def _new_token(connections: Connections, project_id: str, app_id: str) -> tuple[bytes, bytes]:
+    """Of a notification URL: encrypted, and its hash."""
+    token = secrets.token_urlsafe(24)
+    return connections.sealer.seal(token, _url_place(project_id, app_id)), hash_of(token)
 
 
 def _url_place(project_id: str, app_id: str) -> str:
