@@ -92,7 +92,7 @@ async def test_whatever_a_log_in_changes_in_the_access_of_an_id_is_told(core: Co
                         await core.act("purchase", user=who, product=product)
             before = [life == "paid" for life in (first, second)]
             merged = await log_in(core.changes, core.project_id, *ids)
-            after = "pro" in active(merged.customer, merged.project.catalog, core.time)
+            after = "pro" in active(merged.customer, merged.catalog, core.time)
             if before != [after, after]:
                 last = (await core.events(ids[1]))[-1]
                 assert last.type == "SUBSCRIBER_ALIAS", (first, second)

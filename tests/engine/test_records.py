@@ -146,7 +146,7 @@ class World:
         # One of the two ids was unknown. If it joined the other customer, it now has that customer's access.
         survivor = before or target
         joined = {who, whom} <= set(logged_in.customer.aliases)
-        holds = survivor is not None and active(survivor, logged_in.project.catalog, self.shop.time)
+        holds = survivor is not None and active(survivor, logged_in.catalog, self.shop.time)
         return ["SUBSCRIBER_ALIAS"] if joined and holds else []
 
     async def is_erased(self, who: str, _: str) -> list[str]:

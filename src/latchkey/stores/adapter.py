@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
@@ -101,12 +103,11 @@ class StoreReading:
     app_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppReceipt:
+class AppReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a phone sends as the proof of a purchase. All of it is a claim until the store has vouched for it."""
 
     # A signed transaction, a receipt, a purchase token. Some apps send only an app transaction.
-    token: str | None
+    token: str | None = None
     product_ids: tuple[str, ...] = ()
     transaction_id: str | None = None
     app_transaction: str | None = None

@@ -66,21 +66,16 @@ def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) 
 
 
 def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str, ...]) -> Explanation:
-    if entitlement_id not in catalog.entitlements:
-        return Explanation(
-            entitlement_id=entitlement_id,
-            has_access=False,
-            reason="unknown_entitlement",
-            would_change=would_bring_it(catalog, entitlement_id, products),
-            sentence=f"{who} does not have {entitlement_id} because this project has no such entitlement.",
-        )
+    known = entitlement_id in catalog.entitlements
+    because = "and never had it: nothing that grants it was bought or given"
     return Explanation(
         entitlement_id=entitlement_id,
         has_access=False,
-        reason="never_granted",
-        granting_products=products,
+        reason="never_granted" if known else "unknown_entitlement",
+        granting_products=products if known else (),
         would_change=would_bring_it(catalog, entitlement_id, products),
-        sentence=f"{who} does not have {entitlement_id} and never had it: nothing that grants it was bought or given.",
+        sentence=f"{who} does not have {entitlement_id} "
+        f"{because if known else 'because this project has no such entitlement'}.",
     )
 
 

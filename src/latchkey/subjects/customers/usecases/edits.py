@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import UNSET, structs
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Database
 from latchkey.domain.customers import promotion
 from latchkey.domain.customers.customer import (
     MAX_COUNT,
@@ -137,11 +137,14 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
             raise CollisionError("the customer was changed by another transaction")
         pseudonym = f"{ERASED}:{event_id(project_id, 'erased', stored.key)}"
         own = await storage.events_of(connection, project_id, stored.key)
-        rewritten = {transfer.event.id: forgotten_source(transfer.event) for transfer in transfers}
+        rewritten = {
+            transfer.event.id: replace(transfer.event, transferred_from=[ERASED]) for transfer in transfers
+        }
         rewritten |= {event.id: anonymous(event, pseudonym, ids) for event in own}
         await storage.replace_events(connection, project_id, rewritten)
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
-        await _forget_in(connection, kept, ids, changes.now())
+        changed = [(receiver, without_source(receiver.customer, ids)) for receiver in kept]
+        await save(connection, [Save(one, after, next_due_at(after)) for one, after in changed], changes.now())
         catalog = (await load_projects(connection, changes.catalogs, {project_id}))[project_id].catalog
         await keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await store_handles.forget(connection, project_id, stored.key, ids)
@@ -155,26 +158,14 @@ def _receivers(transfers: Iterable[TransferEvent]) -> set[str]:
     return {transfer.receiver for transfer in transfers if transfer.receiver is not None}
 
 
-async def _forget_in(connection: Connection, receivers: list[records.Stored], ids: Collection[str], now: Ms) -> None:
-    changed = [(receiver, without_source(receiver.customer, ids)) for receiver in receivers]
-    await save(connection, [Save(one, after, next_due_at(after)) for one, after in changed], now)
-
-
 def without_source(customer: Customer, ids: Collection[str]) -> Customer:
     """The customer without these ids as sources of its transfers."""
-    return replace(
-        customer,
-        transfers=tuple(
-            transfer
-            if set(ids).isdisjoint(transfer.transferred_from)
-            else replace(transfer, transferred_from=(ERASED,))
-            for transfer in customer.transfers
-        ),
+    gone = set(ids)
+    forgotten = (
+        transfer if gone.isdisjoint(transfer.transferred_from) else replace(transfer, transferred_from=(ERASED,))
+        for transfer in customer.transfers
     )
-
-
-def forgotten_source(event: Event) -> Event:
-    return structs.replace(event, transferred_from=[ERASED])
+    return replace(customer, transfers=tuple(forgotten))
 
 
 def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
@@ -182,7 +173,7 @@ def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
     delivered, the receiver must re-read them, because they lost what was transferred."""
     sources = event.transferred_from
     own = isinstance(sources, list) and not set(ids).isdisjoint(sources)
-    return structs.replace(
+    return replace(
         event,
         app_user_id=pseudonym,
         original_app_user_id=pseudonym,
@@ -192,5 +183,5 @@ def anonymous(event: Event, pseudonym: str, ids: Collection[str]) -> Event:
         transferred_from=[ERASED] if own else sources,
         merged_sequences=event.merged_sequences
         if event.merged_sequences is UNSET
-        else [structs.replace(merged_sequence, app_user_id=pseudonym) for merged_sequence in event.merged_sequences],
+        else [replace(merged_sequence, app_user_id=pseudonym) for merged_sequence in event.merged_sequences],
     )

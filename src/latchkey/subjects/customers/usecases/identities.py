@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -30,19 +31,12 @@ _turns: WeakValueDictionary[tuple[str, PurchaseKey], asyncio.Lock] = WeakValueDi
 T = TypeVar("T")
 
 
-class LoggedIn(Struct, frozen=True):
-    customer: Customer
-    created: bool
-    project: ProjectCatalog
-    now: Ms
-
-
-async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+async def log_in(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> Committed:
     """The app's user is now `new_app_user_id`; the data of an anonymous user is merged if the rules allow it."""
     return await again(lambda: _log_in(changes, project_id, app_user_id, new_app_user_id, identity.log_in))
 
 
-async def join(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> LoggedIn:
+async def join(changes: Changes, project_id: str, app_user_id: str, new_app_user_id: str) -> Committed:
     """Both ids are the same person, as a device says: an anonymous customer is merged. Everything else is refused."""
 
     def decide(current: Customer, target: Customer | None) -> LogIn:
@@ -99,7 +93,7 @@ async def _log_in(
     app_user_id: str,
     new_app_user_id: str,
     decide: Callable[[Customer, Customer | None], LogIn],
-) -> LoggedIn:
+) -> Committed:
     wall = changes.now()
     async with transient_errors.hot_transaction(changes.database) as connection:
         pair = await _Pair.locked(changes, connection, project_id, (app_user_id, new_app_user_id), wall)
@@ -108,23 +102,20 @@ async def _log_in(
         match decide(before, target.customer if target else None):
             case LogIn.NOTHING:
                 assert target is not None
-                return LoggedIn(target.customer, False, pair.project, pair.now)
+                return Committed(target.customer, pair.project.catalog, pair.now)
             case LogIn.ADD_ID:
                 stored = current or await _create(connection, before)
-                after = await pair.add_id(stored, new_app_user_id)
-                return LoggedIn(after, True, pair.project, pair.now)
+                return await pair.add_id(stored, new_app_user_id, created=True)
             case LogIn.MERGE:
                 assert target is not None
-                if current is None:
-                    after = await pair.add_id(target, app_user_id)
-                else:
-                    after = (await pair.merge(current, target)).customer
-                return LoggedIn(after, False, pair.project, pair.now)
+                if current is not None:
+                    return await pair.merge(current, target)
+                return await pair.add_id(target, app_user_id)
             case LogIn.SWITCH:
                 if target is not None:
-                    return LoggedIn(target.customer, False, pair.project, pair.now)
+                    return Committed(target.customer, pair.project.catalog, pair.now)
                 made = await _create(connection, newcomer(project_id, new_app_user_id, wall))
-                return LoggedIn(made.customer, True, pair.project, wall)
+                return Committed(made.customer, pair.project.catalog, wall, created=True)
 
 
 async def _transfer(
@@ -178,17 +169,14 @@ class _Pair(Struct, frozen=True):
         stored_by_id = {id: stored for (_, id), stored in locked.items()}
         return cls(connection, stored_by_id, project, now, UnitOfWork(wall))
 
-    async def add_id(self, stored: Stored, app_user_id: str) -> Customer:
+    async def add_id(self, stored: Stored, app_user_id: str, *, created: bool = False) -> Committed:
         """Adds an unused id. Emits an event if the customer has access: a receiver may know that id as one without."""
-        catalog = self.project.catalog
-        customer = self.unit.catch_up(stored, catalog, self.now)
-        if active(customer, catalog, self.now):
+        customer = self.unit.catch_up(stored, self.project.catalog, self.now)
+        if active(customer, self.project.catalog, self.now):
             after = identity.told_of_id(customer, app_user_id, self.now)
         else:
             after = identity.add_id(customer, app_user_id)
-        after = self.unit.change(stored, after, catalog, self.now)
-        await self.unit.commit(self.connection)
-        return after
+        return replace(await self._changed(stored, after), created=created)
 
     async def merge(self, source: Stored, target: Stored) -> Committed:
         catalog = self.project.catalog
@@ -196,9 +184,7 @@ class _Pair(Struct, frozen=True):
         merged = identity.merge(old, kept, self.now)
         await records.absorb(self.connection, kept.project_id, source.key, target.key)
         self.unit.absorb(source, target, merged.before)
-        after = self.unit.change(target, merged.after, catalog, self.now)
-        told = await self.unit.commit(self.connection)
-        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
+        return await self._changed(target, merged.after)
 
     async def transfer(self, source: Stored, target: Stored, keys: frozenset[PurchaseKey] | None) -> Committed:
         catalog = self.project.catalog
@@ -206,9 +192,12 @@ class _Pair(Struct, frozen=True):
         moved = identity.transfer(old, new, self.now, keys=keys)
         self.unit.take_over(source, moved.source, frozenset())
         self.unit.take_over(target, moved.target_before, purchase_keys(old) - purchase_keys(moved.source))
-        after = self.unit.change(target, moved.target, catalog, self.now)
+        return await self._changed(target, moved.target)
+
+    async def _changed(self, stored: Stored, after: Customer) -> Committed:
+        after = self.unit.change(stored, after, self.project.catalog, self.now)
         told = await self.unit.commit(self.connection)
-        return Committed(after, catalog, self.now, tuple(told.get(0, ())))
+        return Committed(after, self.project.catalog, self.now, tuple(told.get(0, ())))
 
 
 async def _create(connection: Connection, customer: Customer) -> Stored:

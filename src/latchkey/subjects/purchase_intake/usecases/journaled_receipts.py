@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from hashlib import sha256
 
-from msgspec import Struct, json
+from msgspec import json
 
 from latchkey.domain.customers.customer import Attribute, Customer, with_attributes
 from latchkey.domain.customers.intake import stand_in, take_in, withdrawn
@@ -16,23 +16,10 @@ from latchkey.subjects.purchase_intake.rules import NewEntry
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck
 
 
-class ShownReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ShownReceipt(AppReceipt, frozen=True, kw_only=True, omit_defaults=True):
     app_user_id: str
-    token: str | None = None
-    product_ids: tuple[str, ...] = ()
-    transaction_id: str | None = None
-    app_transaction: str | None = None
     # The offering that the app showed.
     offering: str | None = None
-
-    @property
-    def receipt(self) -> AppReceipt:
-        return AppReceipt(
-            token=self.token,
-            product_ids=self.product_ids,
-            transaction_id=self.transaction_id,
-            app_transaction=self.app_transaction,
-        )
 
     @property
     def token_hash(self) -> str:

@@ -149,7 +149,7 @@ class Processor:
                 product_ids=shown.product_ids,
             )
             try:
-                reading = await adapter.read_receipt(app, shown.receipt)
+                reading = await adapter.read_receipt(app, shown)
             except InvalidReceipt as error:
                 if not app.proven:
                     raise StoreDown(f"{error.message} {NOT_PROVEN}") from error

@@ -126,7 +126,7 @@ class Receipts:
             )
         adapter = self._connections.adapters[app.store]
         try:
-            reading = await adapter.read_receipt(app, shown.receipt)
+            reading = await adapter.read_receipt(app, shown)
             taker = Taker(
                 self._changes,
                 self._desk,
@@ -177,7 +177,7 @@ class Receipts:
         adapter = self._connections.adapters[app.store]
         now = self._connections.now()
         most = self._grants.per_hour if self._grants.enabled else 0
-        may = most > 0 and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown.receipt, now)
+        may = most > 0 and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown, now)
         if not may or not app.proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
         async with self._connections.database.at_hand() as connection:
