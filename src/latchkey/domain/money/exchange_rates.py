@@ -8,9 +8,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import partial
 from io import StringIO
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -116,14 +117,13 @@ def read_rates(text: str, today: int) -> list[Given]:
     lines = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""))
     try:
         header = [cell.strip() for cell in next(lines, [])]
-        names = tuple(name.lower() for name in header)
+        names = [name.lower() for name in header]
         if sorted(names) == sorted(_COLUMNS):
-            rows = _rows(names, lines, _own, "three")
+            found, problems = _read(lines, today, len(names), "three", partial(_own, names))
         elif len(names) > 2 and names[0] == "date" and USD in header:
-            rows = _rows(header, lines, _central_bank, len(header))
+            found, problems = _read(lines, today, len(names), str(len(names)), partial(_central_bank, header))
         else:
             raise RatesRefused([(1, "the header must be date,currency,usd, or that of the European Central Bank")])
-        found, problems = _checked(rows, today)
     except csv.Error as error:
         raise RatesRefused([(lines.line_num, f"this is not CSV: {error}")]) from None
     if problems:
@@ -150,69 +150,58 @@ def plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class _Row(NamedTuple):
-    """One rate or, in `wrong`, what is wrong with a line."""
-
-    line: int
-    wrong: str | None
-    currency: str = ""
-    day: int = 0
-    usd: Decimal = Decimal(1)
+class _Quote(NamedTuple):
+    currency: str
+    day: int
+    usd: Decimal
 
 
-_Quote = tuple[str, int, Decimal]
-
-
-def _rows(
-    header: Sequence[str], lines: Iterator[list[str]], quotes: Callable[..., Iterator[_Quote]], columns: object
-) -> Iterator[_Row]:
-    """`columns` is how many are expected, in words."""
+def _read(
+    lines: Any, today: int, columns: int, expected: str, quotes: Callable[[list[str]], Iterator[_Quote]]
+) -> tuple[list[Given], list[tuple[int, str]]]:
+    """The rates, and what is wrong with which line. `expected` is the number of columns in words."""
+    found: dict[tuple[str, int], Given] = {}
+    problems: list[tuple[int, str]] = []
     for cells in lines:
-        line = lines.line_num  # type: ignore[attr-defined]  # it is a csv.reader
+        line = lines.line_num
         if not any(cell.strip() for cell in cells):
             continue
-        if len(cells) != len(header):
-            yield _Row(line, f"{columns} columns are expected, not {len(cells)}")
+        if len(cells) != columns:
+            problems.append((line, f"{expected} columns are expected, not {len(cells)}"))
             continue
         try:
-            yield from (_Row(line, None, *quote) for quote in quotes(header, [cell.strip() for cell in cells]))
+            for quote in quotes([cell.strip() for cell in cells]):
+                given = Given(line, DayRate(quote.currency, quote.day, plain(quote.usd)))
+                known = found.get(given.rate[:2], given)
+                wrong = _wrong(quote, today)
+                if wrong is None and known.rate != given.rate:
+                    wrong = f"{quote.currency} has another rate for the same day in line {known.line}"
+                if wrong is not None:
+                    problems.append((line, wrong))
+                elif quote.currency != USD:
+                    found[given.rate[:2]] = known
         except ValueError as error:
-            yield _Row(line, str(error))
+            problems.append((line, str(error)))
+        if len(found) > MOST_RATES:
+            return [], [(line, f"a file has at most {MOST_RATES:,} rates")]
+    return list(found.values()), problems
 
 
 def _own(names: Sequence[str], cells: Sequence[str]) -> Iterator[_Quote]:
     when, currency, usd = (cells[names.index(column)] for column in _COLUMNS)
-    yield currency, _day(when), _number(usd)
+    yield _Quote(currency, _day(when), _number(usd))
 
 
 def _central_bank(header: Sequence[str], cells: Sequence[str]) -> Iterator[_Quote]:
     """Each line ends with a comma, so it has an empty last cell."""
     day, usd = _day(cells[0]), _number(cells[header.index(USD)])
-    yield "EUR", day, usd
+    yield _Quote("EUR", day, usd)
     for currency, cell in zip(header[1:], cells[1:], strict=True):
         if currency not in ("", USD) and cell not in _NOT_QUOTED:
-            yield currency, day, _QUOTIENT.divide(usd, _number(cell))
+            yield _Quote(currency, day, _QUOTIENT.divide(usd, _number(cell)))
 
 
-def _checked(rows: Iterator[_Row], today: int) -> tuple[list[Given], list[tuple[int, str]]]:
-    found: dict[tuple[str, int], Given] = {}
-    problems: list[tuple[int, str]] = []
-    for row in rows:
-        wrong = row.wrong or _wrong(row, today)
-        given = Given(row.line, DayRate(row.currency, row.day, plain(row.usd)))
-        known = found.get((row.currency, row.day))
-        if wrong is None and known is not None and known.rate != given.rate:
-            wrong = f"{row.currency} has another rate for the same day in line {known.line}"
-        if wrong is not None:
-            problems.append((row.line, wrong))
-        elif known is None and row.currency != USD:
-            found[row.currency, row.day] = given
-            if len(found) > MOST_RATES:
-                return [], [(row.line, f"a file has at most {MOST_RATES:,} rates")]
-    return list(found.values()), problems
-
-
-def _wrong(row: _Row, today: int) -> str | None:
+def _wrong(row: _Quote, today: int) -> str | None:
     if not _CURRENCY.fullmatch(row.currency):
         return f"{row.currency[:20]!r} is not a currency such as EUR"
     if row.currency == USD and row.usd != 1:

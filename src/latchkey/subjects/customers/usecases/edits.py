@@ -137,9 +137,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
             raise CollisionError("the customer was changed by another transaction")
         pseudonym = f"{ERASED}:{event_id(project_id, 'erased', stored.key)}"
         own = await storage.events_of(connection, project_id, stored.key)
-        rewritten = {
-            transfer.event.id: replace(transfer.event, transferred_from=[ERASED]) for transfer in transfers
-        }
+        rewritten = {transfer.event.id: replace(transfer.event, transferred_from=[ERASED]) for transfer in transfers}
         rewritten |= {event.id: anonymous(event, pseudonym, ids) for event in own}
         await storage.replace_events(connection, project_id, rewritten)
         kept = [locked[project_id, id] for id in receivers if (project_id, id) in locked]
