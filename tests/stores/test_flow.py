@@ -1,10 +1,10 @@
 """From the store's notification to the customer: journal, processing, receipts, what is refused."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from latchkey.database.errors import InvalidValueError

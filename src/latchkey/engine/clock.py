@@ -7,9 +7,10 @@ instead of waiting for a hundred thousand customers.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import structlog
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
@@ -29,8 +30,7 @@ SECONDS = 0.08
 AT_ONCE_WALK = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ScanProgress:
+class ScanProgress(Struct, frozen=True):
     """How far a walk has come."""
 
     # The key of the last customer that was examined, and how many were.

@@ -1,9 +1,9 @@
 """Applies the passing of time: what falls due for a customer, step by step, each at its own instant."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import customer as customers_customer
@@ -21,8 +21,7 @@ MOST_AT_ONCE = 100
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """The customer before and after one instant."""
 
     before: Customer

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import uuid4
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from latchkey.database.pool import Connection
@@ -78,8 +78,7 @@ def passes_until(customer: Customer, waiting: Unheard, now: Ms) -> Ms:
     return min(((due_at(wait) or now) - 1 for wait in waits), default=now)
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     stored: Stored
     current: Customer
     # Merged into another customer: its events are still written, but its row is gone.
@@ -98,8 +97,7 @@ class _Entry:
         return self.due_at
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(Struct):
     entry: _Entry
     event: Event
     customer: Customer
@@ -128,8 +126,7 @@ class Plan(NamedTuple):
         return len(self.writes) <= 1 and not others
 
 
-@dataclass(slots=True)
-class UnitOfWork:
+class UnitOfWork(Struct):
     now: Ms
     _entries: dict[tuple[str, int], _Entry] = field(default_factory=dict)
     _told: list[_Told] = field(default_factory=list)

@@ -3,7 +3,6 @@ of changes needs to know, read in one statement and without locks. `writes.write
 changed before the changes are written."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import asyncpg
@@ -22,8 +21,7 @@ from latchkey.engine.storage.records import PurchaseKey, Stored, last_seen_of
 from latchkey.engine.storage.state import decode
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     catalog: Catalog
     # The customers that exist, by app user id. Two ids of one customer have the same object.
     found: dict[str, Stored]
@@ -65,8 +63,7 @@ async def look(
     return Look(catalog, found, owners)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectCatalog:
+class ProjectCatalog(Struct, frozen=True):
     catalog: Catalog
     restore_behavior: RestoreBehavior
 

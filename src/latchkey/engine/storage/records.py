@@ -1,7 +1,6 @@
 """Customers: loaded under lock, changed by the rules, and written back with their events in the same transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -68,8 +67,7 @@ async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> s
     return None if owner is None else owner.app_user_id
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     # None: the customer was erased.
     key: int | None
     app_user_id: str | None
@@ -209,8 +207,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [[row[index] for row in rows] for index in range(width)]
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomer:
+class Newcomer(Struct, frozen=True):
     """One of the thousands of customers that an import or the demo creates."""
 
     # With the currency transactions that its balances come from.

@@ -2,7 +2,6 @@
 work of each kind is next due, in all projects together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -14,8 +13,7 @@ from latchkey.engine.storage.records import last_seen_of
 from latchkey.engine.storage.state import decode
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedRange:
+class ScannedRange(Struct, frozen=True):
     # The key of its last customer.
     ends_at: int
     customers: int
@@ -23,8 +21,7 @@ class ScannedRange:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Mentioning:
+class Mentioning(Struct, frozen=True):
     customer: Customer
     # The time of the customer's test clock, if it is on one.
     clock_now: Ms | None
@@ -91,8 +88,7 @@ async def still_to_ask(
     return {(row["store"], row["store_id"]) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCustomer:
+class FoundCustomer(Struct, frozen=True):
     key: int
     customer: Customer
     # The time of the customer's test clock, if it is on one.
@@ -100,8 +96,7 @@ class FoundCustomer:
     last_seen: LastSeen
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     customer_key: int
     # The id or e-mail address that was found.
     matched: str

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+from msgspec import Struct
+
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetch_all, fetches_all, fetches_one
 from latchkey.database.sql import query
@@ -31,8 +33,7 @@ class Handle:
     acknowledge_attempts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Healings:
+class Healings(Struct, frozen=True):
     checks: int
     healed: int
 

@@ -1,8 +1,8 @@
 """Events: the project's events, newest first, one event as delivered, and a stream of new ones."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from latchkey.dashboard.event_row import row_of
@@ -16,8 +16,7 @@ from latchkey.subjects.events import usecases
 from latchkey.subjects.events.rules import EventFilter, ListedEvent
 
 
-@dataclass(slots=True)
-class EventQuery:
+class EventQuery(Struct):
     chosen: EventFilter
     clock_id: str | None = None
     # The key of the watched customer. Looked up again from time to time: a merge changes it.

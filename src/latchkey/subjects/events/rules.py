@@ -1,7 +1,8 @@
 """Events as lists show them."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from latchkey.domain.events.customer_event import EventDelivery
 from latchkey.domain.instants import Ms
@@ -18,8 +19,7 @@ class DeliveryTally(NamedTuple):
 _NONE = DeliveryTally()
 
 
-@dataclass(frozen=True, slots=True)
-class ListedEvent:
+class ListedEvent(Struct, frozen=True):
     position: int
     id: str
     # The customer's key and sequence when the event was created; its deliveries are stored under these.
@@ -37,8 +37,7 @@ class ListedEvent:
     deliveries: DeliveryTally = _NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFilter:
+class EventFilter(Struct, frozen=True, kw_only=True):
     type: str | None = None
     environment: str | None = None
     # Any of the customer's ids.
@@ -49,8 +48,7 @@ class EventFilter:
         return self.type in (None, event.type) and self.environment in (None, event.environment)
 
 
-@dataclass(frozen=True, slots=True)
-class EventDetails:
+class EventDetails(Struct, frozen=True):
     event: ListedEvent
     body: bytes
     deliveries: list[EventDelivery]

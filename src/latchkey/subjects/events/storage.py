@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import fetches_all, finds_value, item_of

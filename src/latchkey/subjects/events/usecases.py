@@ -5,9 +5,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 from latchkey.database.pool import Database
 from latchkey.database.transient_errors import PASSING
@@ -24,8 +24,7 @@ EXAMINED = 25_000
 CLOCK_CUSTOMERS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class EventPage:
+class EventPage(Struct, frozen=True):
     events: Sequence[ListedEvent]
     # The position of the newest event when the page was read. A live view continues from here.
     head: int
@@ -95,20 +94,17 @@ LONGEST_QUEUE = 1_000
 MOST_SUBSCRIBERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(Struct, frozen=True):
     event: ListedEvent
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveriesChanged:
+class DeliveriesChanged(Struct, frozen=True):
     """The deliveries of an event that was sent before have changed."""
 
     event: ListedEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """This many events in a row were left out."""
 
     count: int
@@ -259,8 +255,7 @@ class Tails:
         return missed, 0
 
 
-@dataclass(frozen=True, slots=True)
-class FeedPage:
+class FeedPage(Struct, frozen=True):
     """Event bodies exactly as delivered, and whether there are more."""
 
     bodies: list[bytes]

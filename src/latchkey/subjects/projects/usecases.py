@@ -3,8 +3,9 @@ project's app in one store."""
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from latchkey.database.pool import Database
 from latchkey.domain.customers.identity import RestoreBehavior

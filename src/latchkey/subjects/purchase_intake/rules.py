@@ -5,10 +5,9 @@ Nothing is verified here: that was done before the entry was stored.
 
 import re
 from base64 import urlsafe_b64decode
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import MsgspecError, json
+from msgspec import MsgspecError, Struct, json
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
@@ -19,8 +18,7 @@ Source = Literal["notification", "receipt", "history"]
 Status = Literal["waiting", "applied", "ignored", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEntry:
+class NewEntry(Struct, frozen=True, kw_only=True):
     project_id: str
     app_id: str
     store: str
@@ -44,14 +42,12 @@ class NewEntry:
     event_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry(NewEntry):
+class JournalEntry(NewEntry, frozen=True, kw_only=True):
     id: int
     attempts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalOutcome:
+class JournalOutcome(Struct, frozen=True, kw_only=True):
     # 0: the entry is filed with its outcome.
     id: int = 0
     status: Status
@@ -60,8 +56,7 @@ class JournalOutcome:
     event_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalFilter:
+class JournalFilter(Struct, frozen=True, kw_only=True):
     app_id: str | None = None
     status: Status | None = None
     # How the kind begins.

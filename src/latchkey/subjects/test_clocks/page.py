@@ -1,7 +1,6 @@
 """Test clocks: their customers, moving the time, purchases with the actions possible now, and the resulting events."""
 
 import secrets
-from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -64,8 +63,7 @@ WORDS: dict[SubscriptionState, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A purchase of the customer in the test store."""
 
     product_id: str

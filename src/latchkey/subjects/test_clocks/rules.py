@@ -1,13 +1,12 @@
 """A test clock and the customers on it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True)
-class TestClock:
+class TestClock(Struct, frozen=True):
     __test__ = False  # pytest would collect a class of this name
 
     id: str
@@ -20,8 +19,7 @@ class TestClock:
 COUNTED = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Inhabitant:
+class Inhabitant(Struct, frozen=True):
     customer: Customer
     # When this customer next changes by itself.
     next_due_at: Ms | None

@@ -1,7 +1,8 @@
 """Test clocks, and the customers on them."""
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
 from latchkey.database.rows import Listing, executes, finds_value, item_of, saves
@@ -37,8 +38,7 @@ async def is_used(connection: Connection, project_id: str, id: str) -> bool:
     return bool(await connection.fetch(_CUSTOMERS, project_id, id, 1))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedClock:
+class ListedClock(Struct, frozen=True):
     clock: TestClock
     customers: int
     next_due_at: Ms | None

@@ -2,7 +2,8 @@
 dashboard lists them with their customers and what falls due next."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from latchkey.database.pool import Database
 from latchkey.domain.customers.customer import Customer, set_now
@@ -71,8 +72,7 @@ async def create_customer(
     return Committed(customer, project.catalog, now, created=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
+class Advanced(Struct, frozen=True):
     clock: TestClock
     events: int
 

@@ -2,11 +2,10 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import DecodeError, json
+from msgspec import DecodeError, Struct, json
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.billing import STORE
@@ -41,8 +40,7 @@ class StoreAway(Refusal):
     """The store emulator does not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmulatorClient:
+class EmulatorClient(Struct, frozen=True):
     _url: str
     _patience: float = PATIENCE
 

@@ -1,10 +1,9 @@
 """Projects and their apps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Record
 from latchkey.database.rows import Listing, changes_rows, fetch_one, fetches_all, fetches_one, item_of
@@ -15,8 +14,7 @@ from latchkey.domain.stores.store import AppStore
 TestStore = Literal["open", "closed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     id: str
     name: str
     restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
@@ -24,8 +22,7 @@ class Project:
     test_store: TestStore
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True):
     project_id: str
     id: str
     name: str

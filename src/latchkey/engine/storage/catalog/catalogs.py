@@ -1,10 +1,9 @@
 """A project's catalog as purchases and reads need it, and what decides which offering a customer sees."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Record
@@ -121,8 +120,7 @@ async def load_version(connection: Connection, project_id: str) -> int | None:
     return None if row is None else row["catalog_version"]
 
 
-@dataclass(frozen=True, slots=True)
-class OfferingChoice:
+class OfferingChoice(Struct, frozen=True):
     catalog: Catalog
     # The id of the offering that was assigned to the customer.
     override: str | None = None

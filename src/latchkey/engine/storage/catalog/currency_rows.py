@@ -1,23 +1,22 @@
 """Virtual currencies of a project. Balances are part of the customer; see `engine/storage/records.py`."""
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from latchkey.database.rows import Listing, executes, fetches_all, fetches_one, fetches_value, item_of, saves
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Currency:
+class Currency(Struct, frozen=True):
     code: str
     name: str
     description: str
     created_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class CreditedProduct:
+class CreditedProduct(Struct, frozen=True):
     code: str
     product_id: str
     amount: int

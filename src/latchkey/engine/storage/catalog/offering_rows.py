@@ -1,10 +1,9 @@
 """Offerings with their packages and placements, and the offering that a customer sees instead of the current one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import (
@@ -33,16 +32,14 @@ OFFERINGS = Listing("offering", query("list_offerings"), _offering, by_age=True)
 PLACEMENTS = Listing("placement", query("list_placements"), partial(item_of, Placement))
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A product of a package."""
 
     product: Product
     eligibility: Eligibility
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
+class Uses(Struct, frozen=True):
     """What names an offering: ids of placements, names of experiments."""
 
     placements: list[str]

@@ -1,8 +1,9 @@
 """Products with their prices, and entitlements."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import Listing, changes_rows, executes, fetches_one, item_of, saves
@@ -13,8 +14,7 @@ from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price
 
 
-@dataclass(frozen=True, slots=True)
-class Entitlement:
+class Entitlement(Struct, frozen=True):
     id: str
     display_name: str
     created_at: Ms
@@ -144,8 +144,7 @@ async def attach(connection: Connection, project_id: str, entitlement_id: str, p
             await connection.execute(statement, project_id, entitlement_id, list(product_ids))
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """What each product grants. A deleted product is part of it while it still grants something."""
 
     version: int

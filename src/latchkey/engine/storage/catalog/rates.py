@@ -1,11 +1,10 @@
 """Exchange rates: stored, listed, and loaded by version."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import executes, fetch_all, fetches_all, fetches_value
@@ -15,15 +14,13 @@ from latchkey.domain.money.exchange_rates import NO_RATES, DayRate, Rates
 from latchkey.domain.money.fees import Fees
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRate:
+class StoredRate(Struct, frozen=True):
     rate: DayRate
     source: str
     learned_at: Ms
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """The rates of one currency."""
 
     currency: str
@@ -33,8 +30,7 @@ class Coverage:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class RatesReading:
+class RatesReading(Struct, frozen=True):
     """How the operator's setting was last read; all None if it never was."""
 
     read_at: Ms | None
@@ -110,8 +106,7 @@ class KnownRates:
 RateKey: TypeAlias = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class MissingRates:
+class MissingRates(Struct, frozen=True):
     currency: str
     days: int
     last: int

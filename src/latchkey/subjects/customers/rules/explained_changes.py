@@ -1,8 +1,7 @@
 """An answer about access: the facts it is built from, its sentence, and what would change it. Tests do what each of
 these lines says and check that it comes true."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.access.entitlements import Access, Grant, Remapping, active, remapped
@@ -17,8 +16,7 @@ from latchkey.domain.purchases.subscription import Cause, Period, Subscription
 from latchkey.domain.purchases.summary import SubscriptionState, standing_of
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """The access that decides, and the customer, catalog and period it comes from."""
 
     customer: Customer

@@ -1,6 +1,6 @@
 """Why a customer has, or lacks, an entitlement: as data and as one sentence."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from latchkey.domain.access.entitlements import Access, accesses
 from latchkey.domain.catalog import Catalog
@@ -21,8 +21,7 @@ _REASON_OF_END = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     entitlement_id: str
     has_access: bool
     # Having it: active, trial, grace_period, granted, temporary. Lacking it: expired, refunded, revoked, paused,

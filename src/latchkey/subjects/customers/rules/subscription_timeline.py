@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
@@ -37,15 +39,13 @@ _KIND_OF_PERIOD = {
 _KIND_OF_PURCHASE = {PurchaseKind.PROMOTIONAL: SpanKind.GRANTED, PurchaseKind.TEMPORARY: SpanKind.TEMPORARY}
 
 
-@dataclass(frozen=True, slots=True)
-class FailedPayment:
+class FailedPayment(Struct, frozen=True):
     at: Ms
     # Until when the store kept access open, if it did.
     grace_until: Ms | None
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """Failed payments and pauses of the past, which a customer's state does not keep; by the store and id of a
     subscription."""
 
@@ -57,8 +57,7 @@ class Past:
 NOTHING = Past({}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSpan:
+class TimelineSpan(Struct, frozen=True):
     kind: SpanKind
     start: Ms
     # None never ends.
@@ -68,14 +67,12 @@ class TimelineSpan:
     price: Price | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineMark:
+class TimelineMark(Struct, frozen=True):
     at: Ms
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseTimeline:
+class PurchaseTimeline(Struct, frozen=True):
     """One subscription, one-time purchase or grant."""
 
     title: str

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.rows import executes, fetch_all, returns_row
@@ -75,8 +75,7 @@ async def rotate(connection: Connection, project_id: str, app_id: str, *change: 
     await connection.execute(query("rotate_notification_token"), project_id, app_id, *change)
 
 
-@dataclass(frozen=True, slots=True)
-class Troubles:
+class Troubles(Struct, frozen=True):
     # Apps without credentials, and with refused ones.
     missing: int
     refused: int

@@ -9,10 +9,10 @@ moment has passed.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import fields
 
 import asyncpg
 from msgspec import json
+from msgspec.structs import fields
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Connection, Database, Executor, Record

@@ -1,9 +1,11 @@
 """Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Literal
+
+from msgspec import Struct
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Database
@@ -164,8 +166,7 @@ MOST_APPS = 200
 HEALED_DAYS = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreTrouble:
+class StoreTrouble(Struct, frozen=True, kw_only=True):
     app_id: str
     app_name: str
     # The store's name for people.
@@ -175,8 +176,7 @@ class StoreTrouble:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreHealth:
+class StoreHealth(Struct, frozen=True, kw_only=True):
     """How a project's apps stand with their stores: what an operator has to do, and what the safety net made good."""
 
     troubles: tuple[StoreTrouble, ...] = ()

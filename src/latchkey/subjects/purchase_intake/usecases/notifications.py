@@ -5,10 +5,10 @@ Runs in the clock role. Several may run at once: an entry, a check or an acknowl
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import structlog
 from msgspec import MsgspecError, json
+from msgspec.structs import replace
 
 from latchkey.database.errors import OutageError
 from latchkey.database.pool import Database

@@ -3,10 +3,10 @@ the store again."""
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from latchkey.database.errors import CollisionError
 from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_attributes
@@ -61,8 +61,7 @@ class OwnerErased(Refusal):
     """The customer was deleted. Only whoever shows the purchase anew gets it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntakeResult:
+class IntakeResult(Struct, frozen=True, kw_only=True):
     app_user_id: str
     events: tuple[Event, ...]
     committed: Committed
@@ -70,8 +69,7 @@ class IntakeResult:
     consume: tuple[tuple[str, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Taker:
+class Taker(Struct, frozen=True):
     changes: Changes
     desk: BatchedLookups
     adapter: Adapter
@@ -165,7 +163,7 @@ class Taker:
             if (purchase.snapshot.store, purchase.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
                 told += (await self._apply(purchase, read_at, strict=False)).events
         taken = await self._apply(seen, read_at, strict=False)
-        return replace(taken, events=(*told, *taken.events))
+        return structs.replace(taken, events=(*told, *taken.events))
 
     async def _in_its_chain(self, seen: SeenPurchase, depth: int) -> SeenPurchase:
         """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""

@@ -13,11 +13,11 @@ process has died, sends it again.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
-from msgspec import structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
 from latchkey.domain.instants import DAY, HOUR, Ms
@@ -74,8 +74,7 @@ class ReceiptLimit:
 NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
 
 
-@dataclass(frozen=True, slots=True)
-class TemporaryGrants:
+class TemporaryGrants(Struct, frozen=True):
     """What may be given while a store cannot be asked."""
 
     enabled: bool = True
@@ -83,8 +82,7 @@ class TemporaryGrants:
     per_hour: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptResult:
+class ReceiptResult(Struct, frozen=True):
     committed: Committed
     # By product: whether the app should use up what was bought.
     consume: Mapping[str, bool]
@@ -195,7 +193,7 @@ class Receipts:
         def noted(situation: Situation) -> Customer:
             customer = with_attributes(unchanged(situation), attributes)
             version = reading.app_version or customer.original_application_version
-            return structs.replace(customer, original_application_version=version)
+            return replace(customer, original_application_version=version)
 
         return await self._changes.make(
             Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=True)

@@ -7,9 +7,9 @@ that its sender knows it. Everything else comes from Latchkey: price and currenc
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from latchkey.database.errors import CollisionError
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
@@ -44,8 +44,7 @@ class CannotCheck(Refusal):
     """The receipt may be valid, but there is no connection to its store to verify it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     app_user_id: str
     token: str
     # The app whose key the receipt was sent with, and that app's store. With a secret key both are None.

@@ -2,12 +2,11 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import structlog
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.database.pool import Database, Executor
 from latchkey.database.sealing import Sealer
@@ -141,8 +140,7 @@ PATH = "/incoming/"
 STRIPE_EVENTS = EVENT_TYPES
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True):
     """What may be shown of an app's connection."""
 
     row: StoreConnection

@@ -4,11 +4,11 @@ The same rules apply as to what the adapters read (`purchase_intake.py`). The di
 so the sender says as of which moment the snapshot is, and whose the purchase is.
 """
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from latchkey.database.errors import CollisionError
 from latchkey.domain.customers.customer import Customer
@@ -38,8 +38,7 @@ CLOCKS_DIFFER: Ms = 5 * MINUTE
 _TRIES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalSnapshot:
+class ExternalSnapshot(Struct, frozen=True, kw_only=True):
     bought: Subscription | Purchase
     as_of: Ms
     # None: whoever owns it.
@@ -52,8 +51,7 @@ class ExternalSnapshot:
     ended_at: Ms | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fed:
+class Fed(Struct, frozen=True):
     outcome: Outcome
     # As V2 names the purchase.
     id: str
@@ -171,13 +169,13 @@ def _completed(customer: Customer, snapshot: ExternalSnapshot) -> Subscription |
             )
         # The one that ran at that moment.
         begun = [period for period in before.periods if period.purchased_at <= snapshot.as_of]
-        seen = structs.replace(seen, periods=(begun[-1] if begun else before.periods[0],))
+        seen = replace(seen, periods=(begun[-1] if begun else before.periods[0],))
     if snapshot.ended_at is not None and snapshot.ended_at < seen.current.ends_at:
         ends_at = max(snapshot.ended_at, seen.current.purchased_at)
-        cut = structs.replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
-        seen = structs.replace(seen, periods=(*seen.periods[:-1], cut))
+        cut = replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
+        seen = replace(seen, periods=(*seen.periods[:-1], cut))
     if not snapshot.tells_status and before is not None:
-        seen = structs.replace(seen, status=before.status)
+        seen = replace(seen, status=before.status)
     return seen
 
 

@@ -1,8 +1,9 @@
 """Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Product
@@ -25,8 +26,7 @@ from latchkey.subjects.search.usecases import of_transaction
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPurchase:
+class FoundPurchase(Struct, frozen=True):
     view: CustomerView
     bought: Subscription | Purchase
     # What it grants, as the catalog has it now, by id.

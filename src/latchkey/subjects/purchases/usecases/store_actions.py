@@ -6,10 +6,10 @@ has changed. Where it cannot be reached, nobody knows: the purchase is read agai
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.database.errors import CollisionError
@@ -44,8 +44,7 @@ Asked: TypeAlias = Callable[[Adapter, ConnectedApp, ActionTarget], Awaitable[Non
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ActionItem:
+class ActionItem(Struct, frozen=True):
     """A subscription or purchase of a customer, and which of its transactions is meant."""
 
     project_id: str
