@@ -18,7 +18,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal, found
 from latchkey.engine.changes import Change, Changes, Situation
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.due_work import Lookout
@@ -54,27 +54,24 @@ async def draft(
     _check(terms, catalog, now)
     unknown: list[str] = []
     if isinstance(wanted, CustomerFilter):
-        found, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
+        reached, holders, complete = await _of_filter(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = f"the list: {in_words(wanted)}" if complete else f"the list: {in_words(wanted)}. {INCOMPLETE}"
     else:
-        found, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
+        reached, holders, unknown = await _of_ids(database, project_id, wanted, terms.entitlement_id, catalog, now)
         source = "a list of ids"
-    if not found:
+    if not reached:
         said = "Nobody would get it: no customer is known by these ids or matches this filter."
         raise Invalid(said, param=_param(wanted))
     id = f"bulk_{uuid4().hex[:24]}"
     async with database.transaction() as connection:
         await storage.create(
-            connection, project_id, id, terms, source, actor, found, holders, unknown[:MOST_SHOWN], now
+            connection, project_id, id, terms, source, actor, reached, holders, unknown[:MOST_SHOWN], now
         )
     return await load(database, project_id, id)
 
 
 async def load(database: Database, project_id: str, id: str) -> BulkGrant:
-    found = await storage.load(database, project_id, id)
-    if found is None:
-        raise NotFound(f"There is no bulk grant {id!r}.", param="bulk_grant_id")
-    return found
+    return found(await storage.load(database, project_id, id), f"There is no bulk grant {id!r}.", "bulk_grant_id")
 
 
 list_grants = storage.page

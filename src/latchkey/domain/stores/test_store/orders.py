@@ -13,7 +13,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.domain.stores.test_store import actions
 from latchkey.domain.stores.test_store.billing import STORE
 
@@ -84,14 +84,14 @@ WHILE_CLOSED: frozenset[ActionName] = frozenset({"cancel", "expire", "refund"})
 
 def bought(customer: Customer) -> dict[str, Subscription | Purchase]:
     """The newest purchase of each product in this store, which is the one that actions apply to."""
-    found: dict[str, Subscription | Purchase] = {}
+    newest: dict[str, Subscription | Purchase] = {}
     for purchase in sorted(customer.purchases, key=lambda one: one.order):
         if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME:
-            found[purchase.product_id] = purchase
+            newest[purchase.product_id] = purchase
     for subscription in sorted(customer.subscriptions, key=lambda one: one.current.order):
         if subscription.store == STORE:
-            found[subscription.current.product_id] = subscription
-    return found
+            newest[subscription.current.product_id] = subscription
+    return newest
 
 
 def refusal_of(customer: Customer, catalog: Catalog, now: Ms, action: Action) -> Refusal | None:
@@ -163,9 +163,7 @@ def require_open(catalog: Catalog) -> None:
 
 def _product(catalog: Catalog, product_id: str | None, param: str) -> Product:
     product = catalog.offered(_given(product_id, param))
-    if product is None:
-        raise NotFound(f"There is no product {product_id!r} in this project.", param=param)
-    return product
+    return found(product, f"There is no product {product_id!r} in this project.", param)
 
 
 def _given(value: T | None, param: str) -> T:

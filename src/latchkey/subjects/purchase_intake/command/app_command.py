@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
@@ -87,11 +86,11 @@ async def list_apps(at: StoreDesk) -> None:
             for one in apps
         )
         return
-    table = Table(Column("id", no_wrap=True), Column("name", overflow="fold"), "store", "credentials", box=None)
+    table = output.table("id", "name", "store", "credentials")
     for one in apps:
         state = _state(connected[one.id]) if one.id in connected else "[dim]not needed[/dim]"
         table.add_row(one.id, escape(one.name), one.store, state)
-    Console(highlight=False).print(table)
+    output.console().print(table)
 
 
 @command(app, "create", project_context)
@@ -235,7 +234,7 @@ def _show(at: StoreDesk, one: Connected) -> None:
     if at.as_json:
         output.write(render.credentials(one, at.base))
         return
-    row, console = one.row, Console(highlight=False)
+    row = one.row
     table = Table(Column(no_wrap=True, style="bold"), Column(overflow="fold"), box=None, show_header=False)
     table.add_row("app", row.app_id)
     table.add_row("store", row.store)
@@ -246,13 +245,12 @@ def _show(at: StoreDesk, one: Connected) -> None:
         table.add_row("saved", shown(row.saved_at))
     table.add_row("first notification", shown(row.first_notified_at) or "none yet")
     table.add_row("last notification", shown(row.last_notified_at) or "none yet")
-    console.print(table)
+    output.console().print(table)
     _show_url(one, at.base)
 
 
 def _show_url(one: Connected, base: str) -> None:
     """Alone on stdout's last line, so that a script can read it."""
     if not base:
-        told = Console(stderr=True, highlight=False)
-        told.print("The notification URL. Put the https:// address of your service in front:", soft_wrap=True)
+        output.told("The notification URL. Put the https:// address of your service in front:")
     sys.stdout.write(base + one.notification_path + "\n")

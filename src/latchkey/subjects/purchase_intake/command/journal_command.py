@@ -1,8 +1,6 @@
 """`latchkey journal`: what stores and phones sent, and processing it again."""
 
 import typer
-from rich.console import Console
-from rich.table import Column, Table
 
 from latchkey.cli import output
 from latchkey.cli.command import LIMIT, argument, command, flag, option
@@ -45,15 +43,7 @@ async def show_list(
     if at.as_json:
         output.write_list((render.notification(entry, trusted=True) for entry in found), more=len(found) == limit)
         return
-    table = Table(
-        Column("id", no_wrap=True),
-        Column("received", min_width=10),
-        Column("kind", overflow="fold"),
-        "status",
-        Column("purchase", overflow="fold"),
-        Column("outcome", overflow="fold"),
-        box=None,
-    )
+    table = output.table("id", "received", "kind", "status", "purchase", "outcome")
     for entry in found:
         table.add_row(
             journal.name_of(entry),
@@ -63,7 +53,7 @@ async def show_list(
             output.plain(entry.subject or ""),
             f"{len(entry.event_ids)} event(s)" if entry.event_ids else output.plain(entry.message),
         )
-    console = Console(highlight=False)
+    console = output.console()
     console.print(table)
     failed = await at.run(journal.count_failed)
     if failed and status != "failed":

@@ -20,10 +20,9 @@ from latchkey.database.rows import fetches_value
 from latchkey.database.sql import affected, query
 from latchkey.database.transient_errors import listening as listening_to
 from latchkey.domain.instants import Ms
-from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, JournalOutcome, NewEntry, Status
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, JournalOutcome, NewEntry
 
 _HOLD = query("hold_notifications")
-_REPROCESS = query("reprocess_notifications")
 _PRUNED_AT_ONCE = 1000
 
 # Also used by the query `file_notifications`.
@@ -102,16 +101,9 @@ async def page(
     return [_entry(row) for row in rows]
 
 
-async def reprocess(connection: Connection, project_id: str, id: int, now: Ms) -> JournalEntry | None:
-    await connection.execute(_REPROCESS, project_id, now, None, None, None, id)
-    return await load(connection, project_id, id)
-
-
-async def reprocess_all(
-    connection: Connection, project_id: str, now: Ms, since: Ms, status: Status | None, app_id: str | None
-) -> int:
-    """How many are processed again."""
-    return affected(await connection.execute(_REPROCESS, project_id, now, since, status, app_id, None))
+async def reprocess(connection: Executor, project_id: str, now: Ms, *which: Ms | str | None) -> int:
+    """How many are processed again: those since a moment, of a status and of an app, or the one with this id."""
+    return affected(await connection.execute(query("reprocess_notifications"), project_id, now, *which))
 
 
 async def prune(connection: Connection, before: Ms) -> bool:

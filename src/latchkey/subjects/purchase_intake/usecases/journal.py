@@ -10,7 +10,7 @@ from msgspec import Struct
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import NotFound, found
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
 from latchkey.engine.storage import records
@@ -40,9 +40,8 @@ class NotificationInbox:
 
     async def receive(self, token: str, body: bytes, headers: Mapping[str, str]) -> bool:
         """False: it was in the journal already. Raises a StoreError where it must not be believed."""
-        app, now = await self._connections.by_token(token), self._connections.now()
-        if app is None:
-            raise NotFound("There is no such notification URL. Copy it again from the app's settings.")
+        known, now = await self._connections.by_token(token), self._connections.now()
+        app = found(known, "There is no such notification URL. Copy it again from the app's settings.")
         if app.credentials is None:
             raise NotConnected
         adapter = self._connections.adapters[app.store]
@@ -114,13 +113,14 @@ async def page(
         before = None
         if after is not None:
             before = _number(after, "starting_after")
-            if await journal_rows.load(connection, project_id, before) is None:
-                raise NotFound(f"There is no notification {after!r} to start after.", param="starting_after")
+            known = await journal_rows.load(connection, project_id, before)
+            found(known, f"There is no notification {after!r} to start after.", "starting_after")
         return await journal_rows.page(connection, project_id, before, wanted, limit)
 
 
 async def load(database: Database, project_id: str, id: str) -> JournalEntry:
-    return _found(await journal_rows.load(database, project_id, _number(id, "notification_id")), id)
+    known = await journal_rows.load(database, project_id, _number(id, "notification_id"))
+    return found(known, f"There is no notification {id!r}.", "notification_id")
 
 
 async def known_customers(database: Database, project_id: str, entries: list[JournalEntry]) -> frozenset[str]:
@@ -132,15 +132,14 @@ async def known_customers(database: Database, project_id: str, entries: list[Jou
 
 async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> JournalEntry:
     """It waits again and is processed at once. Doing it twice changes nothing."""
-    async with database.transaction() as connection:
-        return _found(await journal_rows.reprocess(connection, project_id, _number(id, "notification_id"), now), id)
+    await journal_rows.reprocess(database, project_id, now, None, None, None, _number(id, "notification_id"))
+    return await load(database, project_id, id)
 
 
 async def reprocess_since(
     database: Database, project_id: str, since: Ms, status: Status | None, app_id: str | None, now: Ms
 ) -> int:
-    async with database.transaction() as connection:
-        return await journal_rows.reprocess_all(connection, project_id, now, since, status, app_id)
+    return await journal_rows.reprocess(database, project_id, now, since, status, app_id, None)
 
 
 async def count_failed(database: Database, project_id: str) -> int:
@@ -153,12 +152,6 @@ def _number(id: str, param: str) -> int:
     if id.startswith(PREFIX) and digits.isascii() and digits.isdigit() and int(digits[:20]) <= _LARGEST:
         return int(digits[:20])
     raise NotFound(f"There is no notification {id[:100]!r}.", param=param)
-
-
-def _found(entry: JournalEntry | None, id: str) -> JournalEntry:
-    if entry is None:
-        raise NotFound(f"There is no notification {id!r}.", param="notification_id")
-    return entry
 
 
 # Apps that are looked at.

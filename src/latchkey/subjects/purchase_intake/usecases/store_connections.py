@@ -185,7 +185,7 @@ async def save(connections: Connections, project_id: str, app_id: str, given: Ma
     async with connections.database.transaction() as connection:
         await connection_rows.save(connection, project_id, app_id, sealed, shown, now, "unknown", "Not checked yet.")
         # What could not be processed without credentials can be now.
-        await journal_rows.reprocess_all(connection, project_id, now, now - 30 * DAY, "failed", app_id)
+        await journal_rows.reprocess(connection, project_id, now, now - 30 * DAY, "failed", app_id, None)
     version = (await required(connections, project_id, app_id)).row.version
     # Checked after saving: the store may send a trial notification at once, which then finds the credentials.
     await note_check(connections, ConnectedApp(project_id, app_id, store, credentials=parsed, version=version))
