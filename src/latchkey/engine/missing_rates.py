@@ -42,12 +42,7 @@ async def note(connection: Connection, missing: set[RateKey]) -> None:
         return
     new = await rates.note(connection, unknown)
     for project_id, currency, day in sorted(new):
-        log.warning(
-            "amount in dollars is an estimate",
-            project_id=project_id,
-            currency=currency,
-            date=date_of(day),
-        )
+        log.warning("amount in dollars is an estimate", project_id=project_id, currency=currency, date=date_of(day))
     if len(_known) > _MOST_KNOWN:
         _known.clear()
     # Only what another transaction had noted before: this one may be rolled back.

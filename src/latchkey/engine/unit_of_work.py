@@ -169,12 +169,7 @@ class UnitOfWork(Struct):
             self._told.append(_Told(entry, event, after, catalog, step.at, tag))
 
     def catch_up(
-        self,
-        stored: Stored,
-        catalog: Catalog,
-        now: Ms,
-        tag: int = 0,
-        spoken_of: frozenset[PurchaseKey] = frozenset(),
+        self, stored: Stored, catalog: Catalog, now: Ms, tag: int = 0, spoken_of: frozenset[PurchaseKey] = frozenset()
     ) -> Customer:
         """Applies what has fallen due by `now` first, each at its own instant. `spoken_of`: what their store says of
         these purchases is applied next, so none of them ends for lack of a report."""

@@ -30,10 +30,7 @@ class Look(Struct, frozen=True):
 
 
 async def look(
-    connection: Connection,
-    catalogs: Catalogs,
-    project_id: str,
-    asked: Iterable[tuple[str, PurchaseKey | None]],
+    connection: Connection, catalogs: Catalogs, project_id: str, asked: Iterable[tuple[str, PurchaseKey | None]]
 ) -> Look | None:
     """For each app user id, and for each purchase that is claimed for it. None: there is no such project."""
     wanted = list(asked)

@@ -116,8 +116,5 @@ def _hit(row: Record) -> Hit:
 
 def _found(row: Record) -> FoundCustomer:
     return FoundCustomer(
-        key=row["id"],
-        customer=decode(row["state"]),
-        clock_now=row["now_ms"],
-        last_seen=last_seen_of(row),
+        key=row["id"], customer=decode(row["state"]), clock_now=row["now_ms"], last_seen=last_seen_of(row)
     )

@@ -268,10 +268,7 @@ def extend(subscription: Subscription, now: Ms, *, until: Ms) -> Subscription:
     _running(subscription, now)
     if until <= subscription.current.ends_at:
         end = instant(subscription.current.ends_at, seconds=True)
-        raise Refusal(
-            f"The subscription already runs until {end}; an extension ends later.",
-            param="expiry_time_ms",
-        )
+        raise Refusal(f"The subscription already runs until {end}; an extension ends later.", param="expiry_time_ms")
     if until > LATEST:
         raise Refusal("The subscription cannot run beyond the year 2199.", param="expiry_time_ms")
     return _ends(subscription, until, now)

@@ -165,11 +165,7 @@ class Receipts:
         return ReceiptResult(taken[-1].committed, consume)
 
     async def _meanwhile(
-        self,
-        app: ConnectedApp,
-        shown: ShownReceipt,
-        attributes: Mapping[str, Attribute],
-        error: errors.StoreError,
+        self, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute], error: errors.StoreError
     ) -> ReceiptResult:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
