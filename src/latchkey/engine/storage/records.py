@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from latchkey.database.pool import Connection, Record
+from latchkey.database.rows import executes
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -167,9 +168,8 @@ async def lock_erased(
     return found
 
 
-async def refer_currency(connection: Any, project_id: str, key: int, idempotency_key: str, reference: str) -> None:
-    """Adds a reference to the transactions of a request."""
-    await connection.execute(query("refer_currency_transactions"), project_id, key, idempotency_key, reference)
+# Adds a reference to the currency transactions of a request: project, customer's key, idempotency key, reference.
+refer_currency = executes(query("refer_currency_transactions"))
 
 
 async def currency_by_key(connection: Any, project_id: str, key: int, idempotency_key: str) -> dict[str, int]:

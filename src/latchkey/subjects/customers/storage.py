@@ -1,7 +1,6 @@
 """Customers as the API lists them. The stored state is not read: a page costs one index scan."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct, json
 
@@ -37,29 +36,13 @@ aliases = fetches_all(Alias, query("aliases_of_customer"))
 _MAX = 2**63 - 1
 
 
-class TimelineCursor(NamedTuple):
-    """The position of an event in a customer's timeline. Higher is newer."""
-
-    position: int
-    # The customer key and sequence with which it was created.
-    customer_key: int
-    sequence: int
+# The place of an event in a customer's timeline: its position, and the customer's key and sequence when it was created.
+# Higher is newer. This one is after every event.
+END = (_MAX, 0, _MAX)
 
 
-# After every event.
-END = TimelineCursor(_MAX, 0, _MAX)
-
-
-class MovementCursor(NamedTuple):
-    """The position of a currency transaction among a customer's. Higher is newer."""
-
-    at: Ms
-    key: str
-    code: str
-
-
-# After every movement.
-LAST_MOVEMENT = MovementCursor(_MAX, "", "")
+# The place of a currency transaction among a customer's: its time, key and code. This one is after every movement.
+LAST_MOVEMENT = (_MAX, "", "")
 
 
 class TimelineEvent(Struct, frozen=True):
@@ -84,9 +67,9 @@ class Movement(Struct, frozen=True):
     reference: str | None
 
 
-async def place_of(connection: Connection, project_id: str, event_id: str) -> TimelineCursor | None:
+async def place_of(connection: Connection, project_id: str, event_id: str) -> tuple[int, ...] | None:
     row = await connection.fetchrow(query("event_by_id"), project_id, event_id)
-    return None if row is None else TimelineCursor(*row)
+    return None if row is None else tuple(row)
 
 
 newest = fetches_all(TimelineEvent, query("newest_events_of_customer"))

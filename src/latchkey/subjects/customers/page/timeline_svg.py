@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.domain.formats import day, instant
+from latchkey.domain.formats import as_date, day, instant
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.subjects.customers.rules.subscription_timeline import PurchaseTimeline, SpanKind, TimelineSpan
 
@@ -130,7 +130,7 @@ def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
         if (end - begin) / step <= MOST_TICKS:
             form = "%-d %b %H:%M" if step < DAY else "%-d %b"
             first = -(-begin // step) * step
-            return [(at, _date(at).strftime(form)) for at in range(first, end, step)]
+            return [(at, as_date(at).strftime(form)) for at in range(first, end, step)]
     for months in _MONTHS:
         found = [
             (at, moment.strftime("%Y" if months >= 12 else "%b %Y")) for at, moment in _month_starts(begin, end, months)
@@ -141,7 +141,7 @@ def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
 
 
 def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
-    moment = _date(begin)
+    moment = as_date(begin)
     number = (moment.year * 12 + moment.month - 1) // months * months
     found: list[tuple[Ms, datetime]] = []
     while True:
@@ -190,7 +190,3 @@ def _sentence(lives: Sequence[PurchaseTimeline], begin: Ms, end: Ms, now: Ms) ->
 
 def _short(title: str) -> str:
     return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
-
-
-def _date(at: Ms) -> datetime:
-    return datetime.fromtimestamp(at / 1000, UTC)

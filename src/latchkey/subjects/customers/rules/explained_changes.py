@@ -90,6 +90,7 @@ def sentence(case: Case, reason: str) -> str:
     end = instant(access.ends_at) if access.ends_at is not None else ""
     has = f"{who} has {what} {f'until {end}' if end else 'for ever'}"
     lacks, ended = f"{who} does not have {what}", f"access ended at {end}"
+    after = case.following.product_id if case.following is not None else ""
     if reason == "active":
         return f"{has} because {_begun(case)}{_then(case)}."
     if reason == "expired":
@@ -103,17 +104,13 @@ def sentence(case: Case, reason: str) -> str:
         "revoked": f"{lacks}: the grant was revoked, so {ended}.",
         "paused": f"{lacks}: the subscription to {product} is paused, so {ended}.",
         "billing_retry": f"{lacks}: the payment for {product} failed, so {ended}.",
-        "product_changed": f"{lacks}: the subscription changed from {product} to {_following(case)}, so {ended}.",
+        "product_changed": f"{lacks}: the subscription changed from {product} to {after}, so {ended}.",
         "detached": f"{lacks}: {product} was detached from it, so {ended}.",
     }[reason]
 
 
 def any_of(products: tuple[str, ...]) -> str:
     return " or ".join(products[:3]) + (" or another product" if len(products) > 3 else "")
-
-
-def _following(case: Case) -> str:
-    return case.following.product_id if case.following is not None else ""
 
 
 def _begun(case: Case) -> str:

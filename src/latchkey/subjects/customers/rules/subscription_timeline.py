@@ -110,8 +110,10 @@ def latest(lives: Sequence[PurchaseTimeline], most: int) -> list[PurchaseTimelin
 
 def _of_subscription(subscription: Subscription, now: Ms, past: Past) -> PurchaseTimeline:
     spans = tuple(span for span in _spans(subscription, now, past) if span.end is None or span.end > span.start)
-    marks = tuple(sorted({*_marks(subscription), *_past_marks(subscription, past)}, key=lambda one: one.at))
-    return PurchaseTimeline(subscription.current.product_id, subscription.store, subscription.id, spans, marks)
+    failed = past.failed.get((subscription.store, subscription.id), ())
+    marks = {*_marks(subscription), *(TimelineMark(payment.at, "Payment failed") for payment in failed)}
+    ordered = tuple(sorted(marks, key=lambda one: one.at))
+    return PurchaseTimeline(subscription.current.product_id, subscription.store, subscription.id, spans, ordered)
 
 
 def _spans(subscription: Subscription, now: Ms, past: Past) -> Iterator[TimelineSpan]:
@@ -151,11 +153,6 @@ def _between(subscription: Subscription, past: Past, start: Ms, following: Perio
         yield TimelineSpan(SpanKind.RETRY, start, end, product, id)
     else:
         yield TimelineSpan(SpanKind.GAP, start, end, product, id)
-
-
-def _past_marks(subscription: Subscription, past: Past) -> Iterator[TimelineMark]:
-    for payment in past.failed.get((subscription.store, subscription.id), ()):
-        yield TimelineMark(payment.at, "Payment failed")
 
 
 def _afterwards(subscription: Subscription, now: Ms) -> Iterator[TimelineSpan]:

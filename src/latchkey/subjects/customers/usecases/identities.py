@@ -25,8 +25,11 @@ from latchkey.engine.storage import records
 from latchkey.engine.storage.read_rows import ProjectCatalog, load_projects
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys
+from latchkey.wire.event import Event
 
 _TRIES = 4
+# How often a purchase may change hands while it is taken in.
+_CLAIMS = 8
 _turns: WeakValueDictionary[tuple[str, PurchaseKey], asyncio.Lock] = WeakValueDictionary()
 T = TypeVar("T")
 
@@ -60,6 +63,22 @@ def turn(project_id: str, key: PurchaseKey) -> asyncio.Lock:
     """Held by whoever takes a purchase over from its owner and then changes it. Those who show one purchase at the same
     time would otherwise take it from each other until they give up. Customers in other processes may still meet."""
     return _turns.setdefault((project_id, key), asyncio.Lock())
+
+
+async def claimed(
+    attempt: Callable[[], Awaitable[Committed]], take_over: Callable[[], Awaitable[Committed | None]]
+) -> Committed:
+    """Makes a change that claims a purchase. While another customer owns it, it is taken over first."""
+    told: tuple[Event, ...] = ()
+    for _ in range(_CLAIMS):
+        try:
+            done = await attempt()
+        except OwnedByAnother:
+            moved = await take_over()
+            told += moved.events if moved is not None else ()
+        else:
+            return replace(done, events=(*told, *done.events))
+    raise CollisionError("the purchase changes hands faster than it can be taken in")
 
 
 async def restore(

@@ -25,7 +25,7 @@ from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules.explanation import Explanation, explain
 from latchkey.subjects.customers.rules.spend import Spend, spend_of
 from latchkey.subjects.customers.rules.subscription_timeline import FailedPayment, Past
-from latchkey.subjects.customers.storage import CustomerProblem, Movement, MovementCursor, Note, TimelineEvent
+from latchkey.subjects.customers.storage import CustomerProblem, Movement, Note, TimelineEvent
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
@@ -189,7 +189,7 @@ async def timeline(
 ) -> Timeline:
     """A page of the events of the customer with this key; `before` is the id of the last event seen."""
     async with database.acquire() as connection:
-        place = storage.END
+        place: tuple[int, ...] = storage.END
         if before is not None:
             known = await storage.place_of(connection, project_id, before)
             place = found(known, f"There is no event {before!r} to go on from.", "before")
@@ -206,6 +206,5 @@ async def movements(
     database: Database, project_id: str, key: int, *, before: tuple[Ms, str, str] | None = None, limit: int = 50
 ) -> Movements:
     """Credits and debits of virtual currency, newest first; `before` is (at, key, code) of the last one seen."""
-    place = storage.LAST_MOVEMENT if before is None else MovementCursor(*before)
-    items = await storage.movements(database, project_id, key, *place, limit + 1)
+    items = await storage.movements(database, project_id, key, *(before or storage.LAST_MOVEMENT), limit + 1)
     return Movements(items[:limit], len(items) > limit)

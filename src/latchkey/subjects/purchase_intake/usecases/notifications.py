@@ -210,7 +210,7 @@ class Processor:
         if all(purchase.handle != handle.handle for purchase in reading.seen):
             # Nothing more is expected, or the store goes on under another handle: an import knew only an order.
             await self._check_at(handle, None)
-        await self._note_healing(handle, healed=any(result.events for result in taken))
+        await self._note_healing(handle, healed=any(result.committed.events for result in taken))
         return None
 
     async def _check_at(self, handle: Handle, at: Ms | None) -> None:
@@ -271,12 +271,12 @@ class Processor:
 
 def outcome_of(taken: tuple[purchase_intake.IntakeResult, ...], note: str = "", *, id: int = 0) -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
-    events = tuple(event.id for result in taken for event in result.events)
+    events = tuple(event.id for result in taken for event in result.committed.events)
     return JournalOutcome(
         id=id,
         status="applied",
         message=note or ("" if events else "Known already: nothing changed."),
-        app_user_id=taken[-1].app_user_id if taken else None,
+        app_user_id=taken[-1].committed.customer.app_user_id if taken else None,
         event_ids=events,
     )
 

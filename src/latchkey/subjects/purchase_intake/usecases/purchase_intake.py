@@ -16,7 +16,7 @@ from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.reconciliation import lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SIGNED_LONG_AGO, check_at
 from latchkey.domain.user_id import is_digest, problem_with, spellings
@@ -26,13 +26,11 @@ from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, SeenPurchase, StoreReading
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
-from latchkey.subjects.customers.usecases.identities import restore, turn
+from latchkey.subjects.customers.usecases.identities import claimed, restore, turn
 from latchkey.subjects.purchase_intake import rules
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.wire.event import Event
 
-# How often a purchase may change hands while it is taken in.
-_TRIES = 8
 # How many replaced purchases are followed back. Longer chains exist only in a store that lies.
 _LONGEST_CHAIN = 20
 # How long a worker has an entry of the journal. Extended while it lives, so that those of a dead one do not wait long.
@@ -61,9 +59,7 @@ class OwnerErased(Refusal):
     """The customer was deleted. Only whoever shows the purchase anew gets it."""
 
 
-class IntakeResult(Struct, frozen=True, kw_only=True):
-    app_user_id: str
-    events: tuple[Event, ...]
+class IntakeResult(Struct, frozen=True):
     committed: Committed
     # By product, for one-time purchases: whether the app should use them up.
     consume: tuple[tuple[str, bool], ...] = ()
@@ -115,8 +111,7 @@ class Taker(Struct, frozen=True):
             return None
         key = store, known.store_id
         change = Change(project_id=project, app_user_id=owner.app_user_id, apply=_giving_back(key, given))
-        committed = await self.changes.make(change)
-        return IntakeResult(app_user_id=committed.customer.app_user_id, events=committed.events, committed=committed)
+        return IntakeResult(await self.changes.make(change))
 
     async def _take(self, seen: SeenPurchase, read_at: Ms, depth: int) -> IntakeResult:
         seen = await self._asked_about(await self._in_its_chain(seen, depth), read_at)
@@ -161,9 +156,9 @@ class Taker(Struct, frozen=True):
             whole = StoreReading()
         for purchase in whole.seen:
             if (purchase.snapshot.store, purchase.snapshot.id) == (seen.snapshot.store, seen.snapshot.id):
-                told += (await self._apply(purchase, read_at, strict=False)).events
+                told += (await self._apply(purchase, read_at, strict=False)).committed.events
         taken = await self._apply(seen, read_at, strict=False)
-        return structs.replace(taken, events=(*told, *taken.events))
+        return IntakeResult(replace(taken.committed, events=(*told, *taken.committed.events)), taken.consume)
 
     async def _in_its_chain(self, seen: SeenPurchase, depth: int) -> SeenPurchase:
         """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""
@@ -198,18 +193,12 @@ class Taker(Struct, frozen=True):
         return snapshot.id if await self.desk.owner(project, (store, snapshot.id)) is not None else other
 
     async def _apply(self, seen: SeenPurchase, read_at: Ms, *, strict: bool) -> IntakeResult:
-        key = seen.snapshot.store, seen.snapshot.id
-        async with turn(self.app.project_id, key):
-            return await self._apply_to(key, seen, read_at, strict=strict)
+        project, key = self.app.project_id, (seen.snapshot.store, seen.snapshot.id)
 
-    async def _apply_to(
-        self, key: records.PurchaseKey, seen: SeenPurchase, read_at: Ms, *, strict: bool
-    ) -> IntakeResult:
-        told: tuple[Event, ...] = ()
-        for _ in range(_TRIES):
+        async def attempt() -> Committed:
             app_user_id = await self._owner(seen, key)
             change = Change(
-                project_id=self.app.project_id,
+                project_id=project,
                 app_user_id=app_user_id,
                 apply=self._applying(seen, read_at, strict=strict),
                 create=True,
@@ -217,21 +206,17 @@ class Taker(Struct, frozen=True):
                 handle=partial(self._handle, seen),
                 seen=self.seen if app_user_id == self.shown_by else None,
             )
-            try:
-                committed = await self.changes.make(change)
-            except OwnedByAnother:
-                if self.shown_by is not None and self.restores:
-                    restored = await restore(self.changes, self.app.project_id, self.shown_by, key, lambda _: None)
-                    told += restored.events if restored is not None else ()
-                # Otherwise it has just changed hands: look again.
-                continue
-            return IntakeResult(
-                app_user_id=committed.customer.app_user_id,
-                events=(*told, *committed.events),
-                committed=committed,
-                consume=_consume(seen, committed),
-            )
-        raise CollisionError("the purchase changes hands faster than it can be taken in")
+            return await self.changes.make(change)
+
+        async def take_over() -> Committed | None:
+            if self.shown_by is None or not self.restores:
+                # It has just changed hands: look again.
+                return None
+            return await restore(self.changes, project, self.shown_by, key, lambda _: None)
+
+        async with turn(project, key):
+            committed = await claimed(attempt, take_over)
+        return IntakeResult(committed, _consume(seen, committed))
 
     def _applying(self, seen: SeenPurchase, read_at: Ms, *, strict: bool) -> Callable[[Situation], Customer]:
         attributes = self.attributes or {}

@@ -7,26 +7,22 @@ that its sender knows it. Everything else comes from Latchkey: price and currenc
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 
 from msgspec import Struct, field, structs
 
-from latchkey.database.errors import CollisionError
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
 from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
-from latchkey.subjects.customers.usecases.identities import restore, turn
-from latchkey.wire.event import Event
+from latchkey.subjects.customers.usecases.identities import claimed, restore, turn
 
-# Two devices that present one receipt at the same time take it from each other a few times at most.
-_TRIES = 8
 # Prefix of every token of the test store. No other store issues such tokens.
 TEST_PREFIX = "test_"
 _TEST_TOKEN = re.compile(r"test_\d{1,16}_[0-9A-Za-z-]{1,64}")
@@ -102,25 +98,20 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         claims=frozenset({key}),
         seen=receipt.seen,
     )
-    told: tuple[Event, ...] = ()
+
+    async def attempt() -> Committed:
+        nonlocal listed, country
+        try:
+            return await changes.make(change)
+        except _PricesNeeded:
+            async with changes.database.acquire() as connection:
+                known = await catalog_storage.load_price(connection, project_id, [receipt.product_id or ""])
+                country = country or await catalog_storage.country_of(connection, project_id, receipt.app_user_id)
+            listed = known.get(receipt.product_id or "", ())
+            return await changes.make(change)
+
     async with turn(project_id, key):
-        for _ in range(_TRIES):
-            try:
-                taken = await changes.make(change)
-            except _PricesNeeded:
-                async with changes.database.acquire() as connection:
-                    known = await catalog_storage.load_price(connection, project_id, [receipt.product_id or ""])
-                    country = country or await catalog_storage.country_of(connection, project_id, receipt.app_user_id)
-                listed = known.get(receipt.product_id or "", ())
-                continue
-            except OwnedByAnother:
-                restored = await restore(changes, project_id, receipt.app_user_id, key, _require_open)
-                if restored is not None:
-                    told += restored.events
-                # The purchase is now theirs, or nobody's: the next round records the rest of the receipt.
-                continue
-            return replace(taken, events=(*told, *taken.events))
-    raise CollisionError("the purchase changes hands faster than it can be restored")
+        return await claimed(attempt, partial(restore, changes, project_id, receipt.app_user_id, key, _require_open))
 
 
 def _require_open(catalog: Catalog) -> None:

@@ -10,7 +10,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.database.errors import CollisionError
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.formats import instant
@@ -19,11 +18,11 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.reference import v2_id
 from latchkey.domain.purchases.subscription import Moment, Subscription
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother
+from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.stores.store import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine.changes import Change, Committed, Situation
 from latchkey.engine.storage import state
-from latchkey.subjects.customers.usecases.identities import hand_over
+from latchkey.subjects.customers.usecases.identities import claimed, hand_over
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchases import rules
@@ -34,8 +33,6 @@ Outcome = Literal["applied", "unchanged", "overtaken"]
 
 # The sender's clock may be ahead of ours by this much. A moment in the future would make every true one after it old.
 CLOCKS_DIFFER: Ms = 5 * MINUTE
-# How often a purchase may change hands while it is taken in.
-_TRIES = 4
 
 
 class ExternalSnapshot(Struct, frozen=True, kw_only=True):
@@ -66,8 +63,8 @@ async def feed(services: LookupServices, project_id: str, snapshot: ExternalSnap
         if app.store != bought.store:
             raise Invalid(f"The app {app.id} belongs to the store {app.store!r}, not {bought.store!r}.", param="app_id")
     key = bought.store, bought.id
-    told: tuple[Event, ...] = ()
-    for _ in range(_TRIES):
+
+    async def attempt() -> Committed:
         change = Change(
             project_id=project_id,
             app_user_id=await _buyer(services, project_id, snapshot),
@@ -75,28 +72,28 @@ async def feed(services: LookupServices, project_id: str, snapshot: ExternalSnap
             create=True,
             claims=frozenset({key}),
         )
-        try:
-            committed = await services.changes.make(change)
-        except OwnedByAnother:
-            buyer = snapshot.app_user_id
-            if buyer is None:
-                # It has just changed hands: look again.
-                continue
-            if not snapshot.transfer:
-                raise Conflict(
-                    "The purchase belongs to another customer. Send transfer: true to move it, or leave app_user_id "
-                    "out to tell how it stands, whoever owns it.",
-                    param="app_user_id",
-                ) from None
-            if await _is_late(services, project_id, snapshot):
-                # Repeated, or late: a newer snapshot has told whose it is.
-                snapshot = replace(snapshot, app_user_id=None)
-                continue
-            moved = await hand_over(services.changes, project_id, buyer, key)
-            told += moved.events if moved is not None else ()
-            continue
-        return Fed(_outcome(committed, snapshot), v2_id(bought), (*told, *committed.events))
-    raise CollisionError("the purchase changes hands faster than it can be taken in")
+        return await services.changes.make(change)
+
+    async def take_over() -> Committed | None:
+        nonlocal snapshot
+        buyer = snapshot.app_user_id
+        if buyer is None:
+            # It has just changed hands: look again.
+            return None
+        if not snapshot.transfer:
+            raise Conflict(
+                "The purchase belongs to another customer. Send transfer: true to move it, or leave app_user_id "
+                "out to tell how it stands, whoever owns it.",
+                param="app_user_id",
+            ) from None
+        if await _is_late(services, project_id, snapshot):
+            # Repeated, or late: a newer snapshot has told whose it is.
+            snapshot = replace(snapshot, app_user_id=None)
+            return None
+        return await hand_over(services.changes, project_id, buyer, key)
+
+    committed = await claimed(attempt, take_over)
+    return Fed(_outcome(committed, snapshot), v2_id(bought), committed.events)
 
 
 def _check_store(services: LookupServices, store: str) -> None:
