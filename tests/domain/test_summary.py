@@ -14,7 +14,6 @@ from latchkey.domain.purchases.revenue import Earned, Revenue, revenue
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import (
     AutoRenewal,
-    PurchaseStatus,
     SubscriptionStatus,
     gives_access,
     granted_by,
@@ -129,9 +128,9 @@ def test_an_invoice_is_for_the_period_that_ran_when_it_was_issued() -> None:
 
 def test_a_purchase_is_owned_until_it_is_taken_back() -> None:
     one = bought(PRO_LIFETIME)
-    assert purchase_status(one) is PurchaseStatus.OWNED
-    assert purchase_status(replace(one, money_back=(MoneyBack(NOON),))) is PurchaseStatus.REFUNDED
-    assert purchase_status(replace(one, revoked_at=NOON)) is PurchaseStatus.REFUNDED
+    assert purchase_status(one) == "owned"
+    assert purchase_status(replace(one, money_back=(MoneyBack(NOON),))) == "refunded"
+    assert purchase_status(replace(one, revoked_at=NOON)) == "refunded"
 
 
 @given(st.data())

@@ -85,12 +85,13 @@ def changes_rows(statement: str) -> Statement[bool]:
     return execute
 
 
-def saves(statement: str, *fields: str) -> Callable[[Executor, str, object], Coroutine[Any, Any, bool]]:
-    """Writes these fields of what a project has. Whether a row was written: none is if the id is taken."""
+def saves(statement: str, *fields: str) -> Callable[Concatenate[Executor, str, object, ...], Coroutine[Any, Any, bool]]:
+    """Writes these fields of what a project has, and other values after them. Whether a row was written: none is if the
+    id is taken."""
     values = attrgetter(*fields)
 
-    async def save(connection: Executor, project_id: str, item: object) -> bool:
-        return affected(await connection.execute(statement, project_id, *values(item))) > 0
+    async def save(connection: Executor, project_id: str, item: object, *others: Any) -> bool:
+        return affected(await connection.execute(statement, project_id, *values(item), *others)) > 0
 
     return save
 

@@ -1,7 +1,7 @@
 """What can be bought and what it grants, at which price, and what apps show of it (offerings). Every read looks the
 catalog up, so changing it changes access at once."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -156,7 +156,11 @@ class Product(Struct, frozen=True, kw_only=True):
 
     @property
     def consumable(self) -> bool:
-        return is_consumable(self.type, self.credits, self.grants)
+        """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
+        leaves it open, it gives virtual currency or nothing that lasts."""
+        if self.type in (ProductType.CONSUMABLE, ProductType.NON_CONSUMABLE):
+            return self.type is ProductType.CONSUMABLE
+        return self.credits is not None or not self.grants
 
 
 class Former(Struct, frozen=True):
@@ -206,18 +210,6 @@ class Catalog(Struct, frozen=True):
         """Whether the app should use up a one-time purchase of this product."""
         product = self.find(product_id)
         return product is not None and product.consumable
-
-
-def is_consumable(type: ProductType | None, credits: Credit | None, grants: Collection[str]) -> bool:
-    """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
-    leaves it open, it gives virtual currency or nothing that lasts."""
-    match type:
-        case ProductType.CONSUMABLE:
-            return True
-        case ProductType.NON_CONSUMABLE:
-            return False
-        case _:
-            return credits is not None or not grants
 
 
 def without_plan(product_id: str) -> str:

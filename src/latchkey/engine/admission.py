@@ -71,11 +71,6 @@ def caller_of(key: Admitted, used: int | None) -> Caller:
     )
 
 
-async def former_store(database: Database, key_hash: bytes) -> str | None:
-    """The store of a public key that was revoked or whose app was deleted. None: there was no such key."""
-    return await keys.former_store(database.hot, key_hash)
-
-
 # Only keys that exist come in here. Past this many, the first ones are counted again.
 _MOST = 1_000
 

@@ -56,15 +56,12 @@ class Presence:
             for start in range(0, len(places), self._chunk):
                 chunk = places[start : start + self._chunk]
                 try:
-                    await self._write([(place, notes[place]) for place in chunk])
+                    await read_rows.write(self._database, [(place, notes[place]) for place in chunk])
                 except Exception:
                     for place in places[start:]:
                         newer = self._notes.get(place)
                         self._notes[place] = notes[place] if newer is None else merged_visits(notes[place], newer)
                     raise
-
-    async def _write(self, notes: list[tuple[tuple[str, int], LastSeen]]) -> None:
-        await read_rows.write(self._database, notes)
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())

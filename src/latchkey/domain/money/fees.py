@@ -5,7 +5,6 @@ project says in which programs it is, and may give its own percentages by store,
 known only where the project gives it.
 """
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -60,12 +59,8 @@ class Fees(Struct, frozen=True):
 
     def tax(self, store: str, country: str | None, day: int) -> float | None:
         """The share of the price that is tax."""
-        own = _first(
-            percentages for percentages in self._fitting(store, country, day) if percentages.tax_rate is not None
-        )
-        if own is None or own.tax_rate is None:
-            return None
-        return round(own.tax_rate / (1 + own.tax_rate), _DECIMALS)
+        own = next((one.tax_rate for one in self._fitting(store, country, day) if one.tax_rate is not None), None)
+        return None if own is None else round(own / (1 + own), _DECIMALS)
 
     def commission(
         self,
@@ -80,12 +75,9 @@ class Fees(Struct, frozen=True):
         """The share of the price that the store keeps. `first_year`: the subscription has not had a year of paid
         service yet. `tax` is the share of the price that is tax."""
         terms = store_of(store).terms
-        own = _first(
-            percentages for percentages in self._fitting(store, country, day) if percentages.commission_rate is not None
-        )
-        if own is not None:
-            rate = own.commission_rate
-        else:
+        given = (one.commission_rate for one in self._fitting(store, country, day))
+        rate = next((own for own in given if own is not None), None)
+        if rate is None:
             rate = terms.subscription if subscription else terms.one_time
             if subscription and not first_year and terms.after_first_year is not None:
                 rate = terms.after_first_year
@@ -112,7 +104,3 @@ def takehome(store: str | None, commission: float | None, tax: float | None) -> 
         return round(1 - (terms.assumed if terms.subscription is None else terms.subscription), 4)
     rate = commission / (1 - tax) if terms.tax_first and tax is not None and tax < 1 else commission
     return round(1 - rate, 4)
-
-
-def _first(found: Iterable[Percentages]) -> Percentages | None:
-    return next(iter(found), None)

@@ -13,6 +13,7 @@ does.
 """
 
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -84,12 +85,6 @@ class AutoRenewal(StrEnum):
     HAS_ALREADY_RENEWED = "has_already_renewed"
 
 
-class PurchaseStatus(StrEnum):
-    OWNED = "owned"
-    # Refunded, or taken back in another way, such as the end of family sharing.
-    REFUNDED = "refunded"
-
-
 _STATUS = {
     SubscriptionState.IN_GRACE: SubscriptionStatus.IN_GRACE_PERIOD,
     SubscriptionState.BILLING_RETRY: SubscriptionStatus.IN_BILLING_RETRY,
@@ -146,9 +141,9 @@ def granted_by(bought: Subscription | Purchase, catalog: Catalog, now: Ms) -> tu
     return tuple(sorted({id for period in running for id in catalog.grants(period.product_id)}))
 
 
-def purchase_status(purchase: Purchase) -> PurchaseStatus:
-    taken_back = purchase.refunded_at is not None or purchase.revoked_at is not None
-    return PurchaseStatus.REFUNDED if taken_back else PurchaseStatus.OWNED
+def purchase_status(purchase: Purchase) -> Literal["owned", "refunded"]:
+    """`refunded` also where it was taken back in another way, such as the end of family sharing."""
+    return "refunded" if purchase.refunded_at is not None or purchase.revoked_at is not None else "owned"
 
 
 def _of_subscription(subscription: Subscription, catalog: Catalog, now: Ms) -> Summary:

@@ -86,9 +86,8 @@ async def load(database: Database, events: Collection[tuple[str, str]]) -> dict[
 
 @translates_errors
 async def prune(database: Database, before: Ms, *, at_once: int = 5_000) -> None:
-    async with database.acquire() as connection:
-        while affected(await connection.execute(query("prune_event_traces"), before, at_once)):
-            pass
+    while affected(await database.execute(query("prune_event_traces"), before, at_once)):
+        pass
 
 
 async def deliveries(

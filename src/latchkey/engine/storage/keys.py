@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import fetch_all, fetch_one, fetches_all, fetches_one, finds_value
+from latchkey.database.rows import fetch_all, fetch_one, fetches_all, fetches_one, finds_value, saves
 from latchkey.database.sql import query
 from latchkey.domain.access.api_key import KeyRules, rules_of
 from latchkey.domain.instants import Ms
@@ -51,24 +51,11 @@ async def uses_of(connection: Connection, key_ids: Sequence[str]) -> dict[str, M
     return {row["key_id"]: row["used_at"] for row in await connection.fetch(query("load_key_uses"), list(key_ids))}
 
 
-async def create(connection: Connection, key: ApiKey, hash: bytes) -> None:
-    await connection.execute(
-        query("create_key"),
-        key.id,
-        key.project_id,
-        key.app_id,
-        key.kind,
-        key.name,
-        key.scopes,
-        hash,
-        key.hint,
-        key.rate_limit,
-        key.created_at,
-        key.plaintext,
-        key.expires_at,
-        list(key.allowed_networks) or None,
-        key.shape,
-    )
+# With its hash, and its networks or None.
+create = saves(
+    query("create_key"),
+    *("id", "app_id", "kind", "name", "scopes", "hint", "rate_limit", "created_at", "plaintext", "expires_at", "shape"),
+)
 
 
 async def page(

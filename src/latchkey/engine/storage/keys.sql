@@ -29,8 +29,8 @@ id, project_id, app_id, kind, name, scopes, hint, rate_limit, created_at, revoke
 -- name: create_key
 -- a new API key: its hash and a hint; of a public one the key itself, too
 insert into api_keys (
-    id, project_id, app_id, kind, name, scopes, hash, hint, rate_limit, created_at, plaintext, expires_at, allowed_networks,
-    shape
+    project_id, id, app_id, kind, name, scopes, hint, rate_limit, created_at, plaintext, expires_at, shape, hash,
+    allowed_networks
 )
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 

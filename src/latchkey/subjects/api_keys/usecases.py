@@ -224,7 +224,7 @@ async def _issue(connection: Connection, prefix: str, new: ApiKey) -> IssuedKey:
         hint=f"{prefix}…{plaintext[-4:]}",
         plaintext=plaintext if new.kind == "public" else None,
     )
-    await keys.create(connection, key, hash_of(plaintext))
+    await keys.create(connection, key.project_id, key, hash_of(plaintext), list(key.allowed_networks) or None)
     return IssuedKey(key, plaintext)
 
 

@@ -15,7 +15,7 @@ from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.storage.catalog import catalogs
 from latchkey.engine.storage.catalog import rates as stored_rates
-from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
+from latchkey.engine.storage.catalog.offering_rows import EXPERIMENTS
 from latchkey.subjects.charts import wire
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import before, checked, definition_of, is_wide, questions_of

@@ -264,7 +264,7 @@ def _purchase(view: CustomerView, one: Subscription | Purchase) -> dict[str, Any
 
 def _status(view: CustomerView, one: Subscription | Purchase) -> str:
     if isinstance(one, Purchase):
-        return purchase_status(one).value
+        return purchase_status(one)
     return summary_of(one, view.catalog, view.now).status.value
 
 

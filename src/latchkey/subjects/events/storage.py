@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from latchkey.database.pool import Connection, Executor
+from latchkey.database.pool import Executor
 from latchkey.database.rows import fetches_all, finds_value, item_of
 from latchkey.database.sql import query
 from latchkey.engine.storage import event_feed
@@ -23,7 +23,7 @@ newest_of_clock = fetches_all(ListedEvent, query("listed_events_of_clock"))
 after = fetches_all(ListedEvent, query("events_after"))
 
 
-async def load(connection: Connection, project_id: str, event_id: str) -> EventDetails | None:
+async def load(connection: Executor, project_id: str, event_id: str) -> EventDetails | None:
     row = await connection.fetchrow(query("shown_event"), project_id, event_id)
     if row is None:
         return None

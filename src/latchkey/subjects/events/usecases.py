@@ -67,14 +67,11 @@ async def newest_of_clock(database: Database, project_id: str, test_clock_id: st
 
 async def events_after(database: Database, project_id: str, position: int, limit: int) -> Sequence[ListedEvent]:
     """Events after a position, oldest first."""
-    async with database.acquire() as connection:
-        events = await storage.after(connection, project_id, position, limit)
-        return await storage.tallied(connection, project_id, events)
+    return await storage.tallied(database, project_id, await storage.after(database, project_id, position, limit))
 
 
 async def show_event(database: Database, project_id: str, event_id: str) -> EventDetails:
-    async with database.acquire() as connection:
-        shown = await storage.load(connection, project_id, event_id)
+    shown = await storage.load(database, project_id, event_id)
     return found(shown, f"There is no event {event_id!r} in this project.", "event_id")
 
 

@@ -15,7 +15,7 @@ from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.engine.changes import Change, Changes, Committed
 from latchkey.engine.clock import ScanProgress, walk
-from latchkey.engine.storage.catalog import experiment_rows as storage
+from latchkey.engine.storage.catalog import offering_rows as storage
 from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
@@ -35,7 +35,7 @@ async def create_experiment(
     # The catalog knows the offerings of variants.
     async with changing_catalog(database, project_id) as connection:
         await _require_offerings(connection, project_id, variants)
-        await storage.create(connection, project_id, experiment)
+        await storage.create_experiment(connection, project_id, experiment)
     return experiment
 
 
@@ -55,7 +55,7 @@ async def set_offerings(
         )
         await _require_offerings(connection, project_id, variants)
         changed = replace(before, variants=variants)
-        await storage.update(connection, project_id, changed)
+        await storage.update_experiment(connection, project_id, changed)
     return changed
 
 

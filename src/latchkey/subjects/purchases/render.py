@@ -63,7 +63,7 @@ def purchase(found: FoundPurchase) -> wire.Purchase:
         gives_access=gives_access(bought, view.now),
         revenue_in_usd=amount(earned.usd),
         quantity=1,
-        status=purchase_status(bought).value,
+        status=purchase_status(bought),
         store_purchase_identifier=bought.id,
     )
 

@@ -13,8 +13,7 @@ from latchkey.domain.money.pinned_rates import Tariff
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage import state
 from latchkey.engine.storage.catalog import offering_rows, product_rows
-from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
-from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, PLACEMENTS
+from latchkey.engine.storage.catalog.offering_rows import EXPERIMENTS, OFFERINGS, PLACEMENTS
 from latchkey.engine.storage.catalog.rates import KnownRates, fees_of
 
 

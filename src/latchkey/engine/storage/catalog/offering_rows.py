@@ -1,4 +1,5 @@
-"""Offerings with their packages and placements, and the offering that a customer sees instead of the current one."""
+"""Offerings with their packages and placements, the offering that a customer sees instead of the current one, and
+experiments with their variants."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from latchkey.database.rows import (
 )
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, Product
+from latchkey.domain.customers.enrollment import Experiment
 from latchkey.engine.storage.catalog.product_rows import product_of
 
 _PACKAGES = query("list_packages")
@@ -127,3 +129,20 @@ async def save_placement(connection: Connection, project_id: str, placement: Pla
     if placement.is_fallback:
         await connection.execute(query("clear_fallback_placement"), project_id)
     return await (_insert_placement if new else _update_placement)(connection, project_id, placement)
+
+
+def _experiment(row: Record) -> Experiment:
+    return item_of(Experiment, row, variants=json.decode(row["variants"]))
+
+
+EXPERIMENTS = Listing("experiment", query("list_experiments"), _experiment, by_age=True)
+
+
+async def create_experiment(connection: Connection, project_id: str, one: Experiment) -> None:
+    variants = json.encode(one.variants)
+    await connection.execute(query("create_experiment"), project_id, one.id, one.name, variants, one.created_at)
+
+
+async def update_experiment(connection: Connection, project_id: str, experiment: Experiment) -> None:
+    """Its variants, in the same order."""
+    await connection.execute(query("update_experiment"), project_id, experiment.id, json.encode(experiment.variants))

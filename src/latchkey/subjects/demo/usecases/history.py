@@ -17,10 +17,10 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.enrollment import Experiment, Variant
 from latchkey.domain.instants import DAY, Ms
 from latchkey.engine.storage import records
-from latchkey.engine.storage.catalog import experiment_rows
+from latchkey.engine.storage.catalog import offering_rows
 from latchkey.engine.storage.catalog.app_rows import APPS
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.engine.storage.catalog.experiment_rows import EXPERIMENTS
+from latchkey.engine.storage.catalog.offering_rows import EXPERIMENTS
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.engine.storage.records import Newcomer, Stored
 from latchkey.engine.storage.writes import Writes, write
@@ -144,7 +144,7 @@ async def _prepare(database: Database, project_id: str, now: Ms) -> None:
     async with database.transaction() as connection:
         if await EXPERIMENTS.find(connection, project_id, EXPERIMENT.id) is None:
             began = (now // DAY - _EXPERIMENT_DAYS) * DAY
-            await experiment_rows.create(connection, project_id, structs.replace(EXPERIMENT, created_at=began))
+            await offering_rows.create_experiment(connection, project_id, structs.replace(EXPERIMENT, created_at=began))
 
 
 async def _write(connection: Connection, project_id: str, history: History, now: Ms) -> None:

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from latchkey.domain.stores.store import PLATFORMS, TEST_STORE
-from latchkey.engine.admission import Caller, former_store
+from latchkey.engine.admission import Caller
+from latchkey.engine.storage.keys import former_store
 from latchkey.http.authentication import ReceiptKey, address_of, app_caller, caller_of, key_hash
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, BadRequest, Forbidden, StoreNotConnected, Unauthenticated, Unavailable
@@ -213,7 +214,7 @@ async def _of_a_former_key(exchange: Exchange, services: Services) -> ApiError |
     may be paid for. None: no app of a real store ever had this key, so no phone loses anything."""
     try:
         hashed = key_hash(exchange.headers.get(b"authorization"))
-        store = await former_store(services.database, hashed)
+        store = await former_store(services.database.hot, hashed)
     except ApiError:
         return None
     except Exception:

@@ -106,7 +106,7 @@ async def reprocess(connection: Executor, project_id: str, now: Ms, *which: Ms |
     return affected(await connection.execute(query("reprocess_notifications"), project_id, now, *which))
 
 
-async def prune(connection: Connection, before: Ms) -> bool:
+async def prune(connection: Executor, before: Ms) -> bool:
     """Remove a batch of finished entries. True: there may be more."""
     return affected(await connection.execute(query("prune_notifications"), before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
 

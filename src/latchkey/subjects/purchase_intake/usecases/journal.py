@@ -68,8 +68,7 @@ def filing(database: Database, *, apart: float = 0.0) -> Batch[NewEntry, int | N
 
 async def file_entries(database: Database, entries: list[NewEntry]) -> list[int | None]:
     """The id of each that is new."""
-    async with database.at_hand() as connection:
-        filed = await journal_rows.file(connection, entries)
+    filed = await journal_rows.file(database.hot, entries)
     return [filed.pop((entry.project_id, entry.app_id, entry.external_id), None) for entry in entries]
 
 
@@ -126,8 +125,7 @@ async def load(database: Database, project_id: str, id: str) -> JournalEntry:
 async def known_customers(database: Database, project_id: str, entries: list[JournalEntry]) -> frozenset[str]:
     """Those of the entries' app user ids that a customer has: a forged receipt may name any id."""
     named = {(project_id, entry.app_user_id) for entry in entries if entry.app_user_id is not None}
-    async with database.acquire() as connection:
-        return frozenset(id for _, id in await records.known_ids(connection, sorted(named)))
+    return frozenset(id for _, id in await records.known_ids(database, sorted(named)))
 
 
 async def reprocess(database: Database, project_id: str, id: str, now: Ms) -> JournalEntry:

@@ -345,6 +345,5 @@ async def _whenever(
 
 
 async def _prune(database: Database, before: Ms) -> None:
-    async with database.acquire() as connection:
-        while await journal_rows.prune(connection, before):
-            pass
+    while await journal_rows.prune(database, before):
+        pass

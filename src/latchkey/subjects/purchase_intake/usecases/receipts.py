@@ -174,13 +174,11 @@ class Receipts:
         may = most > 0 and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown, now)
         if not may or not app.proven or not shown.product_ids:
             raise CannotCheck(NOT_NOW) from error
-        async with self._connections.database.at_hand() as connection:
-            others = await journal_rows.shown_by_another(connection, app.project_id, shown.subject, shown.app_user_id)
-            # One token, one customer: a token that somebody else has shown may be copied.
-            if others or not await connection_rows.take_temporary_grant(
-                connection, app.project_id, app.app_id, now // HOUR, most
-            ):
-                raise CannotCheck(NOT_NOW) from error
+        hot, project = self._connections.database.hot, app.project_id
+        others = await journal_rows.shown_by_another(hot, project, shown.subject, shown.app_user_id)
+        # One token, one customer: a token that somebody else has shown may be copied.
+        if others or not await connection_rows.take_temporary_grant(hot, project, app.app_id, now // HOUR, most):
+            raise CannotCheck(NOT_NOW) from error
         return ReceiptResult(await give(self._changes, app, shown, attributes), {})
 
     async def _noted(

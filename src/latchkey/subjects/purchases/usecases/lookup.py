@@ -47,8 +47,7 @@ async def by_id(services: LookupServices, project_id: str, kind: Kind, id: str) 
     named = reference.parsed(id, kind)
     for _ in range(_TRIES if named is not None else 0):
         assert named is not None
-        async with services.database.acquire() as connection:
-            owner = await records.owner_of(connection, project_id, (named.store, named.id))
+        owner = await records.owner_of(services.database, project_id, (named.store, named.id))
         row = await services.reader.read(project_id, owner) if owner is not None else None
         if row is None:
             break
