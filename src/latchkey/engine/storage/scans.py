@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor, Record
+from latchkey.database.rows import fetches_all
 from latchkey.database.sql import query
 from latchkey.domain.customers.customer import Customer, LastSeen
 from latchkey.domain.instants import Ms
@@ -97,7 +98,7 @@ class FoundCustomer(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    customer_key: int
+    customer_id: int
     # The id or e-mail address that was found.
     matched: str
 
@@ -106,12 +107,8 @@ async def by_keys(connection: Connection, project_id: str, keys: Iterable[int]) 
     return [_found(row) for row in await connection.fetch(query("customers_by_key"), project_id, list(keys))]
 
 
-async def by_ids(connection: Connection, project_id: str, ids: Iterable[str]) -> list[Hit]:
-    return [_hit(row) for row in await connection.fetch(query("customers_by_whole_id"), project_id, list(ids))]
-
-
-def _hit(row: Record) -> Hit:
-    return Hit(row["customer_id"], row["matched"])
+# Of a project: those with one of these ids.
+by_ids = fetches_all(Hit, query("customers_by_whole_id"))
 
 
 def _found(row: Record) -> FoundCustomer:

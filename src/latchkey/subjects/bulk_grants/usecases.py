@@ -32,6 +32,7 @@ from latchkey.subjects.segments.rules.filter import CustomerFilter, Sort
 from latchkey.subjects.segments.usecases.customer_lists import in_words, list_page
 
 MOST_CUSTOMERS = 10_000
+TOO_MANY = f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list."
 # Customers that are read at once: other requests are served between two.
 _AT_ONCE = 200
 # Ids nobody has, and failures, that are shown.
@@ -61,7 +62,7 @@ async def draft(
         source = "a list of ids"
     if not reached:
         said = "Nobody would get it: no customer is known by these ids or matches this filter."
-        raise Invalid(said, param=_param(wanted))
+        raise Invalid(said, param="filter" if isinstance(wanted, CustomerFilter) else "customer_ids")
     id = f"bulk_{uuid4().hex[:24]}"
     async with database.transaction() as connection:
         await storage.create(
@@ -104,14 +105,6 @@ def _check(terms: GrantTerms, catalog: Catalog, now: Ms) -> None:
         raise Refusal("The grant would end in the past.", param="expires_at")
 
 
-def _too_many(wanted: CustomerFilter | Sequence[str]) -> Invalid:
-    return Invalid(f"A bulk grant has at most {MOST_CUSTOMERS:,} customers. Split the list.", param=_param(wanted))
-
-
-def _param(wanted: CustomerFilter | Sequence[str]) -> str:
-    return "filter" if isinstance(wanted, CustomerFilter) else "customer_ids"
-
-
 async def _of_filter(
     database: Database, project_id: str, wanted: CustomerFilter, entitlement_id: str, catalog: Catalog, now: Ms
 ) -> tuple[list[tuple[int, str]], int, bool]:
@@ -128,7 +121,7 @@ async def _of_filter(
             if entry.customer is not None:
                 holders += _holds(entry.customer, entitlement_id, catalog, entry.now)
         if len(found) > MOST_CUSTOMERS:
-            raise _too_many(wanted)
+            raise Invalid(TOO_MANY, param="filter")
         after = page.next
         if after is None:
             return found, holders, complete
@@ -140,14 +133,14 @@ async def _of_ids(
     """The customers, how many of them have it, and the ids that nobody has. Two ids of a customer count once."""
     wanted = list(dict.fromkeys(ids))
     if len(wanted) > MOST_CUSTOMERS:
-        raise _too_many(wanted)
+        raise Invalid(TOO_MANY, param="customer_ids")
     found: dict[int, str] = {}
     holders, unknown = 0, []
     for start in range(0, len(wanted), _AT_ONCE):
         chunk = wanted[start : start + _AT_ONCE]
         async with database.acquire() as connection:
-            hits = await scans.by_ids(connection, project_id, set(chunk))
-            keys = {hit.matched: hit.customer_key for hit in hits}
+            hits = await scans.by_ids(connection, project_id, chunk)
+            keys = {hit.matched: hit.customer_id for hit in hits}
             fresh = {key for key in keys.values() if key not in found}
             people = await scans.by_keys(connection, project_id, fresh) if fresh else []
         unknown += [id for id in chunk if id not in keys]

@@ -6,11 +6,11 @@ from typing import Literal
 from msgspec import Struct
 
 from latchkey.database.pool import Connection
-from latchkey.database.rows import fetches_all
+from latchkey.database.rows import fetch_all, fetches_all
 from latchkey.database.sql import query
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.storage.records import folded
-from latchkey.engine.storage.scans import FoundCustomer, Hit, _found, _hit
+from latchkey.engine.storage.scans import FoundCustomer, Hit, _found
 
 
 class Named(Struct, frozen=True):
@@ -35,7 +35,7 @@ async def by_email(connection: Connection, project_id: str, start: str, limit: i
     """Those whose address begins so, or is so."""
     first = folded(start)
     last = first if whole else first + _LAST
-    return [_hit(row) for row in await connection.fetch(query("customers_by_email"), project_id, first, last, limit)]
+    return await fetch_all(connection, Hit, query("customers_by_email"), project_id, first, last, limit)
 
 
 async def by_purchases(connection: Connection, project_id: str, store_ids: Sequence[str]) -> list[int | None]:
@@ -46,10 +46,8 @@ async def by_purchases(connection: Connection, project_id: str, store_ids: Seque
 
 async def by_start_of_id(connection: Connection, project_id: str, start: str, limit: int) -> list[Hit]:
     first = f"{project_id}{SEPARATOR}{folded(start)}"
-    return [
-        _hit(row)
-        for row in await connection.fetch(query("customers_by_start_of_id"), project_id, first, first + _LAST, limit)
-    ]
+    statement = query("customers_by_start_of_id")
+    return await fetch_all(connection, Hit, statement, project_id, first, first + _LAST, limit)
 
 
 # Those whose id is the text, or whose name (of a webhook also the address) contains it.

@@ -124,9 +124,9 @@ async def _whole(
     found: dict[int, tuple[By, str]] = {}
     # An id may begin with a space, so the untrimmed text is looked up too.
     for hit in await scans.by_ids(connection, project_id, {text, trimmed}):
-        found.setdefault(hit.customer_key, (By.ID, hit.matched))
+        found.setdefault(hit.customer_id, (By.ID, hit.matched))
     for hit in await storage.by_email(connection, project_id, trimmed, limit, whole=True):
-        found.setdefault(hit.customer_key, (By.EMAIL, hit.matched))
+        found.setdefault(hit.customer_id, (By.EMAIL, hit.matched))
     owners = await storage.by_purchases(connection, project_id, possible_purchases(trimmed))
     for owner in owners:
         if owner is not None:
@@ -140,7 +140,7 @@ async def _beginnings(connection: Connection, project_id: str, text: str, limit:
     found: dict[int, tuple[By, str]] = {}
     for by, hits in ((By.ID, ids), (By.EMAIL, emails)):
         for hit in hits:
-            found.setdefault(hit.customer_key, (by, hit.matched))
+            found.setdefault(hit.customer_id, (by, hit.matched))
     return found
 
 

@@ -14,27 +14,25 @@ from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store.billing import STORE, due_at, first_period, next_moment, renewed
 
 
+def owned(customer: Customer) -> list[Subscription | Purchase]:
+    """What the customer has bought in the test store: one-time purchases, then subscriptions, each the oldest first."""
+    purchases = (one for one in customer.purchases if one.store == STORE and one.kind is PurchaseKind.ONE_TIME)
+    subscriptions = (one for one in customer.subscriptions if one.store == STORE)
+    in_order = sorted(purchases, key=lambda one: one.order), sorted(subscriptions, key=lambda one: one.current.order)
+    return [*in_order[0], *in_order[1]]
+
+
+def product_of(bought: Subscription | Purchase) -> str:
+    return bought.product_id if isinstance(bought, Purchase) else bought.current.product_id
+
+
 def find(customer: Customer, product_id: str | None) -> Subscription | Purchase:
     """The customer's newest purchase of this product in the test store."""
-    subscriptions = (
-        subscription
-        for subscription in customer.subscriptions
-        if subscription.store == STORE and product_id in (None, subscription.current.product_id)
-    )
-    purchases = (
-        purchase
-        for purchase in customer.purchases
-        if purchase.store == STORE
-        and purchase.kind is PurchaseKind.ONE_TIME
-        and product_id in (None, purchase.product_id)
-    )
-    found = max(subscriptions, key=lambda one: one.current.order, default=None) or max(
-        purchases, key=lambda one: one.purchased_at, default=None
-    )
-    if found is None:
+    found = [one for one in owned(customer) if product_id in (None, product_of(one))]
+    if not found:
         what = f"has not bought {product_id!r}" if product_id else "has bought nothing"
         raise Refusal(f"{customer.app_user_id!r} {what} in the test store.", param="product_id")
-    return found
+    return found[-1]
 
 
 def buy(

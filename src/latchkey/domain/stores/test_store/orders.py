@@ -11,7 +11,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import Price
-from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, PurchaseKind, Reason
+from latchkey.domain.purchases.purchase import Environment, Ownership, Purchase, Reason
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.domain.stores.test_store import actions
@@ -84,14 +84,7 @@ WHILE_CLOSED: frozenset[ActionName] = frozenset({"cancel", "expire", "refund"})
 
 def bought(customer: Customer) -> dict[str, Subscription | Purchase]:
     """The newest purchase of each product in this store, which is the one that actions apply to."""
-    newest: dict[str, Subscription | Purchase] = {}
-    for purchase in sorted(customer.purchases, key=lambda one: one.order):
-        if purchase.store == STORE and purchase.kind is PurchaseKind.ONE_TIME:
-            newest[purchase.product_id] = purchase
-    for subscription in sorted(customer.subscriptions, key=lambda one: one.current.order):
-        if subscription.store == STORE:
-            newest[subscription.current.product_id] = subscription
-    return newest
+    return {actions.product_of(one): one for one in actions.owned(customer)}
 
 
 def refusal_of(customer: Customer, catalog: Catalog, now: Ms, action: Action) -> Refusal | None:

@@ -2,7 +2,7 @@
 
 from operator import attrgetter
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
@@ -66,9 +66,6 @@ def customer_path(view: CustomerView) -> str:
     return path_of(view.customer.project_id, view.customer.app_user_id)
 
 
-def _experiment(view: CustomerView) -> v2.ExperimentEnrollment | UnsetType:
-    enrollments = view.customer.enrollments
-    if not enrollments:
-        return UNSET
-    last = enrollments[-1]
+def _experiment(view: CustomerView) -> v2.ExperimentEnrollment:
+    last = view.customer.enrollments[-1]
     return v2.ExperimentEnrollment(id=last.experiment_id, name=last.name, variant=last.variant_id)

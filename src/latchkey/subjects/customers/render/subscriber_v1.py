@@ -13,6 +13,7 @@ from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind
 from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
+from latchkey.domain.purchases.summary import end_of
 from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine import render as engine_render
 from latchkey.engine.reads import CustomerView, lifetime_end
@@ -92,16 +93,12 @@ def _subscriptions(view: CustomerView, reader: SubscriberAudience) -> dict[str, 
             latest = {without_plan(id): period for id, period in latest.items()}
         for product_id, period in latest.items():
             if several:
-                end = _end(subscription, period)
+                end = end_of(subscription, period)
                 if end < ends.get(product_id, end):
                     continue
                 ends[product_id] = end
             shown[product_id] = _subscription(view, subscription, period, id, names_plans)
     return shown
-
-
-def _end(subscription: Subscription, period: Period) -> Ms:
-    return subscription.access_ends_at if period is subscription.current else period.access_ends_at
 
 
 def _as_subscription(view: CustomerView, purchase: Purchase, reader: SubscriberAudience) -> v1.Subscription:
@@ -153,7 +150,8 @@ def _subscription(
         unsubscribe_detected_at=_iso(status.renewal_off_at) if running and not status.auto_renew else None,
         is_sandbox=subscription.environment is Environment.SANDBOX,
         ownership_type=subscription.ownership,
-        period_type=_shown_type(period.period_type),
+        # The vendor's Android SDK knows no promotional periods.
+        period_type=PeriodType.NORMAL if period.period_type is PeriodType.PROMOTIONAL else period.period_type,
         store=store,
         store_transaction_id=period.id if store != TEST_STORE else _test_period_id(subscription, period, id),
         display_name=_display_name(view.catalog, period.product_id),
@@ -161,11 +159,6 @@ def _subscription(
         management_url=_URLS.get(store) if running and subscription.access_ends_at > now else None,
         product_plan_identifier=_plan(store, period.product_id, names_plans),
     )
-
-
-def _shown_type(type: PeriodType) -> PeriodType:
-    """The vendor's Android SDK knows no promotional periods."""
-    return type if type is not PeriodType.PROMOTIONAL else PeriodType.NORMAL
 
 
 def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:

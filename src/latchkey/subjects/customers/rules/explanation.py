@@ -134,7 +134,11 @@ def _end_of_period(case: Case, subscription: Subscription) -> str:
 def _since(best: Access, found: list[Access]) -> Ms:
     """Since when access has run without a gap."""
     since = _start(best)
-    while earlier := [start for access in found if (start := _start(access)) < since and _reaches(access, since)]:
+    while earlier := [
+        start
+        for access in found
+        if (start := _start(access)) < since and (access.ends_at is None or access.ends_at >= since)
+    ]:
         since = min(earlier)
     return since
 
@@ -143,7 +147,3 @@ def _start(access: Access) -> Ms:
     """A payment recovered within the grace period leaves no gap, so its time begins before the payment."""
     period = period_of(access)
     return access.purchased_at if period is None else period.starts_at
-
-
-def _reaches(access: Access, moment: Ms) -> bool:
-    return access.ends_at is None or access.ends_at >= moment

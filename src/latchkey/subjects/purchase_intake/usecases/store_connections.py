@@ -67,13 +67,9 @@ class Connections:
         for adapter in self.adapters.values():
             await adapter.close()
 
-    def forget(self, project_id: str, app_id: str) -> None:
-        """The app's connection was changed by this process."""
-        self._cache = {
-            key: (at, app)
-            for key, (at, app) in self._cache.items()
-            if (app.project_id, app.app_id) != (project_id, app_id)
-        }
+    def forget(self) -> None:
+        """An app's connection was changed by this process."""
+        self._cache.clear()
 
     def parse(self, store: str, given: Mapping[str, Any]) -> Any:
         return self.adapters[store].credential_form.parse(given, self.allowed_hosts)
@@ -97,10 +93,8 @@ class Connections:
         """The saved credentials, as they were given; empty if there are none."""
         if found.credentials is None:
             return {}
-        given: dict[str, Any] = json.decode(
-            self.sealer.unseal(found.credentials, place_of(found.project_id, found.app_id))
-        )
-        return given
+        place = place_of(found.project_id, found.app_id)
+        return json.decode(self.sealer.unseal(found.credentials, place), type=dict[str, Any])
 
     def _app(self, row: StoreConnection) -> ConnectedApp:
         key = row.project_id, row.app_id
@@ -158,7 +152,7 @@ async def load(connections: Connections, project_id: str, app_id: str) -> Connec
         if row is None:
             await connection_rows.ensure(connection, project_id, app_id, *_new_token(connections, project_id, app_id))
             row = await connection_rows.load(connection, project_id, app_id)
-    connections.forget(project_id, app_id)
+    connections.forget()
     return None if row is None else _connected(connections, row)
 
 
@@ -228,7 +222,7 @@ async def note_check(connections: Connections, app: ConnectedApp) -> None:
         result = "unknown", f"Could not check: {error.message}"
     place = app.project_id, app.app_id
     await connection_rows.note_check(connections.database, *place, app.version, *result, connections.now(), True)
-    connections.forget(*place)
+    connections.forget()
 
 
 async def delete(connections: Connections, project_id: str, app_id: str) -> Connected:
