@@ -121,13 +121,7 @@ delete_note = returns_row(query("delete_note"))
 notes_of = fetches_all(Note, query("notes_of_customer"))
 
 
-class CustomerProblem(Struct, frozen=True):
-    type: str
-    at: Ms
-    event: Event
-
-
-async def past(connection: Executor, project_id: str, key: int, limit: int) -> list[CustomerProblem]:
-    """The latest ones, newest first; also those of customers that were merged into this one."""
+async def past(connection: Executor, project_id: str, key: int, limit: int) -> list[Event]:
+    """The latest events about trouble, newest first; also those of customers that were merged into this one."""
     rows = await connection.fetch(query("past_troubles_of_customer"), project_id, key, limit)
-    return [CustomerProblem(row["type"], row["occurred_at"], json.decode(row["body"], type=Event)) for row in rows]
+    return [_DECODER.decode(row["body"]) for row in rows]

@@ -258,10 +258,10 @@ limit $3;
 
 -- name: past_troubles_of_customer
 -- the latest events that say when a payment failed, a pause began, and what followed
-select e.type, e.occurred_at, e.body
+select e.body
 from unnest({customer_and_absorbed}) as who (customer_id)
 cross join lateral (
-    select n.type, n.occurred_at, n.body from events n
+    select n.occurred_at, n.body from events n
     where n.customer_id = who.customer_id and n.project_id = $1
         and n.type in ('BILLING_ISSUE', 'SUBSCRIPTION_PAUSED', 'EXPIRATION')
     order by n.sequence desc

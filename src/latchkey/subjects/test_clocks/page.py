@@ -11,7 +11,6 @@ from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain import formats
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.customers.customer import Customer
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms, parse_duration
 from latchkey.domain.naming import checked_name
@@ -63,29 +62,12 @@ WORDS: dict[SubscriptionState, tuple[str, str]] = {
 }
 
 
-class Held(Struct, frozen=True):
-    """A purchase of the customer in the test store."""
-
-    product_id: str
-    standing: str
-    kind: str
-    presses: list[tuple[str, str]]
-    forms: list[tuple[str, str]]
+def held(view: CustomerView, product_id: str, bought: Subscription | Purchase) -> dict[str, Any]:
+    """A purchase of the customer in the test store, with the actions that are possible now."""
+    customer, catalog, now = view.customer, view.catalog, view.now
     # Other subscriptions it could change to.
-    others: list[str]
-    ends_at: Ms | None
-
-
-def held(customer: Customer, catalog: Catalog, now: Ms) -> list[Held]:
-    return [_held(customer, catalog, now, product_id, one) for product_id, one in bought(customer).items()]
-
-
-def _held(customer: Customer, catalog: Catalog, now: Ms, product_id: str, bought: Subscription | Purchase) -> Held:
-    others = [
-        product.id
-        for product in on_sale(catalog)
-        if product.kind is ProductKind.SUBSCRIPTION and product.id != product_id
-    ]
+    subscriptions = (product.id for product in on_sale(catalog) if product.kind is ProductKind.SUBSCRIPTION)
+    others = [id for id in subscriptions if id != product_id]
     ends_at = bought.current.ends_at if isinstance(bought, Subscription) else bought.access_ends_at
 
     def possible(name: ActionName) -> bool:
@@ -101,15 +83,15 @@ def _held(customer: Customer, catalog: Catalog, now: Ms, product_id: str, bought
         return refusal_of(customer, catalog, now, tried) is None
 
     standing, kind = in_words(bought, now)
-    return Held(
-        product_id,
-        standing,
-        kind,
-        [(name, title) for name, title in PRESSES.items() if possible(name)],
-        [(name, title) for name, title in FORMS.items() if possible(name)],
-        others,
-        ends_at,
-    )
+    return {
+        "product_id": product_id,
+        "standing": standing,
+        "kind": kind,
+        "presses": [(name, title) for name, title in PRESSES.items() if possible(name)],
+        "forms": [(name, title) for name, title in FORMS.items() if possible(name)],
+        "others": others,
+        "ends_at": ends_at,
+    }
 
 
 def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
@@ -215,7 +197,7 @@ async def show_clock(visit: Visit, clock_id: str) -> Response:
         next_due_at=people[0].next_due_at if people else None,
         chosen=view.customer.app_user_id if view else "",
         chosen_href=address(visit, view.customer.app_user_id) if view else "",
-        held=held(view.customer, view.catalog, view.now) if view else [],
+        held=[held(view, *one) for one in bought(view.customer).items()] if view else [],
         products=on_sale(view.catalog) if view else [],
         rows=[row_of(visit, event) for event in page.events],
         stream=visit.path("events", "stream", clock=clock.id),

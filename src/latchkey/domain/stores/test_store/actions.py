@@ -9,9 +9,9 @@ from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Duration, Ms, add
 from latchkey.domain.purchases.lifecycle import end_reason
 from latchkey.domain.purchases.purchase import Environment, MoneyBack, Ownership, Purchase, PurchaseKind, Reason
-from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, Period, PeriodType, Status, Subscription
+from latchkey.domain.purchases.subscription import Cause, Invoice, Pause, PeriodType, Status, Subscription
 from latchkey.domain.refusal import Refusal
-from latchkey.domain.stores.test_store.billing import STORE, due_at, first_period, next_moment, renewed
+from latchkey.domain.stores.test_store.billing import STORE, due_at, first_period, next_moment, next_period, renewed
 
 
 def owned(customer: Customer) -> list[Subscription | Purchase]:
@@ -223,19 +223,7 @@ def change_product(subscription: Subscription, new: Product, now: Ms, *, at_rene
         raise Refusal(f"The subscription is {new.id!r} already.", param="new_product_id")
     ended = _ends(subscription, now, now)
     moment = next_moment(ended, now)
-    period = Period(
-        id=f"{subscription.id}.{current.number + 1}",
-        number=current.number + 1,
-        cause=Cause.CHANGE,
-        product_id=new.id,
-        period_type=PeriodType.NORMAL,
-        purchased_at=now,
-        ends_at=add(now, duration),
-        as_of=moment,
-        price=new.price,
-        changed_from=current.product_id,
-        country=current.country,
-    )
+    period = next_period(subscription, Cause.CHANGE, new.id, new.price, now, add(now, duration), moment)
     return replace(ended, periods=(*ended.periods, period), status=Status(as_of=moment))
 
 

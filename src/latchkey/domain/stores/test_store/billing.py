@@ -42,21 +42,31 @@ def renewed(subscription: Subscription, catalog: Catalog, now: Ms, *, follows: M
     if price.currency != current.price.currency and current.period_type is PeriodType.TRIAL:
         # The trial was begun in another currency than the catalog's.
         price = Price(price.micros, current.price.currency)
-    period = Period(
-        id=f"{subscription.id}.{current.number + 1}",
-        number=current.number + 1,
-        cause=Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL,
-        product_id=product.id,
-        period_type=PeriodType.NORMAL,
-        purchased_at=now,
-        ends_at=period_end(subscription, product.duration, follows),
-        as_of=moment,
-        price=price,
-        country=current.country,
-        paid_from=follows if follows < now else None,
-    )
+    cause = Cause.CONVERSION if current.period_type is PeriodType.TRIAL else Cause.RENEWAL
+    ends_at = period_end(subscription, product.duration, follows)
+    period = next_period(subscription, cause, product.id, price, now, ends_at, moment)
+    period = replace(period, paid_from=follows if follows < now else None)
     taken_over = replace(current, ends_at=now, as_of=moment) if current.ends_at > now else current
     return replace(subscription, periods=(*subscription.periods[:-1], taken_over, period), status=Status(as_of=moment))
+
+
+def next_period(
+    subscription: Subscription, cause: Cause, product_id: str, price: Price, now: Ms, ends_at: Ms, moment: Moment
+) -> Period:
+    current = subscription.current
+    return Period(
+        id=f"{subscription.id}.{current.number + 1}",
+        number=current.number + 1,
+        cause=cause,
+        product_id=product_id,
+        period_type=PeriodType.NORMAL,
+        purchased_at=now,
+        ends_at=ends_at,
+        as_of=moment,
+        price=price,
+        changed_from=current.product_id if cause is Cause.CHANGE else None,
+        country=current.country,
+    )
 
 
 def period_end(subscription: Subscription, length: Duration, start: Ms) -> Ms:

@@ -5,6 +5,7 @@ Horizontal positions are percentages: the picture is as wide as its page, and te
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -142,18 +143,10 @@ def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
 
 def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
     moment = as_date(begin)
-    number = (moment.year * 12 + moment.month - 1) // months * months
-    found: list[tuple[Ms, datetime]] = []
-    while True:
-        if number // 12 > 9998:
-            return found
-        start = datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
-        at = int(start.timestamp() * 1000)
-        if at >= end:
-            return found
-        if at >= begin:
-            found.append((at, start))
-        number += months
+    first = (moment.year * 12 + moment.month - 1) // months * months
+    starts = (datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC) for number in range(first, 9999 * 12, months))
+    dated = ((int(start.timestamp() * 1000), start) for start in starts)
+    return [(at, start) for at, start in takewhile(lambda one: one[0] < end, dated) if at >= begin]
 
 
 def _bar(span: TimelineSpan, left: float, right: float, end: Ms) -> TimelineBar:

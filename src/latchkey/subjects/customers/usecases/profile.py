@@ -25,7 +25,8 @@ from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.rules.explanation import Explanation, explain
 from latchkey.subjects.customers.rules.spend import Spend, spend_of
 from latchkey.subjects.customers.rules.subscription_timeline import FailedPayment, Past
-from latchkey.subjects.customers.storage import CustomerProblem, Movement, Note, TimelineEvent
+from latchkey.subjects.customers.storage import Movement, Note, TimelineEvent
+from latchkey.wire.event import Event
 
 LONGEST_NOTE = 4000
 MOST_NOTES = 200
@@ -110,20 +111,18 @@ def _of_purchase(one: Purchase, now: Ms) -> Remedies:
 MOST = 200
 
 
-def read_past(problems: list[CustomerProblem]) -> Past:
+def read_past(events: list[Event]) -> Past:
     failed: dict[PurchaseKey, tuple[FailedPayment, ...]] = {}
     paused: dict[PurchaseKey, tuple[Ms, ...]] = {}
-    for one in reversed(problems):
-        event = one.event
+    for event in reversed(events):
         if event.store is None or event.original_transaction_id is UNSET:
             continue
-        key = event.store.lower(), event.original_transaction_id
-        if one.type == "BILLING_ISSUE":
+        key, at = (event.store.lower(), event.original_transaction_id), event.event_timestamp_ms
+        if event.type == "BILLING_ISSUE":
             until = event.grace_period_expires_at_ms
-            issue = FailedPayment(one.at, until if isinstance(until, int) else None)
-            failed[key] = (*failed.get(key, ()), issue)
-        elif one.type == "EXPIRATION" and event.expiration_reason == Reason.SUBSCRIPTION_PAUSED:
-            paused[key] = (*paused.get(key, ()), one.at)
+            failed[key] = (*failed.get(key, ()), FailedPayment(at, until if isinstance(until, int) else None))
+        elif event.type == "EXPIRATION" and event.expiration_reason == Reason.SUBSCRIPTION_PAUSED:
+            paused[key] = (*paused.get(key, ()), at)
     return Past(failed, paused)
 
 
