@@ -75,6 +75,10 @@ class Customer(Struct, frozen=True, kw_only=True):
     # Merges of the current change. Only the event keeps them.
     joined: tuple[Joined, ...] = ()
 
+    @property
+    def bought(self) -> tuple[Subscription | Purchase, ...]:
+        return *self.subscriptions, *self.purchases
+
     def subscription(self, store: str, id: str) -> Subscription | None:
         return next((one for one in self.subscriptions if one.id == id and one.store == store), None)
 

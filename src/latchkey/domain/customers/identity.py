@@ -156,8 +156,7 @@ def transfer(
 
 def bought_in(customer: Customer, app_ids: Collection[str]) -> frozenset[tuple[str, str]]:
     """The purchases that were made in one of these apps, by store and id."""
-    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    return frozenset((purchase.store, purchase.id) for purchase in bought if purchase.app_id in app_ids)
+    return frozenset((purchase.store, purchase.id) for purchase in customer.bought if purchase.app_id in app_ids)
 
 
 def came_from_an_app(customer: Customer, key: tuple[str, str]) -> bool:

@@ -89,7 +89,7 @@ def _customer_event(after: Customer, type: EventType, at: Ms, what: tuple[str, .
     """With the app of all purchases, so that a webhook for one app receives merges and transfers (none if there are
     several), and with the store of the newest one. In the sandbox for customers on a test clock or with only such
     purchases."""
-    bought: tuple[Subscription | Purchase, ...] = (*after.subscriptions, *after.purchases)
+    bought = after.bought
     apps = {purchase.app_id for purchase in bought} - {None}
     tester = after.test_clock_id is not None or {purchase.environment for purchase in bought} == {Environment.SANDBOX}
     return Event(

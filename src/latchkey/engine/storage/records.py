@@ -141,8 +141,7 @@ async def erase(connection: Any, erased: Stored) -> None:
     """What ended its purchases is kept."""
     customer = erased.customer
     await connection.execute(_DELETE, customer.project_id, erased.key)
-    everything: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    for bought in everything:
+    for bought in customer.bought:
         await keep_endings(connection, customer.project_id, bought)
 
 

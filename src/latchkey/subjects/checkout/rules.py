@@ -4,7 +4,6 @@ from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import DAY, Ms, add
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.purchases.summary import gives_access
 
 
@@ -21,8 +20,7 @@ def has_already(customer: Customer | None, catalog: Catalog, store: str, product
     """Whether the customer has bought it in this store and has it still. What is used up can be bought again."""
     if customer is None or (product.kind is ProductKind.ONE_TIME and product.consumable):
         return False
-    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    held = (one for one in bought if one.store == store and gives_access(one, now))
+    held = (one for one in customer.bought if one.store == store and gives_access(one, now))
     ids = {one.product_id if isinstance(one, Purchase) else one.current.product_id for one in held}
     return any(catalog.find(id) is product for id in ids)
 

@@ -11,7 +11,6 @@ from latchkey.cli import output
 from latchkey.cli.command import LIMIT, argument, command, flag, option
 from latchkey.cli.output import shown, typed_ahead
 from latchkey.cli.project_command import ProjectContext, project_context
-from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import visible
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
@@ -23,7 +22,7 @@ from latchkey.domain.purchases.summary import gives_access, purchase_status, sum
 from latchkey.engine.reads import CustomerView
 from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
-from latchkey.subjects.customers.rules.explanation import Explanation, explain
+from latchkey.subjects.customers.rules.explanation import explain, explain_all
 from latchkey.subjects.customers.usecases import edits
 from latchkey.subjects.customers.usecases.edits import erase, list_aliases
 from latchkey.subjects.search import usecases as search
@@ -225,24 +224,17 @@ async def _show_access(at: ProjectContext, customer: str, entitlement: str) -> N
     at.done(customer_v2.customer(view), output.plain(sentence))
 
 
-def _explanations(view: CustomerView) -> list[Explanation]:
-    known = view.catalog.entitlements | held(view.customer, view.catalog).keys()
-    return [explain(view.customer, view.catalog, id, view.now) for id in sorted(known)]
-
-
 def _as_data(view: CustomerView, ids: list[str]) -> dict[str, Any]:
     """The customer as V2 shows it, and what V2 shows on other paths."""
     return {
         **to_builtins(customer_v2.customer(view)),
         "aliases": ids,
         "test_clock_id": view.customer.test_clock_id,
-        "explanations": [to_builtins(explanation) for explanation in _explanations(view)],
-        "purchases": [_purchase(view, purchase) for purchase in _bought(view)],
+        "explanations": [
+            to_builtins(explanation) for explanation in explain_all(view.customer, view.catalog, view.now)
+        ],
+        "purchases": [_purchase(view, purchase) for purchase in view.customer.bought],
     }
-
-
-def _bought(view: CustomerView) -> list[Subscription | Purchase]:
-    return [*view.customer.subscriptions, *view.customer.purchases]
 
 
 def _purchase(view: CustomerView, one: Subscription | Purchase) -> dict[str, Any]:
@@ -285,7 +277,7 @@ def _show(view: CustomerView, ids: list[str]) -> None:
     )
     console = output.console()
     access = output.table("entitlement", "access", "why")
-    for explained in _explanations(view):
+    for explained in explain_all(view.customer, view.catalog, view.now):
         has = "[green]yes[/green]" if explained.has_access else "no"
         access.add_row(output.plain(explained.entitlement_id), has, output.plain(explained.sentence))
     if access.row_count:
@@ -294,7 +286,7 @@ def _show(view: CustomerView, ids: list[str]) -> None:
         console.print("The project has no entitlements.")
     # The id is last, because it is the longest; nothing is broken in two, so that it can be copied.
     bought = output.table("product", "store", "status", "since", "until", "price", "purchase", ids=7)
-    for purchase in _bought(view):
+    for purchase in view.customer.bought:
         price = purchase.price if isinstance(purchase, Purchase) else purchase.current.price
         fields = _purchase(view, purchase)
         cells = (fields["product_id"], fields["store"], fields["status"])

@@ -265,13 +265,12 @@ async def _read(visit: Visit, customer_id: str) -> CustomerView:
 
 def _person(visit: Visit, person: rules.Inhabitant, now: int) -> dict[str, Any]:
     customer = person.customer
-    bought: list[Purchase | Subscription] = [*customer.subscriptions, *customer.purchases]
     return {
         "id": customer.app_user_id,
         "href": visit.path("test-clocks", visit.param("clock_id"), customer=customer.app_user_id),
         "has": [
             (one.product_id if isinstance(one, Purchase) else one.current.product_id, *in_words(one, now))
-            for one in bought[-3:]
+            for one in customer.bought[-3:]
         ],
         "next_due_at": person.next_due_at,
     }

@@ -11,8 +11,8 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.promotion import STORE
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.engine.reads import CustomerView
-from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
+from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.money.usecases import TITLES
 from latchkey.subjects.search.usecases import newest, search
 from latchkey.subjects.segments.rules.facets import ListEntry, facets_of
@@ -137,9 +137,7 @@ _ABSENT: dict[str, Any] = {
 async def _page(
     visit: Visit, chosen: Chosen, entries: list[ListEntry], *, error: Refusal | None = None, **present: Any
 ) -> Response:
-    async with visit.database.acquire() as connection:
-        projects = await load_projects(connection, visit.services.catalogs, {visit.project_id})
-    catalog = projects[visit.project_id].catalog
+    catalog = await load_catalog(visit.services.changes, visit.project_id)
     products = await visit.run(list_products, limit=SUGGESTED)
     status, words = status_of(error) if error is not None else (200, "")
     return visit.page(

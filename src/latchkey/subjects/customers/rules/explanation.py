@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from latchkey.domain.access.entitlements import Access, accesses
+from latchkey.domain.access.entitlements import Access, accesses, held
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
@@ -62,6 +62,12 @@ def explain(customer: Customer, catalog: Catalog, entitlement_id: str, now: Ms) 
         would_change=would_change_it(case, reason, products),
         sentence=sentence(case, reason),
     )
+
+
+def explain_all(customer: Customer, catalog: Catalog, now: Ms) -> list[Explanation]:
+    """Of every entitlement of the project, and every one that the customer ever had, by id."""
+    known = catalog.entitlements | held(customer, catalog).keys()
+    return [explain(customer, catalog, id, now) for id in sorted(known)]
 
 
 def _never(who: str, entitlement_id: str, catalog: Catalog, products: tuple[str, ...]) -> Explanation:

@@ -9,7 +9,6 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from latchkey.database.pool import Database
-from latchkey.domain.access.entitlements import held
 from latchkey.domain.customers.customer import Attribute, Customer, visible
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKind, Reason
@@ -22,7 +21,7 @@ from latchkey.engine.storage import event_feed
 from latchkey.engine.storage.records import PurchaseKey
 from latchkey.subjects.currencies.usecases import Balance, balances
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.rules.explanation import Explanation, explain
+from latchkey.subjects.customers.rules.explanation import Explanation, explain_all
 from latchkey.subjects.customers.rules.spend import Spend, spend_of
 from latchkey.subjects.customers.rules.subscription_timeline import FailedPayment, Past
 from latchkey.subjects.customers.storage import Movement, Note, TimelineEvent
@@ -158,8 +157,7 @@ class ProfileServices(Protocol):
 async def load_profile(services: ProfileServices, project_id: str, customer_id: str) -> Profile:
     view = await services.reader.view(project_id, customer_id, services.now())
     customer = view.customer
-    known = view.catalog.entitlements | held(customer, view.catalog).keys()
-    explained = [explain(customer, view.catalog, id, view.now) for id in sorted(known)]
+    explained = explain_all(customer, view.catalog, view.now)
     return Profile(
         view,
         sorted(explained, key=lambda one: (not one.has_access, one.reason == "never_granted", one.entitlement_id)),

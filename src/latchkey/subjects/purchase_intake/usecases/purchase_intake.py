@@ -2,7 +2,7 @@
 the store again."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -62,7 +62,7 @@ class OwnerErased(Refusal):
 class IntakeResult(Struct, frozen=True):
     committed: Committed
     # By product, for one-time purchases: whether the app should use them up.
-    consume: tuple[tuple[str, bool], ...] = ()
+    consume: Mapping[str, bool] = {}
 
 
 class Taker(Struct, frozen=True):
@@ -342,11 +342,11 @@ def _giving_back(key: records.PurchaseKey, given: GivenBack) -> Callable[[Situat
     return apply
 
 
-def _consume(seen: SeenPurchase, committed: Committed) -> tuple[tuple[str, bool], ...]:
+def _consume(seen: SeenPurchase, committed: Committed) -> dict[str, bool]:
     if not isinstance(seen.snapshot, Purchase):
-        return ()
+        return {}
     product_id = seen.snapshot.product_id
-    return ((product_id, seen.should_consume or committed.catalog.consumable(product_id)),)
+    return {product_id: seen.should_consume or committed.catalog.consumable(product_id)}
 
 
 def _continues(subscription: Subscription, seen: SeenPurchase) -> bool:

@@ -33,7 +33,7 @@ from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLo
 from latchkey.subjects.purchase_intake.usecases.journal import filing
 from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
 from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
-from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
+from latchkey.subjects.purchase_intake.usecases.purchase_intake import IntakeResult, Taker
 from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
@@ -82,12 +82,6 @@ class TemporaryGrants(Struct, frozen=True):
     per_hour: int = 100
 
 
-class ReceiptResult(Struct, frozen=True):
-    committed: Committed
-    # By product: whether the app should use up what was bought.
-    consume: Mapping[str, bool]
-
-
 class Receipts:
     def __init__(
         self, connections: Connections, changes: Changes, grants: TemporaryGrants, limit: ReceiptLimit
@@ -109,7 +103,7 @@ class Receipts:
         attributes: Mapping[str, Attribute],
         address: str | None = None,
         seen: LastSeen | None = None,
-    ) -> ReceiptResult:
+    ) -> IntakeResult:
         """`address` is the phone's, if one sent it: only so much of what it sends is kept without the store's word.
         `seen`: where its user was seen with it."""
         now = self._connections.now()
@@ -159,14 +153,14 @@ class Receipts:
             raise
         if not taken:
             self._file(entry, JournalOutcome(status="ignored", message=reading.note))
-            return ReceiptResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
+            return IntakeResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
         self._file(entry, outcome_of(taken))
-        consume = {product: used_up for result in taken for product, used_up in result.consume}
-        return ReceiptResult(taken[-1].committed, consume)
+        consume = {product: used_up for result in taken for product, used_up in result.consume.items()}
+        return IntakeResult(taken[-1].committed, consume)
 
     async def _meanwhile(
         self, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute], error: errors.StoreError
-    ) -> ReceiptResult:
+    ) -> IntakeResult:
         """The store cannot be asked. Access for a day at most, if this may be real and the limits allow it."""
         adapter = self._connections.adapters[app.store]
         now = self._connections.now()
@@ -179,7 +173,7 @@ class Receipts:
         # One token, one customer: a token that somebody else has shown may be copied.
         if others or not await connection_rows.take_temporary_grant(hot, project, app.app_id, now // HOUR, most):
             raise CannotCheck(NOT_NOW) from error
-        return ReceiptResult(await give(self._changes, app, shown, attributes), {})
+        return IntakeResult(await give(self._changes, app, shown, attributes), {})
 
     async def _noted(
         self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: StoreReading

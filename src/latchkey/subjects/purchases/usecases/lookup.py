@@ -1,6 +1,6 @@
 """Subscriptions and purchases by their V2 id, by an id of their store, or of one customer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -65,7 +65,7 @@ async def by_store_id(services: LookupServices, project_id: str, kind: Kind, sto
     found = [
         (view, bought)
         for view in views
-        for bought in _all(view)
+        for bought in view.customer.bought
         if reference.kind_of(bought) == kind and reference.has_transaction(bought, store_id)
     ]
     found.sort(key=lambda one: one[1].order)
@@ -78,7 +78,9 @@ async def of_customer(
     """A customer's subscriptions or one-time purchases, by their V2 id."""
     project_id = view.customer.project_id
     mine = [
-        (view, one) for one in _all(view) if reference.kind_of(one) == kind and environment in (None, one.environment)
+        (view, one)
+        for one in view.customer.bought
+        if reference.kind_of(one) == kind and environment in (None, one.environment)
     ]
     mine.sort(key=lambda one: reference.v2_id(one[1]))
     return await _with_catalog(services.database, project_id, mine)
@@ -87,10 +89,6 @@ async def of_customer(
 def invoices_of(view: CustomerView) -> list[tuple[Issued, Product | None]]:
     """A customer's invoices by id, each with its product as the catalog has it now."""
     return [(one, view.catalog.find(one.period.product_id)) for one in issued(view.customer.subscriptions)]
-
-
-def _all(view: CustomerView) -> Iterable[Subscription | Purchase]:
-    return (*view.customer.subscriptions, *view.customer.purchases)
 
 
 async def _with_catalog(

@@ -73,8 +73,7 @@ def item_of(customer: Customer, bought: Bought, transaction_id: str | None = Non
 
 def by_transaction(customer: Customer, transaction_id: str) -> ActionItem:
     """What the customer bought with this transaction."""
-    everything: tuple[Bought, ...] = (*customer.subscriptions, *customer.purchases)
-    for purchase in everything:
+    for purchase in customer.bought:
         if has_transaction(purchase, transaction_id) and kind_of(purchase) is not None:
             return item_of(customer, purchase, transaction_id)
     raise NotFound(f"{customer.app_user_id!r} has no transaction {transaction_id!r}.", param="transaction_id")

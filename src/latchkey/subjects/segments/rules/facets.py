@@ -136,8 +136,7 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
 
 def payments(customer: Customer, environment: Environment) -> Iterator[Payment]:
     """Every payment of the customer's own."""
-    bought: tuple[Subscription | Purchase, ...] = (*customer.subscriptions, *customer.purchases)
-    for purchase in bought:
+    for purchase in customer.bought:
         if purchase.environment is environment:
             yield from payments_of(purchase)
 
