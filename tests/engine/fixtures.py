@@ -15,7 +15,7 @@ from latchkey.engine.clock import pass_time
 from latchkey.subjects.demo.usecases.project import add_catalog
 from latchkey.subjects.events.usecases import page_of_events
 from latchkey.subjects.projects.usecases import create_project
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
+from latchkey.subjects.purchase_intake.usecases.app_receipts import Receipt, take_receipt
 from latchkey.subjects.test_store import usecases as test_store
 from latchkey.wire.event import Event
 

@@ -17,7 +17,7 @@ from latchkey.engine.changes import Change, Situation, unchanged
 from latchkey.subjects.currencies.usecases import adjust, balances
 from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import Receipt, take_receipt
+from latchkey.subjects.purchase_intake.usecases.app_receipts import Receipt, take_receipt
 from latchkey.wire.event import Event
 from tests import distributed
 from tests.engine.fixtures import Core

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from latchkey.database.errors import InvalidValueError
 from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
+from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.journal import filing
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
 from tests.stores.world import PRODUCTS, PROJECT, World
 
 pytestmark = pytest.mark.thorough

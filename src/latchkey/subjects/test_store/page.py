@@ -18,7 +18,7 @@ from latchkey.settings import control_urls
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake.rules import JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
+from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt
 from latchkey.subjects.test_clocks import usecases as test_clocks
 from latchkey.subjects.test_store.usecases import EmulatorClient, StoreAway
 

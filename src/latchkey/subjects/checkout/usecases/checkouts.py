@@ -35,9 +35,8 @@ from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.usecases import steps
 from latchkey.subjects.checkout.usecases.steps import CheckoutProblem
 from latchkey.subjects.projects.usecases import load_app
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
+from latchkey.subjects.purchase_intake.usecases.app_receipts import CannotCheck, RejectedReceipt, ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 log = structlog.get_logger()

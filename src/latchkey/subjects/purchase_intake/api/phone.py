@@ -18,8 +18,8 @@ from latchkey.subjects.offerings.render import product_entitlement_mapping
 from latchkey.subjects.purchase_intake import wire
 from latchkey.subjects.purchase_intake.api.receipts import INVALID_RECEIPT
 from latchkey.subjects.purchase_intake.rules import intro_eligible
+from latchkey.subjects.purchase_intake.usecases.app_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.phone_requests import account_token, may_restore, sign_offers
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 
 router = Router(prefix="/v1", tags=["V1 for SDKs"])
 

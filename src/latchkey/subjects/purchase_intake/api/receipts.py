@@ -31,8 +31,8 @@ from latchkey.http.services import Services
 from latchkey.http.shared_bodies import sorted_out
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.purchase_intake.api.store_notifications import INCOMING, accept
-from latchkey.subjects.purchase_intake.usecases import sandbox_receipts
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt
+from latchkey.subjects.purchase_intake.usecases import app_receipts
+from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
 log = structlog.get_logger()
@@ -149,7 +149,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
             )
             taken, consume = answered.committed, answered.consume
         else:
-            receipt = sandbox_receipts.Receipt(
+            receipt = app_receipts.Receipt(
                 app_user_id=new.app_user_id,
                 token=new.fetch_token or "",
                 app_id=caller.app_id,
@@ -161,10 +161,10 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 offering=_product_id(new.presented_offering_identifier),
                 seen=seen,
             )
-            taken = await sandbox_receipts.take_receipt(services.changes, caller.project_id, receipt)
-    except sandbox_receipts.RejectedReceipt as invalid:
+            taken = await app_receipts.take_receipt(services.changes, caller.project_id, receipt)
+    except app_receipts.RejectedReceipt as invalid:
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
-    except sandbox_receipts.CannotCheck as unknown:
+    except app_receipts.CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
     view = taken.view(services.now())
     if seen is not None and not taken.seen:
@@ -181,7 +181,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
 
 def _of_a_store(services: Services, caller: Caller, new: NewReceipt) -> bool:
     """Whether a store that can be connected has to vouch for it. Test-store tokens count only with a test-store key."""
-    is_test = new.fetch_token is not None and new.fetch_token.startswith(sandbox_receipts.TEST_PREFIX)
+    is_test = new.fetch_token is not None and new.fetch_token.startswith(app_receipts.TEST_PREFIX)
     return caller.app_id is not None and caller.store in services.stores.adapters and not is_test
 
 

@@ -26,9 +26,9 @@ from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown
 from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
 from latchkey.subjects.purchase_intake.usecases import purchase_intake
+from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128

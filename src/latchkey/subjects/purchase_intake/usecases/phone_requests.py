@@ -17,7 +17,7 @@ from latchkey.stores.adapter import AppReceipt
 from latchkey.stores.apple.api import sign_offer
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.snapshots import STORE
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import TEST_PREFIX, CannotCheck, RejectedReceipt
+from latchkey.subjects.purchase_intake.usecases.app_receipts import TEST_PREFIX, CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.purchase_intake.wire import SignatureData, SignatureError, SignedOffer
 

@@ -29,12 +29,11 @@ from latchkey.stores import errors
 from latchkey.stores.adapter import ConnectedApp, StoreReading
 from latchkey.subjects.purchase_intake.rules import JournalOutcome, NewEntry, Status
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.usecases.app_receipts import CannotCheck, RejectedReceipt, ShownReceipt, give
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.journal import filing
-from latchkey.subjects.purchase_intake.usecases.journaled_receipts import ShownReceipt, give
 from latchkey.subjects.purchase_intake.usecases.notifications import NO_CREDENTIALS, NOT_PROVEN, outcome_of
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import IntakeResult, Taker
-from latchkey.subjects.purchase_intake.usecases.sandbox_receipts import CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 log = structlog.get_logger()

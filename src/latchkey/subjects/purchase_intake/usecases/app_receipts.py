@@ -1,27 +1,32 @@
-"""Receipts from apps: a store's proof of a purchase, recorded for the user who presents it.
+"""Receipts from apps: those of the test store, recorded for the user who presents them; and those of other stores, as
+the journal keeps them.
 
-Only receipts of the test store can be verified so far. Their tokens are made up by the phone, so a token proves only
-that its sender knows it. Everything else comes from Latchkey: price and currency from the catalog, the environment
-(always SANDBOX) from the store, and the app from the key.
+A token of the test store is made up by the phone, so it proves only that its sender knows it. Everything else comes
+from Latchkey: price and currency from the catalog, the environment (always SANDBOX) from the store, and the app from
+the key.
 """
 
 import re
 from collections.abc import Mapping
 from functools import partial
+from hashlib import sha256
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field, json, structs
 
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
 from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
-from latchkey.domain.customers.intake import take_in
+from latchkey.domain.customers.intake import stand_in, take_in, withdrawn
+from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.changes import Change, Changes, Committed, Situation
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
+from latchkey.stores.adapter import AppReceipt, ConnectedApp
 from latchkey.subjects.customers.usecases.identities import claimed, restore, turn
+from latchkey.subjects.purchase_intake.rules import NewEntry
 
 # Prefix of every token of the test store. No other store issues such tokens.
 TEST_PREFIX = "test_"
@@ -132,3 +137,81 @@ def _check_token(receipt: Receipt) -> None:
         raise CannotCheck(
             "Latchkey is not connected to the store of this purchase yet. Keep it, and send it again later."
         )
+
+
+class ShownReceipt(AppReceipt, frozen=True, kw_only=True, omit_defaults=True):
+    app_user_id: str
+    # The offering that the app showed.
+    offering: str | None = None
+
+    @property
+    def token_hash(self) -> str:
+        return sha256((self.token or "").encode()).hexdigest()
+
+    @property
+    def subject(self) -> str:
+        return f"receipt {self.token_hash[:32]}"
+
+    @property
+    def stand_in_id(self) -> str:
+        """The id of the temporary access that this receipt may bring."""
+        return f"temporary {self.token_hash}"
+
+    def entry(self, project_id: str, app_id: str, store: str, now: Ms) -> NewEntry:
+        """Whoever shows the same receipt again finds the same entry."""
+        payload = json.encode(self)
+        return NewEntry(
+            project_id=project_id,
+            app_id=app_id,
+            store=store,
+            source="receipt",
+            external_id="receipt " + sha256(payload).hexdigest(),
+            kind="RECEIPT",
+            environment=None,
+            # Never the token itself: who may see the journal's list need not be able to show it.
+            subject=self.subject,
+            occurred_at=now,
+            received_at=now,
+            checked={},
+            payload=payload.decode(),
+            next_at=now,
+            app_user_id=self.app_user_id,
+        )
+
+
+async def give(
+    changes: Changes, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute]
+) -> Committed:
+    """Raises CannotCheck where no temporary access may be given."""
+
+    def granted(situation: Situation) -> Customer:
+        customer = with_attributes(situation.customer, attributes)
+        access = stand_in(
+            customer,
+            situation.catalog,
+            shown.product_ids,
+            situation.now,
+            store=app.store,
+            id=shown.stand_in_id,
+            app_id=app.app_id,
+            environment=Environment.PRODUCTION,
+        )
+        if access is None:
+            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.")
+        return take_in(customer, access, situation.now)
+
+    return await changes.make(
+        Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
+    )
+
+
+async def withdraw(changes: Changes, app: ConnectedApp, shown: ShownReceipt) -> None:
+    """The store has answered about the receipt: what was given meanwhile ends now."""
+
+    def ended(situation: Situation) -> Customer:
+        return withdrawn(situation.customer, app.store, shown.stand_in_id, situation.now)
+
+    try:
+        await changes.make(Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=ended))
+    except NotFound:
+        return
