@@ -6,7 +6,7 @@ has changed. Where it cannot be reached, nobody knows: the purchase is read agai
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import structlog
 from msgspec import Struct
@@ -37,7 +37,7 @@ __all__ = ["ActionItem", "Extension", "by_product", "by_transaction", "cancel", 
 
 Bought: TypeAlias = Subscription | Purchase
 # What the test store makes of a purchase.
-Rule: TypeAlias = Callable[[Bought, Situation], Bought]
+Rule: TypeAlias = Callable[[Any, Situation], Bought]
 # What a real store is asked to do.
 Asked: TypeAlias = Callable[[Adapter, ConnectedApp, ActionTarget], Awaitable[None]]
 
@@ -93,8 +93,7 @@ async def cancel(services: LookupServices, item: ActionItem) -> None:
         what = "A promotional grant" if item.is_grant else "A one-time purchase"
         raise Refusal(f"{what} does not renew, so there is nothing to cancel.")
 
-    def cancelled(bought: Bought, situation: Situation) -> Bought:
-        assert isinstance(bought, Subscription)
+    def cancelled(bought: Subscription, situation: Situation) -> Bought:
         return actions.cancel(bought, situation.now, Reason.DEVELOPER_INITIATED)
 
     await _do(services, item, cancelled, lambda adapter, app, target: adapter.cancel(app, target))
@@ -136,8 +135,7 @@ async def extend(services: LookupServices, item: ActionItem, extension: Extensio
     if isinstance(item.bought, Purchase):
         raise Refusal("Only a subscription that renews can be extended. Grant the entitlement again instead.")
 
-    def extended(bought: Bought, situation: Situation) -> Bought:
-        assert isinstance(bought, Subscription)
+    def extended(bought: Subscription, situation: Situation) -> Bought:
         require_open(situation.catalog)
         until = extension.until if extension.until is not None else bought.current.ends_at + (extension.by or 0)
         return actions.extend(bought, situation.now, until=until)
