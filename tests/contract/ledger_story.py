@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.purchases.reference import Reference, v2_id, written
+from latchkey.domain.purchases.reference import v2_id, written
 from latchkey.engine.changes import Change
 from tests.domain.shop import subscribed
 from tests.http.client import DAY, NOW, Shop
@@ -77,7 +77,7 @@ async def act_again(story: Asking, shop: Shop) -> None:
     await shop.act("renew", "nia", "pro_monthly")
     await shop.act("issue_invoice", "nia", "pro_monthly")
     await story.ask("GET /customers/{customer_id}/invoices", customer_id="nia")
-    named = {"subscription_id": written(Reference("subscription", "test_store", RENEWED))}
+    named = {"subscription_id": written("subscription", "test_store", RENEWED)}
     transaction = "/subscriptions/{subscription_id}/transactions/{transaction_id}/actions/refund"
     await story.ask(f"POST {transaction}", transaction_id=f"{RENEWED}.0", **named)
     await story.ask("POST /subscriptions/{subscription_id}/actions/cancel", **named)

@@ -9,7 +9,6 @@ from latchkey.domain.customers.promotion import grant
 from latchkey.domain.naming import checked_currency, checked_duration, checked_id, checked_name, checked_text
 from latchkey.domain.purchases.reference import (
     PREPAID,
-    Reference,
     has_transaction,
     kind_of,
     parsed,
@@ -172,9 +171,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @given(KINDS, TEXTS.filter(lambda text: ":" not in text), TEXTS)
 def test_an_id_names_one_purchase_and_says_of_which_kind_it_is(kind: str, store: str, id: str) -> None:
-    reference = Reference(kind, store, id)  # type: ignore[arg-type]  # one of the kinds
-    text = written(reference)
-    assert parsed(text, reference.kind) == reference
+    text = written(kind, store, id)  # type: ignore[arg-type]  # one of the kinds
+    assert parsed(text, kind) == (store, id)  # type: ignore[arg-type]
     assert parsed(text, "purchase" if kind == "subscription" else "subscription") is None
 
 
@@ -183,13 +181,13 @@ def test_any_text_is_an_id_or_is_refused(text: str) -> None:
     for kind in ("subscription", "purchase"):
         for prefix in ("", "sub_", "purch_"):
             found = parsed(prefix + text, kind)
-            assert found is None or written(found) == prefix + text
+            assert found is None or written(kind, *found) == prefix + text
 
 
 def test_ids_of_every_store_fit_the_vendors_255_characters() -> None:
     # An order of Google with an add-on: the longest id that a store gives.
     order = "GPA.3345-1234-5678-90123#" + "p" * 139
-    assert len(written(Reference("purchase", "play_store", order))) <= 255
+    assert len(written("purchase", "play_store", order)) <= 255
 
 
 def test_a_prepaid_plan_is_a_subscription_wherever_a_store_has_prepaid_plans() -> None:

@@ -24,13 +24,6 @@ PREPAID = frozenset(store.name for store in STORES.values() if store.prepaid_pla
 _PREFIXES: dict[Kind, str] = {"subscription": "sub_", "purchase": "purch_"}
 
 
-class Reference(Struct, frozen=True):
-    kind: Kind
-    store: str
-    # The store's id, or the id of a grant.
-    id: str
-
-
 def kind_of(bought: Subscription | Purchase) -> Kind | None:
     """None for a temporary grant: it stands in for a purchase that is not known yet, and has no V2 id."""
     if isinstance(bought, Subscription) or bought.kind is PurchaseKind.PROMOTIONAL or is_prepaid(bought):
@@ -46,16 +39,16 @@ def is_prepaid(purchase: Purchase) -> bool:
 def v2_id(bought: Subscription | Purchase) -> str:
     kind = kind_of(bought)
     assert kind is not None, "a temporary grant has no id"
-    return written(Reference(kind, bought.store, bought.id))
+    return written(kind, bought.store, bought.id)
 
 
-def written(reference: Reference) -> str:
-    packed = urlsafe_b64encode(f"{reference.store}:{reference.id}".encode()).rstrip(b"=").decode()
-    return _PREFIXES[reference.kind] + packed
+def written(kind: Kind, store: str, id: str) -> str:
+    """`id` is the store's, or that of a grant."""
+    return _PREFIXES[kind] + urlsafe_b64encode(f"{store}:{id}".encode()).rstrip(b"=").decode()
 
 
-def parsed(text: str, kind: Kind) -> Reference | None:
-    """None if no subscription or purchase can have this id. Only one spelling names a purchase."""
+def parsed(text: str, kind: Kind) -> tuple[str, str] | None:
+    """The store, and the id there. None if no purchase of the kind can have this id: only one spelling names it."""
     prefix = _PREFIXES[kind]
     if not text.startswith(prefix) or not text.isascii():
         return None
@@ -64,10 +57,9 @@ def parsed(text: str, kind: Kind) -> Reference | None:
         store, colon, id = urlsafe_b64decode(packed + "=" * (-len(packed) % 4)).decode().partition(":")
     except (Error, UnicodeDecodeError):
         return None
-    reference = Reference(kind, store, id)
     # NUL: no id has it, and a database cannot look for it.
     usable = bool(colon and store and id) and "\0" not in store + id
-    return reference if usable and written(reference) == text else None
+    return (store, id) if usable and written(kind, store, id) == text else None
 
 
 def possible_purchases(transaction_id: str) -> list[str]:

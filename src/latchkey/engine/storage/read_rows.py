@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import asyncpg
 from msgspec import Struct, json
+from msgspec.structs import astuple
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Connection, Executor
@@ -224,13 +225,5 @@ async def read_leased(
 
 async def write(connection: Executor, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
     """Each note: project and key of the customer, and the last visit. Must be sorted in the order of row locks."""
-    await connection.execute(
-        query("touch_customers"),
-        [project_id for (project_id, _), _ in notes],
-        [key for (_, key), _ in notes],
-        [seen.at for _, seen in notes],
-        [seen.platform for _, seen in notes],
-        [seen.platform_version for _, seen in notes],
-        [seen.app_version for _, seen in notes],
-        [seen.country for _, seen in notes],
-    )
+    rows = [(*place, *astuple(seen)) for place, seen in notes]
+    await connection.execute(query("touch_customers"), *zip(*rows, strict=True))

@@ -71,14 +71,8 @@ async def next_turns(connection: Connection, grant: BulkGrant, after: int, limit
 
 
 async def record(connection: Connection, grant: BulkGrant, results: Sequence[GrantResult]) -> None:
-    await connection.execute(
-        query("record_bulk_grant_customers"),
-        grant.project_id,
-        grant.id,
-        [result.number for result in results],
-        [result.outcome for result in results],
-        [result.error for result in results],
-    )
+    columns = zip(*map(astuple, results), strict=True)
+    await connection.execute(query("record_bulk_grant_customers"), grant.project_id, grant.id, *columns)
 
 
 async def failures(connection: Executor, project_id: str, id: str, limit: int) -> list[tuple[str, str]]:

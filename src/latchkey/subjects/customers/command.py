@@ -230,9 +230,7 @@ def _as_data(view: CustomerView, ids: list[str]) -> dict[str, Any]:
         **to_builtins(customer_v2.customer(view)),
         "aliases": ids,
         "test_clock_id": view.customer.test_clock_id,
-        "explanations": [
-            to_builtins(explanation) for explanation in explain_all(view.customer, view.catalog, view.now)
-        ],
+        "explanations": to_builtins(explain_all(view.customer, view.catalog, view.now)),
         "purchases": [_purchase(view, purchase) for purchase in view.customer.bought],
     }
 

@@ -62,15 +62,9 @@ async def known(connection: Connection, asked: Sequence[DayRate]) -> dict[tuple[
 
 async def put(connection: Connection, rates: Sequence[DayRate], source: str, now: Ms, version: int) -> None:
     if rates:
-        await connection.execute(
-            query("put_rates"),
-            [rate.currency for rate in rates],
-            [rate.day for rate in rates],
-            [Decimal(rate.usd) for rate in rates],
-            source,
-            now,
-            version,
-        )
+        currencies, days, amounts = zip(*rates, strict=True)
+        exact = [Decimal(usd) for usd in amounts]
+        await connection.execute(query("put_rates"), currencies, days, exact, source, now, version)
         await connection.execute(query("save_rates_version"), version)
 
 
@@ -114,13 +108,7 @@ class MissingRates(Struct, frozen=True):
 
 async def note(connection: Connection, missing: Collection[RateKey]) -> set[RateKey]:
     """Returns those that were not noted before."""
-    ordered = sorted(missing)
-    rows = await connection.fetch(
-        query("note_missing_rates"),
-        [one[0] for one in ordered],
-        [one[1] for one in ordered],
-        [one[2] for one in ordered],
-    )
+    rows = await connection.fetch(query("note_missing_rates"), *zip(*sorted(missing), strict=True))
     return {(row["project_id"], row["currency"], row["day"]) for row in rows}
 
 

@@ -85,7 +85,8 @@ def picture(lives: Sequence[PurchaseTimeline], now: Ms) -> TimelinePicture | Non
     """None if there is nothing to draw."""
     if not lives:
         return None
-    shown = sorted(lives, key=_last, reverse=True)[:MOST_ROWS]
+    last = {life: max(LATEST if span.end is None else span.end for span in life.spans) for life in lives}
+    shown = sorted(lives, key=last.__getitem__, reverse=True)[:MOST_ROWS]
     shown = [timeline for timeline in lives if timeline in shown]
     begin, end = window(shown, now)
 
@@ -170,10 +171,6 @@ def _joined(bars: Sequence[TimelineBar]) -> list[TimelineBar]:
             many = 1
             found.append(bar)
     return found
-
-
-def _last(life: PurchaseTimeline) -> Ms:
-    return max(LATEST if span.end is None else span.end for span in life.spans)
 
 
 def _sentence(lives: Sequence[PurchaseTimeline], begin: Ms, end: Ms, now: Ms) -> str:

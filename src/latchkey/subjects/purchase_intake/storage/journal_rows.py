@@ -58,15 +58,8 @@ async def hold(connection: Executor, ids: Iterable[int], lease_until: Ms) -> Non
 
 
 async def finish(connection: Executor, outcomes: Sequence[JournalOutcome], now: Ms) -> None:
-    await connection.execute(
-        query("finish_notifications"),
-        [outcome.id for outcome in outcomes],
-        [outcome.status for outcome in outcomes],
-        [outcome.message for outcome in outcomes],
-        [now] * len(outcomes),
-        [outcome.app_user_id for outcome in outcomes],
-        [",".join(outcome.event_ids) for outcome in outcomes],
-    )
+    rows = [(one.id, one.status, one.message, now, one.app_user_id, ",".join(one.event_ids)) for one in outcomes]
+    await connection.execute(query("finish_notifications"), *zip(*rows, strict=True))
 
 
 async def postpone(connection: Executor, id: int, message: str, until: Ms) -> None:

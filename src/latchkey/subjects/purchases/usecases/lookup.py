@@ -44,15 +44,14 @@ class LookupServices(ProfileServices, Protocol):
 
 
 async def by_id(services: LookupServices, project_id: str, kind: Kind, id: str) -> FoundPurchase:
-    named = reference.parsed(id, kind)
-    for _ in range(_TRIES if named is not None else 0):
-        assert named is not None
-        owner = await records.owner_of(services.database, project_id, (named.store, named.id))
+    key = reference.parsed(id, kind)
+    for _ in range(_TRIES if key is not None else 0):
+        assert key is not None
+        owner = await records.owner_of(services.database, project_id, key)
         row = await services.reader.read(project_id, owner) if owner is not None else None
         if row is None:
             break
         view = look_at(row, services.now())
-        key = named.store, named.id
         bought = view.customer.subscription(*key) or view.customer.purchase(*key)
         if bought is not None and reference.kind_of(bought) == kind:
             return (await _with_catalog(services.database, project_id, [(view, bought)]))[0]
