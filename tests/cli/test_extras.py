@@ -1,7 +1,9 @@
 """Each extra installs what its commands need. Without it only these commands are unavailable, and say so."""
 
 import importlib.metadata
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.cli.running import Up, get
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +47,7 @@ def distributions(requirements: list[str], extra: str = "") -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def install(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def install(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Python as `pip install 'latchkey[extra]'` leaves it: our wheel and what it declares, and nothing else.
 
     Links to the unpacked wheel, which is compiled once, and to what is installed here, because a test must not need a
@@ -55,12 +59,13 @@ def install(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     (metadata,) = unpacked.glob("latchkey-*.dist-info/METADATA")
     required = re.findall(r"^Requires-Dist: (.*)$", metadata.read_text(), re.MULTILINE)
 
-    def install(extra: str) -> Path:
-        home = tmp_path_factory.mktemp(extra or "bare")
+    def install(extra: str, home: Path | None = None) -> Path:
+        home = home or tmp_path_factory.mktemp(extra or "bare")
         venv.create(home, with_pip=False, symlinks=True)
         (site,) = home.glob("lib/python*/site-packages")
         found = list(unpacked.iterdir())
-        for name in distributions(required, extra):
+        # An extra that is several others names our own distribution, which is a checkout here.
+        for name in distributions(required, extra) - {"latchkey"}:
             distribution = importlib.metadata.distribution(name)
             tops = {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}
             found += [Path(str(distribution.locate_file(top))) for top in tops]
@@ -81,7 +86,7 @@ def latchkey(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([python, "-I", "-c", script, *words], capture_output=True, text=True, timeout=300)
 
 
-def test_a_bare_installation_says_which_extra_to_install(install: Callable[[str], Path]) -> None:
+def test_a_bare_installation_says_which_extra_to_install(install: Callable[..., Path]) -> None:
     done = latchkey(install(""), "up")
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
@@ -105,7 +110,7 @@ asyncio.run(main())
 """
 
 
-def test_the_client_works_alone(install: Callable[[str], Path]) -> None:
+def test_the_client_works_alone(install: Callable[..., Path]) -> None:
     python = install("client")
     done = subprocess.run([python, "-I", "-c", CLIENT], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -129,7 +134,7 @@ asyncio.run(main())
 """
 
 
-def test_the_consumer_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_consumer_works_alone(install: Callable[..., Path], tmp_path: Path) -> None:
     python = install("consumer")
     done = subprocess.run([python, "-I", "-c", CONSUMER], capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -141,24 +146,28 @@ def test_the_consumer_works_alone(install: Callable[[str], Path], tmp_path: Path
     listed = set(re.findall(r"^\W*([a-z]+) {2,}", latchkey(python, "--help").stdout, re.MULTILINE))
     assert {"consumer", "version"} <= listed
     assert not {"up", "serve", "doctor"} & listed
-    for words in (("up", "--help"), ("key", "create", "--name", "x")):
+    for extra, words in (("up", ("up", "--help")), ("service", ("key", "create", "--name", "x"))):
         done = latchkey(python, *words)
         assert done.returncode == 2, done.stderr
-        assert done.stderr == f"`latchkey {words[0]}` needs the extra `service`: pip install 'latchkey[service]'\n"
+        assert done.stderr == f"`latchkey {words[0]}` needs the extra `{extra}`: pip install 'latchkey[{extra}]'\n"
 
 
-def test_the_test_phone_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_test_phone_works_alone(install: Callable[..., Path], tmp_path: Path) -> None:
     done = latchkey(install("runtime"), "device", "http://app.test", "--data", str(tmp_path))
     assert done.returncode == 1
     assert "https://" in done.stderr
     assert "not installed" not in done.stderr
 
 
-def test_the_service_works_alone(install: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_service_works_alone(install: Callable[..., Path], tmp_path: Path) -> None:
     python = install("service")
     listed = latchkey(python, "--help").stdout
-    for command in ("up", "serve", "migrate", "key", "receiver"):
+    for command in ("serve", "migrate", "key", "receiver"):
         assert re.search(rf"^\W*{command} {{2,}}", listed, re.MULTILINE), command
+    # It starts a consumer too, and says so before it creates a folder.
+    done = latchkey(python, "up", "--data", str(tmp_path / "data"))
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert done.stderr == "`latchkey up` needs the extra `up`: pip install 'latchkey[up]'\n"
     done = latchkey(python, "serve")
     assert done.returncode == 2
     assert "LATCHKEY_DATABASE_URL" in done.stderr
@@ -167,6 +176,73 @@ def test_the_service_works_alone(install: Callable[[str], Path], tmp_path: Path)
         [python, "-I", "-c", "import latchkey.process.service"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+# Writes down which files of the repository a process opens, besides the packages that are installed in it.
+OBSERVER = """
+import os, sys
+
+def observe(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], (str, os.PathLike)):
+        path = os.fspath(arguments[0])
+        if path.startswith({root!r} + os.sep) and not path.startswith({packages!r} + os.sep):
+            with open({opened!r}, "a") as opened:
+                print(path, file=opened)
+
+sys.addaudithook(observe)
+"""
+
+
+class Installed(Up):
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program = program
+        super().__init__(folder, "--port", "0")
+
+
+def test_latchkey_up_gives_the_demo_without_the_repository(
+    built: Path, install: Callable[..., Path], short_folder: Path
+) -> None:
+    # As root, PostgreSQL runs as another user, who cannot read the folders of pytest.
+    python = install("up", short_folder / "venv")
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    for link in (site / "latchkey", *site.glob("latchkey-*.dist-info")):
+        link.unlink()
+    opened = short_folder / "opened"
+    script = OBSERVER.format(root=str(ROOT), packages=sys.prefix, opened=str(opened))
+    (site / "sitecustomize.py").write_text(script)
+    words = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*words, next(built.glob("*.whl"))], check=True, capture_output=True, timeout=300)
+
+    with Installed(python.with_name("latchkey"), short_folder / "installed") as up:
+        up.wait_until_ready()
+        up.call("POST", "test_store/actions", {"action": "purchase", "app_user_id": "ada", "product_id": "pro_monthly"})
+        assert "pro" in up.call("GET", "/v1/subscribers/ada")["subscriber"]["entitlements"]
+        status, sign_in = up.get("/dashboard/sign-in")
+        assert status == 200
+        for path in re.findall(rb'(?:href|src)="(/dashboard/static/[^"]+)"', sign_in):
+            assert up.get(path.decode())[0] == 200
+        # Its examples are files of the repository's folder `contract`, which are in the wheel.
+        assert b"ada@example.com" in up.get("/openapi.json")[1]
+        consumer = up.connection["consumer"]
+        assert get(consumer["base_url"], up.connection["ca_cert"], "/")[0] == 200
+        assert up.terminate() == 0
+    assert not opened.exists(), opened.read_text()
+
+
+def test_what_is_missing_is_named_by_the_file_that_was_installed(built: Path, install: Callable[..., Path]) -> None:
+    """What a package index has by the name `latchkey` may be another package."""
+    python = install("")
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    wheel = next(built.glob("*.whl"))
+    (metadata,) = site.glob("latchkey-*.dist-info")
+    copied = shutil.copytree(metadata, site / "copied")
+    (copied / "direct_url.json").write_text(json.dumps({"url": wheel.as_uri(), "archive_info": {}}))
+    metadata.unlink()
+    copied.rename(metadata)
+    done = latchkey(python, "up")
+    assert done.returncode == 2, done.stderr
+    assert f"uvx --from '{wheel}[up]' latchkey up" in done.stderr
+    assert f"pipx install --force '{wheel}[up]'" in done.stderr
 
 
 def test_the_licence_is_in_everything_that_is_handed_on(built: Path) -> None:

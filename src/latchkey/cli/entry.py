@@ -1,22 +1,38 @@
 """The entry point of the `latchkey` command. Imports only the standard library, to report missing extras."""
 
+import json
+import shlex
 import sys
+from importlib.metadata import distribution
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from latchkey.process.supervision.start import loading
 
 WITHOUT_EXTRAS = """\
 No commands are installed here. The client for your own server (latchkey.client) has none; each command has an extra:
-  pip install 'latchkey[service]'     the service: latchkey up, serve, migrate, key, ...
-  pip install 'latchkey[consumer]'    the reference consumer for your own server: latchkey consumer
-  pip install 'latchkey[runtime]'     the test phone: latchkey device
-Besides the service, for traces to an OpenTelemetry collector: pip install 'latchkey[otel]'
-Several at once: pip install 'latchkey[service,consumer,runtime]'
-Without a command, only the client: pip install 'latchkey[client]'
+  pip install {up}    to try everything on this machine: latchkey up, with the service and a consumer
+  pip install {service}    the service: latchkey serve, migrate, key, ...
+  pip install {consumer}    the reference consumer for your own server: latchkey consumer
+  pip install {runtime}    the test phone: latchkey device
+Without installing: uvx --from {up} latchkey up
+With pipx: pipx install --force {up}
+Besides the service, for traces to an OpenTelemetry collector: pip install {otel}
+Several at once, with a comma: pip install {several}
+Without a command, only the client: pip install {client}
 In a checkout of the repository, all commands are in .venv/bin/latchkey.
 """
 
 # As shells count it: 128 and the number of the signal.
 INTERRUPTED = 130
+
+
+def requirement(extras: str) -> str:
+    """This package with extras, as installers take it. It names the file or folder that the package was installed from:
+    what an index has by the name `latchkey` may be another package."""
+    origin = json.loads(distribution("latchkey").read_text("direct_url.json") or "{}").get("url", "")
+    package = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else "latchkey"
+    return shlex.quote(f"{package}[{extras}]")
 
 
 def main() -> None:
@@ -27,7 +43,9 @@ def main() -> None:
         # A missing module of our own is a broken installation; no extra would help.
         if (missing.name or "latchkey").partition(".")[0] == "latchkey":
             raise
-        sys.stderr.write(f"{WITHOUT_EXTRAS}(The Python module {missing.name} was not found.)\n")
+        extras = {extra: requirement(extra) for extra in ("up", "service", "consumer", "runtime", "otel", "client")}
+        advice = WITHOUT_EXTRAS.format(several=requirement("service,runtime"), **extras)
+        sys.stderr.write(f"{advice}(The Python module {missing.name} was not found.)\n")
         sys.exit(2)
     except KeyboardInterrupt:
         # While code is loaded there is nothing to stop. Commands handle it themselves.

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli import output
-from latchkey.cli.entry import INTERRUPTED
+from latchkey.cli.entry import INTERRUPTED, requirement
 from latchkey.database.errors import StorageError, WrongAddressError
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
 from latchkey.process.supervision.listeners import (
@@ -116,7 +116,7 @@ COMMANDS = {
     ),
 }
 # The extra that a command needs, if it is not `service`.
-EXTRAS = {"consumer": "consumer", "device": "runtime"}
+EXTRAS = {"up": "up", "consumer": "consumer", "device": "runtime"}
 
 
 def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
@@ -143,8 +143,9 @@ def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:
 
 
 def _is_installed(extra: str) -> bool:
-    """No other extra has FastAPI. What the others lack is found out when their command is imported."""
-    return extra != "service" or util.find_spec("fastapi") is not None
+    """Only the service has FastAPI, only the consumer SQLAlchemy. What else is missing is found out on import."""
+    needed = {"service": ("fastapi",), "up": ("fastapi", "sqlalchemy")}
+    return all(util.find_spec(module) is not None for module in needed.get(extra, ()))
 
 
 def _add_name(app: typer.Typer, name: str, place: str, summary: str) -> None:
@@ -182,7 +183,7 @@ def _add_unavailable(app: typer.Typer, name: str, extra: str) -> None:
     @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
     def unavailable() -> None:
         told = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        told.print(f"`latchkey {name}` needs the extra `{extra}`: pip install 'latchkey[{extra}]'")
+        told.print(f"`latchkey {name}` needs the extra `{extra}`: pip install {requirement(extra)}")
         raise typer.Exit(2)
 
 
