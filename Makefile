@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test machine quick setup check fmt types lint bench lock clean chaos screenshots image docs docs-serve
+.PHONY: help run test machine quick setup check fmt types lint bench lock clean chaos screenshots image dist docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ screenshots: setup ## take the pictures of the docs anew (FOLDER=/tmp/pictures f
 
 image: ## build the container image and try it, with Docker or ENGINE=podman (deploy/docker/smoke.sh)
 	@deploy/docker/smoke.sh
+
+dist: setup ## build a release of the last commit in dist/: wheel, source, bill of materials, provenance (FOLDER=/tmp/dist for elsewhere)
+	@$(BIN)/python -m release $(if $(FOLDER),--folder $(FOLDER))
 
 lock: ## resolve the dependencies anew into requirements.lock, and the installer into requirements-uv.lock
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv

@@ -210,8 +210,9 @@ def test_latchkey_up_gives_the_demo_without_the_repository(
     opened = short_folder / "opened"
     script = OBSERVER.format(root=str(ROOT), packages=sys.prefix, opened=str(opened))
     (site / "sitecustomize.py").write_text(script)
-    words = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--no-compile"]
-    subprocess.run([*words, next(built.glob("*.whl"))], check=True, capture_output=True, timeout=300)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    words = ["install", "--no-deps", "--no-index", "--no-compile", str(next(built.glob("*.whl")))]
+    subprocess.run([*pip, *words], check=True, capture_output=True, timeout=300)
 
     with Installed(python.with_name("latchkey"), short_folder / "installed") as up:
         up.wait_until_ready()

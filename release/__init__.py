@@ -1,0 +1,1 @@
+"""Builds a release in dist/ (`make dist`): wheel, source distribution, bill of materials, provenance."""
