@@ -10,16 +10,17 @@ from urllib.request import url2pathname
 from latchkey.process.supervision.start import loading
 
 WITHOUT_EXTRAS = """\
-No commands are installed here. The client for your own server (latchkey.client) has none; each command has an extra:
-  pip install {up}    to try everything on this machine: latchkey up, with the service and a consumer
-  pip install {service}    the service: latchkey serve, migrate, key, ...
-  pip install {consumer}    the reference consumer for your own server: latchkey consumer
-  pip install {runtime}    the test phone: latchkey device
-Without installing: uvx --from {up} latchkey up
-With pipx: pipx install --force {up}
-Besides the service, for traces to an OpenTelemetry collector: pip install {otel}
-Several at once, with a comma: pip install {several}
-Without a command, only the client: pip install {client}
+No commands are installed here. Each needs an extra:
+  [up]        to try everything on this machine: latchkey up, with the service and a consumer
+  [service]   the service: latchkey serve, migrate, key, ...
+  [consumer]  the reference consumer for your own server: latchkey consumer
+  [runtime]   the test phone: latchkey device
+  [otel]      besides the service, traces to an OpenTelemetry collector
+  [client]    no command: the client for your own server (latchkey.client)
+Choose one or, with commas, several:
+  uvx --from {up} latchkey up
+  pipx install --force {up}
+  pip install {several}
 In a checkout of the repository, all commands are in .venv/bin/latchkey.
 """
 
@@ -43,8 +44,7 @@ def main() -> None:
         # A missing module of our own is a broken installation; no extra would help.
         if (missing.name or "latchkey").partition(".")[0] == "latchkey":
             raise
-        extras = {extra: requirement(extra) for extra in ("up", "service", "consumer", "runtime", "otel", "client")}
-        advice = WITHOUT_EXTRAS.format(several=requirement("service,runtime"), **extras)
+        advice = WITHOUT_EXTRAS.format(up=requirement("up"), several=requirement("service,otel"))
         sys.stderr.write(f"{advice}(The Python module {missing.name} was not found.)\n")
         sys.exit(2)
     except KeyboardInterrupt:
