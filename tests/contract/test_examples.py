@@ -21,6 +21,7 @@ from latchkey.http.openapi import stem
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.stripe.adapter import StripeAdapter
 from latchkey.subjects.purchase_intake.rules import NewEntry
+from latchkey.subjects.purchase_intake.storage.connection_rows import note_notified
 from latchkey.subjects.purchase_intake.usecases.journal import file_entries
 from latchkey.subjects.request_log import storage as request_log
 from latchkey.subjects.webhooks.delivery.event_body import body_of
@@ -264,6 +265,9 @@ async def configure(story: Story) -> None:
     story.names["experiment_id"] = made["id"]
     hook = {"name": "Shop", "url": "https://93.184.215.14/webhooks/billing", "authorization_header": "Bearer s3cret"}
     story.names["webhook_id"] = (await story.ask(f"POST {HOOK}", hook))["id"]
+    await story.ask("GET /integrations/destinations")
+    slack = {"preset": "slack", "settings": {"webhook_url": "https://hooks.slack.com/services/T0/B0/secret"}}
+    await story.ask("POST /integrations/destinations/preview", slack)
     await story.ask(f"GET {HOOK}")
     await story.ask(f"GET {HOOK}/{{webhook_id}}")
     await story.ask(f"POST {HOOK}/{{webhook_id}}", {"event_types": ["RENEWAL", "EXPIRATION"]})
@@ -286,6 +290,8 @@ async def connect(story: Story, shop: Shop) -> None:
     await story.ask(f"GET {credentials}", app_id=id, also=".none")
     await story.ask(f"PUT {credentials}", APPLE, app_id=id)
     await file_entries(shop.database, [notification(shop, id)])
+    async with shop.database.acquire() as connection:
+        await note_notified(connection, shop.project_id, id, NOW)
     await story.ask(f"GET {credentials}", app_id=id)
     await story.ask(f"POST {credentials}/check", app_id=id)
     await story.ask(f"POST {credentials}/rotate_notification_url", app_id=id)

@@ -63,5 +63,5 @@ OURS = {
     "store_notification",
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
-    "customer_list.customer", "customer_segment", "bulk_grant",
+    "customer_list.customer", "customer_segment", "bulk_grant", "destination_preset", "destination_preview",
 }  # fmt: skip

@@ -121,7 +121,11 @@ class Services:
         self.webhooks = Registry(database, sealer, allowed)
         # Only for test events; real events are sent by the delivery role.
         self.sender = Sender(
-            now, timeout_ms=settings.webhook_timeout_ms, allowed=allowed, extra_ca=settings.webhook_extra_ca
+            now,
+            timeout_ms=settings.webhook_timeout_ms,
+            allowed=allowed,
+            extra_ca=settings.webhook_extra_ca,
+            public_url=settings.public_url,
         )
         self.stores = connect(database, settings, now)
         # Notifications from stores, and receipts of real stores.

@@ -59,8 +59,8 @@ _ROUTERS = """
     events.api.router test_clocks.api.router experiments.api.router catalog.api.products_router offerings.api.router
     money.api.router catalog.api.entitlements_router projects.api.apps_router
     purchase_intake.api.credentials_v2.router purchase_intake.api.store_notifications.store_notifications_router
-    api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.deliveries_router
-    webhooks.api.operational_events_router exports.api.router charts.api.router
+    api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.destinations_router
+    webhooks.api.deliveries_router webhooks.api.operational_events_router exports.api.router charts.api.router
 """
 
 

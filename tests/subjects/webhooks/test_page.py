@@ -317,3 +317,30 @@ async def test_the_webhooks_of_another_project_are_out_of_reach(site: Site) -> N
         form = {"confirm": "yes", "type": "TEST", "overlap": "0", "since": "2027-01-01", "status": "all"}
         assert (await person.post(f"{own}/{id}/{action}", form)).status == 404, action
     assert (await site.shown(id))["enabled"]
+
+
+async def test_somebody_sends_events_to_slack_and_sees_the_preview_first(site: Site) -> None:
+    page = await tab(site, Role.DEVELOPER, "/webhooks/new")
+    await page.follow("Slack")
+    await page.press("Add", {"Name": "Sales", "Webhook URL": "https://example.com/not-slack"})
+    assert "Webhook URL is not in its usual form" in page.alert
+    secret = "https://hooks.slack.com/services/T0/B0/open-sesame"
+    await page.press("Add", {"Webhook URL": secret})
+    assert "Slack" in page.text("#content")
+    assert "open-sesame" not in page.html
+    await page.follow("Edit")
+    await page.press("Preview", {})
+    assert "sample_user renewed pro_monthly for 9.99 USD" in page.text("#content")
+    assert "open-sesame" not in page.html
+
+
+async def test_a_template_that_fails_is_shown_again_with_the_reason(site: Site) -> None:
+    page = await tab(site, Role.DEVELOPER, "/webhooks/new?to=custom")
+    given = {"Name": "Own", "URL": site.address + "/own", "Body": '{"a": "{{ event.nonsense }}"}'}
+    await page.press("Add", given)
+    assert "An event has no field 'nonsense'" in page.alert
+    assert page.value("Body") == given["Body"]
+    await page.press("Add", {"Body": '{"a": "{{ event.type }}"}'})
+    await page.press("Send Test Event", {"Event type": "RENEWAL"})
+    assert "200" in page.text("#answer")
+    assert site.arrivals[-1].body == b'{"a":"RENEWAL"}'

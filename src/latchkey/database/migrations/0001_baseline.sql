@@ -503,6 +503,8 @@ create table webhooks (
     url text not null,
     -- AES-GCM; null if the receiver needs no Authorization header.
     authorization_sealed bytea,
+    -- Preset and settings of a destination, as JSON.
+    destination_sealed bytea,
     -- Null means both.
     environment text check (environment in ('production', 'sandbox')),
     -- Empty means all.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import Query
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from latchkey.domain.instants import EARLIEST, LATEST
@@ -13,14 +13,16 @@ from latchkey.http.models import AppUserId, Body, Id, Instant, Name, Paging, in_
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
+from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
-from latchkey.subjects.webhooks.usecases import registry
+from latchkey.subjects.webhooks.usecases import destination_settings, registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
 webhooks_router = Router(prefix="/v2/projects/{project_id}/integrations/webhooks", tags=["V2 webhooks"])
+destinations_router = Router(prefix="/v2/projects/{project_id}/integrations/destinations", tags=["V2 webhooks"])
 
 if TYPE_CHECKING:
     EventType = str
@@ -79,9 +81,24 @@ Dialect = Annotated[
 ]
 
 
+class NewDestination(Body):
+    preset: Annotated[str, Field(min_length=1, max_length=50, examples=["slack"])]
+    settings: Annotated[
+        dict[str, str], Field(max_length=20, description="What the preset asks for. What is left out stays as it is.")
+    ] = Field(default_factory=dict)
+    template: Annotated[
+        Any, Field(description="Of the preset `custom`: the JSON to send. Its texts may contain `{{ expressions }}`.")
+    ] = None
+
+
 class NewWebhook(Body):
+    """With a `url`, or with a `destination`."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["url"]}, {"required": ["destination"]}]})
+
     name: Name
-    url: Url
+    url: Url = not_null()
+    destination: NewDestination = Field(default_factory=lambda: None, repr=False)  # type: ignore[assignment]  # as `not_null`
     authorization_header: Secret | None = Field(default=None, repr=False)
     environment: Environment = None
     event_types: EventTypes | None = Field(default_factory=list)
@@ -93,6 +110,8 @@ class NewWebhook(Body):
 
 
 class WebhookChanges(NewWebhook):
+    model_config = ConfigDict(json_schema_extra={})
+
     name: Name = not_null()
     url: Url = not_null()
     event_types: EventTypes | None = Field(default=None, description="Null is all, too.")
@@ -167,6 +186,22 @@ async def test_webhook(call: WriteKey, webhook_id: str, new: Trial) -> Response:
     return reply(render.tried(await send_test(call.services.sender, webhook, new.type, call.now())))
 
 
+@destinations_router.get("", responses=shows(Page[wire.DestinationPreset]))
+async def list_destination_presets(call: ReadKey) -> Response:
+    """Services that a webhook can send to in their own form, and the settings that each needs."""
+    items = [render.preset(name, preset) for name, preset in presets().items()]
+    return reply(Page(items=items, next_page=None, url=project_path(call.project_id, "integrations", "destinations")))
+
+
+@destinations_router.post("/preview", responses=shows(Page[wire.DestinationPreview]))
+async def preview_destination(call: ReadKey, new: NewDestination) -> Response:
+    """What would be sent for a sample event of every type. Nothing is stored or sent."""
+    stored = destination_settings.checked(DestinationSetup(**new.model_dump()))
+    items = [render.preview(one) for one in destination_settings.preview(stored, call.now())]
+    url = project_path(call.project_id, "integrations", "destinations", "preview")
+    return reply(Page(items=items, next_page=None, url=url))
+
+
 deliveries_router = Router(
     prefix="/v2/projects/{project_id}/integrations/webhooks/{webhook_id}", tags=["V2 webhook deliveries"]
 )
@@ -202,7 +237,9 @@ async def list_deliveries(
 @deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))
 async def read_delivery(call: ReadKey, webhook_id: str, delivery_id: str) -> Response:
     """One delivery with all its attempts. It has the id of its event."""
-    return reply(render.detail(webhook_id, await call.run(registry.load_delivery, webhook_id, delivery_id)))
+    found = await call.run(registry.load_delivery, webhook_id, delivery_id)
+    webhook = await call.services.webhooks.load(call.project_id, webhook_id)
+    return reply(render.detail(webhook, found, call.services.sender.public_url))
 
 
 class NewReplay(Body):
@@ -216,7 +253,8 @@ class NewReplay(Body):
 async def resend_delivery(call: WriteKey, webhook_id: str, delivery_id: str) -> Response:
     """Send it again, at once, whatever its status. Event id and body stay the same."""
     sent = await call.run(registry.resend, webhook_id, delivery_id, call.now())
-    return reply(render.detail(webhook_id, sent), 202)
+    webhook = await call.services.webhooks.load(call.project_id, webhook_id)
+    return reply(render.detail(webhook, sent, call.services.sender.public_url), 202)
 
 
 @deliveries_router.acts("/replay", wire.Replay, "webhook.replayed", status=202)

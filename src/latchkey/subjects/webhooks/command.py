@@ -191,7 +191,11 @@ async def send_test_event(
         raise typer.BadParameter(f"{event_type!r} is none of {', '.join(TYPES)}.", param_hint="--type")
     found = await at.webhooks.load(at.project_id, webhook)
     sender = Sender(
-        real_now, timeout_ms=at.settings.webhook_timeout_ms, allowed=at.webhooks.allowed, extra_ca=at.extra_ca
+        real_now,
+        timeout_ms=at.settings.webhook_timeout_ms,
+        allowed=at.webhooks.allowed,
+        extra_ca=at.extra_ca,
+        public_url=at.settings.public_url,
     )
     try:
         async with at.audited("webhook.tested", webhook, type=event_type.upper()):
@@ -245,9 +249,9 @@ async def deliveries(
     )
 
 
-@command(app, "resend", project_context)
+@command(app, "resend", webhook_desk)
 async def resend(
-    at: ProjectContext,
+    at: WebhookDesk,
     webhook: str = WEBHOOK,
     delivery: str | None = argument("The event's id, as `deliveries` shows it.", default=None, metavar="DELIVERY"),
     failed_since: str | None = option("All that failed since a date and time in UTC, or 90m, 6h, 3d ago."),
@@ -265,7 +269,8 @@ async def resend(
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
         sent = await at.run(registry.resend, webhook, delivery, now)
-    at.done(render.detail(webhook, sent), f"The delivery {output.plain(delivery)} is queued again.")
+    found = await at.webhooks.load(at.project_id, webhook)
+    at.done(render.detail(found, sent), f"The delivery {output.plain(delivery)} is queued again.")
 
 
 def _given(

@@ -5,8 +5,10 @@ from typing import Any, Literal
 from msgspec import UNSET, Raw, json
 
 from latchkey.subjects.webhooks import wire
-from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.destination import Preset
+from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
 from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay, Webhook
+from latchkey.subjects.webhooks.usecases.destination_settings import SampleRequest, shown_settings
 from latchkey.subjects.webhooks.usecases.samples import Tried
 from latchkey.wire.attributes import from_attributes
 
@@ -24,6 +26,7 @@ def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
         webhook,
         retry_schedule_seconds=webhook.retry_seconds,
         enabled=not paused,
+        destination=destination(webhook.destination),
         has_authorization_header=webhook.authorization is not None,
         signing_secret=webhook.secret if with_secret else UNSET,
         previous_secret_expires_at=webhook.previous_secret_until,
@@ -35,6 +38,23 @@ def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
             paused_at=health.paused_at,
         ),
     )
+
+
+def destination(stored: str | None) -> wire.Destination | None:
+    if stored is None:
+        return None
+    found = shown_settings(stored)
+    template = None if found.template is None else Raw(json.encode(found.template))
+    return wire.Destination(preset=found.preset, settings=found.settings, template=template)
+
+
+def preset(id: str, one: Preset) -> wire.DestinationPreset:
+    settings = [from_attributes(wire.PresetSetting, field, secret=field.is_secret) for field in one.fields]
+    return from_attributes(wire.DestinationPreset, one, id=id, settings=settings)
+
+
+def preview(one: SampleRequest) -> wire.DestinationPreview:
+    return from_attributes(wire.DestinationPreview, one, body=Raw(one.body))
 
 
 def tried(one: Tried) -> wire.WebhookTest:
@@ -58,13 +78,14 @@ def delivery(webhook_id: str, one: Delivery) -> wire.Delivery:
     return from_attributes(wire.Delivery, one, **_renamed(webhook_id, one))
 
 
-def detail(webhook_id: str, one: Detail) -> wire.DeliveryWithAttempts:
+def detail(webhook: Webhook, one: Detail, public_url: str = "") -> wire.DeliveryWithAttempts:
+    outgoing = outgoing_of(webhook, one.event, one.dialect, public_url)
     return from_attributes(
         wire.DeliveryWithAttempts,
         one.delivery,
-        **_renamed(webhook_id, one.delivery),
+        **_renamed(webhook.id, one.delivery),
         next_attempt_at=one.next_at,
-        request_body=Raw(body_of(one.event, one.dialect)),
+        request_body=Raw(shown_body(webhook, outgoing)),
         attempts=[_attempt(attempt) for attempt in one.attempts],
     )
 

@@ -64,6 +64,8 @@ class Setup:
     dialect: str = Dialect.LATCHKEY
     # The whole value of the header, such as "Bearer ..."; None: no such header is sent.
     authorization: str | None = field(default=None, repr=False)
+    # The preset and its settings, as JSON (`delivery/destination.py`); None: an ordinary webhook.
+    destination: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

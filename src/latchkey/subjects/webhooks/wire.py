@@ -19,6 +19,45 @@ class WebhookHealth(Struct, frozen=True, kw_only=True):
     failed: int
 
 
+class PresetSetting(Struct, frozen=True, kw_only=True):
+    name: str
+    label: str
+    hint: str
+    secret: bool
+    # The whole value has to match it.
+    pattern: str
+    # Null: it is required.
+    default: str | None
+
+
+class DestinationPreset(Struct, frozen=True, kw_only=True):
+    object: Literal["destination_preset"] = "destination_preset"
+    id: str
+    title: str
+    help: str
+    settings: list[PresetSetting]
+    # Without this attribute of the customer nothing is sent.
+    requires: str | None
+
+
+class DestinationPreview(Struct, frozen=True, kw_only=True):
+    """What would be sent for a sample event."""
+
+    object: Literal["destination_preview"] = "destination_preview"
+    type: str
+    url: str
+    headers: dict[str, str]
+    body: Raw
+
+
+class Destination(Struct, frozen=True, kw_only=True):
+    preset: str
+    # Secrets are masked.
+    settings: dict[str, str]
+    # Of the preset `custom`: the body, with expressions.
+    template: Raw | None
+
+
 class Webhook(Struct, frozen=True, kw_only=True):
     object: Literal["webhook"] = "webhook"
     id: str
@@ -36,6 +75,8 @@ class Webhook(Struct, frozen=True, kw_only=True):
     enabled: bool
     # The form of the bodies.
     dialect: Literal["latchkey", "revenuecat"]
+    # Null: an ordinary webhook.
+    destination: Destination | None
     # The Authorization value itself is never shown.
     has_authorization_header: bool
     # Only in the response that creates it.

@@ -9,6 +9,8 @@ from msgspec import UNSET, UnsetType, json
 
 from latchkey.domain.events.customer_event import Dialect, EventType, vendor_type
 from latchkey.domain.stores.store import PROMOTIONAL
+from latchkey.subjects.webhooks.delivery.destination import Outgoing, compiled
+from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.wire.event import API_VERSION, Event, continues
 
 _BEFORE, _AFTER = b'{"api_version":"%s","event":' % API_VERSION.encode(), b"}"
@@ -23,6 +25,21 @@ _WITHOUT_PURCHASE = {
     EventType.EXPERIMENT_ENROLLMENT,
     EventType.VIRTUAL_CURRENCY_TRANSACTION,
 }
+
+
+def outgoing_of(webhook: Webhook, event: bytes, dialect: str | None, public_url: str = "") -> Outgoing | None:
+    """What to send for a stored event. None: a destination has no use for it, because the customer is unknown there."""
+    if webhook.destination is not None:
+        dashboard = f"{public_url}/dashboard/projects/{webhook.project_id}" if public_url else ""
+        return compiled(webhook.destination).outgoing(event, dashboard)
+    return Outgoing(webhook.url, body_of(event, dialect))
+
+
+def shown_body(webhook: Webhook, outgoing: Outgoing | None) -> bytes:
+    """The body as the log shows it: JSON, without secrets."""
+    if webhook.destination is None or outgoing is None:
+        return outgoing.body if outgoing is not None else b"null"
+    return compiled(webhook.destination).shown_body(outgoing)
 
 
 def body_of(event: bytes, dialect: str | None) -> bytes:

@@ -43,6 +43,7 @@ def make_worker(database: Database, settings: Settings) -> Worker:
         timeout_ms=settings.webhook_timeout_ms,
         allowed=settings.webhook_allow_networks,
         extra_ca=settings.webhook_extra_ca,
+        public_url=settings.public_url,
     )
     return Worker(
         database,

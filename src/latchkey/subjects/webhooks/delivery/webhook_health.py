@@ -15,6 +15,7 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import SCHEDULE, Retry, after_failure
 from latchkey.subjects.webhooks import rules
+from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.storage import webhook_rows
 from latchkey.subjects.webhooks.storage.lanes import Recorded
@@ -96,7 +97,7 @@ async def tell(
     # The lease covers all twenty events of a claim, sent one after the other.
     due = await webhook_rows.claim_announcements(database, now, now + rules.lease_ms(timeout_ms) * 20)
     for event in due:
-        answer = await sender.send(to, event.id, event.body)
+        answer = await sender.send(to, event.id, Outgoing(to.url, event.body))
         ended = answer.at + answer.took_ms
         next_at = None
         if not answer.delivered:

@@ -40,7 +40,7 @@ async def show_log(visit: Visit) -> Response:
         error = refusal.message
     kept = {name: asked.text(name) for name in ("status", "answered", "type", "customer", "since", "until")}
     return visit.page(
-        "delivery_log.html",
+        "registry.html",
         400 if error else 200,
         webhook=webhook,
         deliveries=page.deliveries,
@@ -56,8 +56,9 @@ async def show_log(visit: Visit) -> Response:
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
-async def show_delivery(visit: Visit, event_id: str) -> Response:
-    webhook = await load_webhook(visit)
+async def show_delivery(visit: Visit, webhook_id: str, event_id: str) -> Response:
+    stored = await visit.services.webhooks.load(visit.project_id, webhook_id)
+    webhook = render.webhook(stored)
     detail = await visit.run(registry.load_delivery, webhook.id, event_id)
     return visit.page(
         "delivery.html",
@@ -65,7 +66,7 @@ async def show_delivery(visit: Visit, event_id: str) -> Response:
         delivery=detail.delivery,
         customer_at=partial(address, visit),
         next_at=detail.next_at,
-        body=bytes(render.detail(webhook.id, detail).request_body),
+        body=bytes(render.detail(stored, detail, visit.services.sender.public_url).request_body),
         attempts=[shown_attempt(attempt) for attempt in reversed(detail.attempts)],
     )
 

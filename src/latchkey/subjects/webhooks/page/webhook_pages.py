@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from msgspec import json
+from msgspec import DecodeError, json, structs
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
@@ -14,20 +14,28 @@ from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
+from latchkey.subjects.webhooks.delivery.destination import HIDDEN, OWN, DestinationSetup, presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
 from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup, Webhook
-from latchkey.subjects.webhooks.usecases import registry
+from latchkey.subjects.webhooks.usecases import destination_settings, registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, Tried, send_test
 
 pages = Pages()
 
 ENVIRONMENTS = (("both", "Both"), ("production", "Production"), ("sandbox", "Sandbox"))
 DIALECTS = ((Dialect.LATCHKEY.value, "Latchkey"), (Dialect.REVENUECAT.value, "RevenueCat"))
+_EXAMPLE_TEMPLATE = """{
+  "text": "{{ line }}",
+  "user": "{{ event.app_user_id }}",
+  "type": "{{ event.type }}",
+  "usd": "{{ revenue }}",
+  "link": "{{ customer_url }}"
+}"""
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _UNIT_WORDS = {"d": "days", "h": "h", "m": "min", "s": "s"}
 _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
@@ -35,7 +43,10 @@ _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
 
 @pages.get("/webhooks/new", Needs.MANAGE)
 async def show_new(visit: Visit) -> Response:
-    return await _form(visit, _values(Setup(name="", url="")))
+    preset = visit.query.text("to")
+    if preset and preset not in presets():
+        raise NotFound("There is no such destination.", param="to")
+    return await _form(visit, _values(Setup(name=presets()[preset].title if preset else "", url="")), preset=preset)
 
 
 @pages.post("/webhooks/new", Needs.MANAGE, "webhook.created", show_new)
@@ -43,41 +54,62 @@ async def create(visit: Visit) -> Response:
     visit.audit("a new webhook")
     made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
     visit.audit(made.id, name=made.name, url=made.url)
+    if made.destination is not None:
+        return await visit.to(visit.path("webhooks", made.id), "Added. Send a test event to see whether it arrives.")
     return visit.page("webhook_secret.html", webhook=render.webhook(made), secret=made.secret, rotated=False)
+
+
+@pages.post("/webhooks/preview", Needs.MANAGE, "webhook.previewed")
+async def preview(visit: Visit) -> Response:
+    """What would be sent to a destination. Nothing is stored."""
+    preset = visit.form.choice("destination", presets())
+    before = await _kept(visit, visit.form.text("webhook_id"))
+    stored = destination_settings.checked(_destination(visit.form, preset), before)
+    return visit.page(
+        "webhook_preview.html", preset=presets()[preset], requests=destination_settings.preview(stored, visit.now)
+    )
+
+
+async def _kept(visit: Visit, id: str) -> str | None:
+    """The stored destination: a secret that is not entered again stays."""
+    return (await visit.services.webhooks.load(visit.project_id, id)).destination if id else None
 
 
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit, webhook_id: str) -> Response:
     shown = await visit.services.webhooks.load(visit.project_id, webhook_id)
-    return await _form(visit, _values(shown), shown)
+    preset = render.webhook(shown).destination
+    return await _form(visit, _values(shown), shown, preset=preset.preset if preset is not None else "")
 
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
 async def edit(visit: Visit, webhook_id: str) -> Response:
     changes = given(visit.form, editing=True)
     await visit.services.webhooks.update(visit.project_id, webhook_id, changes, visit.now)
-    visit.audit(name=changes["name"], url=changes["url"], authorization_changed="authorization_header" in changes)
+    visit.audit(name=changes["name"], url=changes.get("url"), authorization_changed="authorization_header" in changes)
     return await visit.to(visit.path("webhooks", webhook_id), "Saved. The new settings apply from now on.")
 
 
 def given(form: Form, *, editing: bool) -> dict[str, Any]:
     """With the field names of the API; the use case validates the values."""
     environment = form.choice("environment", [key for key, _ in ENVIRONMENTS])
-    name, url, types = checked_name(form.text("name")), form.text("url"), form.all("event_types")
-    if not url or len(url) > registry.LONGEST_URL:
-        long = f"The URL has at most {registry.LONGEST_URL:,} characters."
-        raise Invalid(long if url else "The URL is missing.", param="url")
+    name, types = checked_name(form.text("name")), form.all("event_types")
     if not set(types) <= set(TYPES):
         raise Invalid("There is no such event type.", param="event_types")
     fields: dict[str, Any] = {
         "name": name,
-        "url": url,
         "environment": None if environment == "both" else environment,
         "event_types": types,
         "app_id": form.text("app_id") or None,
         "retry_schedule_seconds": read_schedule(form.text("retries")),
         "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
     }
+    if form.text("destination"):
+        return fields | {"destination": structs.asdict(_destination(form, form.choice("destination", presets())))}
+    fields["url"] = url = form.text("url")
+    if not url or len(url) > registry.LONGEST_URL:
+        long = f"The URL has at most {registry.LONGEST_URL:,} characters."
+        raise Invalid(long if url else "The URL is missing.", param="url")
     if form.text("dialect"):
         fields["dialect"] = form.choice("dialect", [key for key, _ in DIALECTS])
     # The stored value is never shown, so an empty field means: unchanged.
@@ -86,6 +118,19 @@ def given(form: Form, *, editing: bool) -> dict[str, Any]:
     elif editing and form.ticked("no_authorization"):
         fields["authorization_header"] = None
     return fields
+
+
+def _destination(form: Form, preset: str) -> DestinationSetup:
+    """An empty field is left out: a stored secret is never shown, and stays."""
+    names = [field.name for field in presets()[preset].fields]
+    settings = {name: form.text(f"setting.{name}") for name in names if form.text(f"setting.{name}")}
+    template = None
+    if preset == OWN:
+        try:
+            template = json.decode(form.text("template"))
+        except DecodeError as error:
+            raise Invalid(f"The template is not valid JSON: {error}", param="destination.template") from None
+    return DestinationSetup(preset=preset, settings=settings, template=template)
 
 
 def read_schedule(text: str) -> list[int]:
@@ -121,19 +166,34 @@ def _values(setup: Setup) -> dict[str, Any]:
         "environment": setup.environment or "both",
         "app_id": setup.app_id or "",
         "retries": write_schedule(setup.retry_seconds),
+        **_setting_values(setup),
     }
+
+
+def _setting_values(setup: Setup) -> dict[str, str]:
+    """Without secrets."""
+    if setup.destination is None:
+        return {"template": _EXAMPLE_TEMPLATE}
+    shown = destination_settings.shown_settings(setup.destination)
+    visible = {f"setting.{name}": value for name, value in shown.settings.items() if value != HIDDEN}
+    return visible | {"template": json.format(json.encode(shown.template), indent=2).decode()}
 
 
 def _typed(form: Form) -> dict[str, Any]:
     """The form's values, except the Authorization value: no page ever contains it."""
     known = _values(Setup(name="", url=""))
     typed = {name: form.text(name) for name in known if name != "event_types"}
+    preset = presets().get(form.text("destination"))
+    for field in preset.fields if preset is not None else ():
+        if not field.is_secret:
+            typed[f"setting.{field.name}"] = form.text(f"setting.{field.name}")
     return {**typed, "event_types": form.all("event_types")}
 
 
-async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = None) -> Response:
+async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = None, *, preset: str = "") -> Response:
     if visit.refusal is not None:
         values = _typed(visit.form)
+        preset = visit.form.text("destination")
     apps = [("", "Every app"), *((app.id, app.name) for app in await visit.run(list_apps))]
     if values["app_id"] not in {id for id, _ in apps}:
         # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
@@ -156,6 +216,10 @@ async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = No
         dialects=DIALECTS,
         apps=apps,
         schedule=write_schedule(SCHEDULE),
+        presets=presets(),
+        preset_id=preset,
+        preset=presets().get(preset),
+        has_template=preset == OWN,
     )
 
 
@@ -251,6 +315,7 @@ async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Res
         failure=failure,
         failed_attempt=shown_attempt(failure.attempt) if failure else None,
         schedule=say_schedule(webhook.retry_schedule_seconds),
+        presets=presets(),
         types=TYPES,
         overlaps=OVERLAPS,
         tried=tried,

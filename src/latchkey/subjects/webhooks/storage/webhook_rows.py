@@ -87,10 +87,12 @@ was_made = fetches_value(bool, query("webhook_was_made"))
 
 
 def _values(id: str, setup: Setup, sealer: Sealer) -> tuple[object, ...]:
-    """From $3 on of `create_webhook` and `update_webhook`: the fields in their order, the last one sealed."""
-    *values, authorization = (getattr(setup, field.name) for field in fields(Setup))
-    sealed = sealer.seal(authorization, f"{id}/authorization") if authorization is not None else None
-    return *values, sealed
+    """From $3 on of `create_webhook` and `update_webhook`: the fields in their order, the last ones sealed."""
+    values = {field.name: getattr(setup, field.name) for field in fields(Setup)}
+    for name in ("authorization", "destination"):
+        if values[name] is not None:
+            values[name] = sealer.seal(values[name], f"{id}/{name}")
+    return tuple(values.values())
 
 
 async def _write(connection: Connection, sealer: Sealer, statement: str, *values: object) -> Webhook:
@@ -101,7 +103,12 @@ async def _write(connection: Connection, sealer: Sealer, statement: str, *values
 def _webhook(row: Record, sealer: Sealer) -> Webhook:
     """With its secrets decrypted. Raises UnsealableError."""
     # The previous secret is encrypted under the same name: a rotation moves the encrypted bytes unchanged.
-    names = {"authorization": "authorization", "secret": "secret", "previous_secret": "secret"}
+    names = {
+        "authorization": "authorization",
+        "destination": "destination",
+        "secret": "secret",
+        "previous_secret": "secret",
+    }
     unsealed = {
         field: sealer.unseal(sealed, f"{row['id']}/{name}")
         for field, name in names.items()

@@ -2,9 +2,9 @@
 -- a new webhook
 insert into webhooks (
     project_id, id, name, url, environment, event_types, app_id, retry_seconds, in_flight_limit, enabled, dialect,
-    authorization_sealed, secret_sealed, created_at, updated_at
+    authorization_sealed, destination_sealed, secret_sealed, created_at, updated_at
 )
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15)
 returning *;
 
 -- name: lock_webhook
@@ -28,8 +28,8 @@ limit $3;
 -- change a webhook's settings
 update webhooks
 set name = $3, url = $4, environment = $5, event_types = $6, app_id = $7, retry_seconds = $8,
-    in_flight_limit = $9, enabled = $10, dialect = $11, authorization_sealed = $12, updated_at = $13,
-    version = version + 1
+    in_flight_limit = $9, enabled = $10, dialect = $11, authorization_sealed = $12, destination_sealed = $13,
+    updated_at = $14, version = version + 1
 where project_id = $1 and id = $2
 returning *;
 
@@ -45,7 +45,8 @@ returning *;
 -- name: delete_webhook
 -- mark a webhook as deleted: nothing more is sent; its rows are deleted later, in batches
 update webhooks
-set deleted_at = $3, enabled = false, authorization_sealed = null, previous_secret_sealed = null, secret_sealed = '',
+set deleted_at = $3, enabled = false, authorization_sealed = null, destination_sealed = null,
+    previous_secret_sealed = null, secret_sealed = '',
     version = version + 1
 where project_id = $1 and id = $2 and deleted_at is null
 returning key;

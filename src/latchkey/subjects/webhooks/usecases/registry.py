@@ -20,14 +20,16 @@ from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
-from latchkey.domain.refusal import Invalid, NotFound, found
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.engine.storage import state
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
+from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, compiled
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
+from latchkey.subjects.webhooks.usecases import destination_settings
 
 LONGEST_URL = 2048
 LONGEST_HEADER = 4096
@@ -40,6 +42,7 @@ LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
 # Visible ASCII characters, with spaces between them.
 _HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
 T = TypeVar("T")
+_OF_A_PRESET = frozenset({"authorization_header", "dialect"})
 _LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -54,6 +57,8 @@ class Registry:
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """A new webhook. The caller shows its secret once, from this result."""
+        if ("url" in given) == ("destination" in given):
+            raise Invalid("Give either the url of a receiver, or a destination.", param="url")
         return await self.add(project_id, rules.Setup(**await self._checked(project_id, given)), now)
 
     async def add(self, project_id: str, setup: rules.Setup, now: Ms) -> rules.Webhook:
@@ -81,8 +86,13 @@ class Registry:
 
     async def update(self, project_id: str, id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """Changes what is given."""
-        _found(await webhook_rows.load(self.database, self.sealer, project_id, id), id)
-        return await self._counted(await self.change(project_id, id, now, **await self._checked(project_id, given)))
+        before = _found(await webhook_rows.load(self.database, self.sealer, project_id, id), id)
+        if before.destination is None and "destination" in given:
+            raise Refusal("This webhook has an address of its own. Create another one.", param="destination")
+        if before.destination is not None and (wrong := given.keys() & {"url", *_OF_A_PRESET}):
+            raise Refusal("The address and the body of a destination come from its preset.", param=min(wrong))
+        changes = await self._checked(project_id, given, before.destination)
+        return await self._counted(await self.change(project_id, id, now, **changes))
 
     async def change(self, project_id: str, id: str, now: Ms, **changes: Any) -> rules.Webhook:
         """Changes these settings. `enabled` pauses and resumes: a paused webhook collects events."""
@@ -91,7 +101,7 @@ class Registry:
             before = _found(await webhook_rows.lock(connection, self.sealer, project_id, id), id)
             after = await webhook_rows.update(connection, self.sealer, replace(before, **changes), now)
             health = before.health
-            if (after.url, after.authorization) != (before.url, before.authorization):
+            if _address(after) != _address(before):
                 health = rules.corrected(health, now)
             if enabled is False:
                 health = replace(health, paused_at=health.paused_at or now)
@@ -121,10 +131,17 @@ class Registry:
         counts = await webhook_rows.delivery_counts(self.database, [webhook.key])
         return replace(webhook, delivery_counts=counts[webhook.key])
 
-    async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of `Setup` from the fields of the API."""
+    async def _checked(self, project_id: str, given: Mapping[str, Any], before: str | None = None) -> dict[str, Any]:
+        """The fields of `Setup` from the fields of the API. `before`: the stored destination."""
         fields = dict(given)
-        if "url" in fields:
+        if (destination := fields.pop("destination", None)) is not None:
+            if wrong := fields.keys() & _OF_A_PRESET:
+                raise Refusal("The headers and the body of a destination come from its preset.", param=min(wrong))
+            fields["destination"] = destination_settings.checked(DestinationSetup(**destination), before)
+            made = compiled(fields["destination"])
+            checked_url(made.url, self.allowed)
+            fields["url"] = made.shown_url
+        elif "url" in fields:
             checked_url(fields["url"], self.allowed)
         if "authorization_header" in fields:
             fields["authorization"] = checked_authorization(fields.pop("authorization_header"))
@@ -176,6 +193,10 @@ def checked_authorization(value: str | None) -> str | None:
             param="authorization_header",
         )
     return value
+
+
+def _address(webhook: rules.Webhook) -> tuple[str | None, ...]:
+    return webhook.url, webhook.authorization, webhook.destination
 
 
 def new_secret() -> str:

@@ -27,7 +27,8 @@ from latchkey.domain.stores.store import TEST_STORE
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine import render as engine_render
 from latchkey.engine.due_transitions import steps
-from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.destination import compiled
+from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult
@@ -268,5 +269,19 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tri
         environment=Environment.PRODUCTION if production else Environment.SANDBOX,
         app_id=webhook.app_id,
     )
-    body = body_of(json.encode(event), webhook.dialect)
-    return Tried(webhook, event.id, type, body, await sender.send(webhook, event.id, body, is_test=True))
+    stored = with_attribute(webhook.destination, json.encode(event))
+    outgoing = outgoing_of(webhook, stored, webhook.dialect, sender.public_url)
+    assert outgoing is not None, "the sample customer has what a destination requires"
+    answer = await sender.send(webhook, event.id, outgoing, is_test=True)
+    return Tried(webhook, event.id, type, shown_body(webhook, outgoing), answer)
+
+
+def with_attribute(destination: str | None, event: bytes) -> bytes:
+    """The sample customer has the attribute that a destination requires."""
+    name = compiled(destination).preset.requires if destination is not None else None
+    if name is None:
+        return event
+    told = json.decode(event)
+    held = {name: {"value": f"sample-{USER_ID}", "updated_at_ms": 0}}
+    told["subscriber_attributes"] = (told.get("subscriber_attributes") or {}) | held
+    return json.encode(told)

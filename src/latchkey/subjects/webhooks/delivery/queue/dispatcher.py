@@ -16,7 +16,8 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.engine.storage import event_feed
 from latchkey.spans import Span, Value
-from latchkey.subjects.webhooks.delivery.event_body import body_of
+from latchkey.subjects.webhooks.delivery.destination import Outgoing, compiled
+from latchkey.subjects.webhooks.delivery.event_body import outgoing_of
 from latchkey.subjects.webhooks.delivery.sending.reply import Post, Reply, give
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
@@ -239,6 +240,12 @@ def ended(span: Span, reply: Reply | AttemptResult | None) -> None:
         span.end({"http.response.status_code": status or 0}, error=None if status == 200 else f"status {status}")
 
 
+def not_sent(webhook: Webhook, now: Ms) -> AttemptResult:
+    """Of an event that a destination has no use for. It counts as delivered, and the log says why."""
+    why = compiled(webhook.destination or "").why_not
+    return AttemptResult(now, 0, None, None, b"{}", response_body=why.encode())
+
+
 class Dispatcher:
     """Sends claimed deliveries, and puts the responses into the inbox."""
 
@@ -259,13 +266,15 @@ class Dispatcher:
         self._capacity.begin(claim.webhook_key)
         delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
         try:
-            body = body_of(claim.event, claim.dialect)
-            if within is None:
-                delivery.work = self._sender.begin(webhook, claim.event_id, body, now, delivery)
+            outgoing = outgoing_of(webhook, claim.event, claim.dialect, self._sender.public_url)
+            if outgoing is None:
+                delivery.answered(not_sent(webhook, now))
+            elif within is None:
+                delivery.work = self._sender.begin(webhook, claim.event_id, outgoing, now, delivery)
                 if delivery.work is None:
-                    delivery.wait_for(self._sender.post(webhook, claim.event_id, body, now))
+                    delivery.wait_for(self._sender.post(webhook, claim.event_id, outgoing, now))
             else:
-                delivery.wait_for(self._traced(claim, webhook, body, now, within))
+                delivery.wait_for(self._traced(claim, webhook, outgoing, now, within))
         except Exception as error:
             delivery.failed(error)
 
@@ -308,12 +317,12 @@ class Dispatcher:
         return removed is not None
 
     async def _traced(
-        self, claim: Claim, webhook: Webhook, body: bytes, now: Ms, within: Span
+        self, claim: Claim, webhook: Webhook, outgoing: Outgoing, now: Ms, within: Span
     ) -> Reply | AttemptResult:
         span, reply = begun(within, claim, webhook, urlsplit(webhook.url).hostname or ""), None
         try:
             traceparent = span.traceparent if span is not None else None
-            reply = await self._sender.post(webhook, claim.event_id, body, now, traceparent=traceparent)
+            reply = await self._sender.post(webhook, claim.event_id, outgoing, now, traceparent=traceparent)
             return reply
         finally:
             if span is not None:

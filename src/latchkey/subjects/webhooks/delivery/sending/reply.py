@@ -95,7 +95,7 @@ class Reply(Struct):
         status = response.status
         secrets = self.letterhead.secrets
         error = retry_after = None
-        if status != 200:
+        if not self.letterhead.accepts(status):
             error = hidden_in(resolver.of_status(status, response.get_header("location")), secrets)
             seconds = parse_retry_after(response.get_header("retry-after"), (self.at + self.took_ms) / 1000)
             retry_after = None if seconds is None else round(seconds * 1000)

@@ -13,10 +13,10 @@ from msgspec import Struct, json
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
+from latchkey.subjects.webhooks.delivery.destination import HIDDEN, Outgoing, compiled, is_accepted, masked
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.wire.event import TEST_EVENT
 
-HIDDEN = "••••"
 # A shorter secret would match ordinary words.
 _SHORTEST = 4
 
@@ -28,7 +28,9 @@ def secrets_of(webhook: Webhook) -> Secrets:
     """In `Bearer abc` only the part after the scheme is secret."""
     scheme, _, rest = (webhook.authorization or "").partition(" ")
     found = (webhook.secret, webhook.previous_secret or "", rest or scheme)
-    shown = (text.removeprefix(SECRET_PREFIX) for text in found)
+    shown = [text.removeprefix(SECRET_PREFIX) for text in found]
+    if webhook.destination is not None:
+        shown += compiled(webhook.destination).secrets
     return tuple((text, text.encode()) for text in shown if len(text) >= _SHORTEST)
 
 
@@ -51,12 +53,6 @@ def signature(secrets: Sequence[str], message_id: str, timestamp: int, body: byt
     if len(secrets) == 1:
         return _sign(secrets[0], signed)
     return " ".join([_sign(secret, signed) for secret in secrets])
-
-
-def masked(authorization: str) -> str:
-    """The Authorization value for the log: only the scheme remains."""
-    scheme, _, rest = authorization.partition(" ")
-    return f"{scheme} {HIDDEN}" if rest else HIDDEN
 
 
 def _sign(secret: str, signed: bytes) -> str:
@@ -107,12 +103,19 @@ class Letterhead:
             self._own.append(("Authorization", authorization))
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
 
+    def accepts(self, status: int) -> bool:
+        """Whether this status means that it is delivered."""
+        return status == 200 or (self.webhook.destination is not None and is_accepted(status))
+
     def headers(
-        self, message_id: str, body: bytes, at: Ms, *, is_test: bool = False, traceparent: str | None = None
+        self, message_id: str, outgoing: Outgoing, at: Ms, *, is_test: bool = False, traceparent: str | None = None
     ) -> tuple[Sequence[tuple[str, str]], bytes]:
         """The headers to send besides the fixed ones, and all headers as the log may show them, in JSON."""
+        if outgoing.headers is not None:
+            shown_as = compiled(self.webhook.destination or "").masked_header
+            return outgoing.headers, _encode(FIXED | {name: shown_as(name, value) for name, value in outgoing.headers})
         timestamp = at // 1000
-        signed = signature(self.webhook.secrets_at(at), message_id, timestamp, body)
+        signed = signature(self.webhook.secrets_at(at), message_id, timestamp, outgoing.body)
         # Pairs: the client takes two µs more for a dict.
         sent = [
             *self._own,

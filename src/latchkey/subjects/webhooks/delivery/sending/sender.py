@@ -11,6 +11,7 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
+from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, Letter, Post, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterhead
@@ -48,9 +49,12 @@ class Sender:
         timeout_ms: int = 60_000,
         allowed: Sequence[Network] = (),
         extra_ca: Path | None = None,
+        public_url: str = "",
         lookup: Lookup = system_lookup,
     ) -> None:
         self._now = now
+        # Of this service, for links to its dashboard.
+        self.public_url = public_url.rstrip("/")
         self._timeout_ms = timeout_ms
         self._resolver = Resolver(allowed, lookup)
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
@@ -59,36 +63,38 @@ class Sender:
         # By the webhook's key.
         self._letterheads: dict[int, Letterhead] = {}
 
-    async def send(self, webhook: Webhook, message_id: str, body: bytes, *, is_test: bool = False) -> AttemptResult:
-        """Send `body` once, and wait for the whole response. Never raises, whatever a receiver does."""
-        reply = await self.post(webhook, message_id, body, self._now(), is_test=is_test)
+    async def send(
+        self, webhook: Webhook, message_id: str, outgoing: Outgoing, *, is_test: bool = False
+    ) -> AttemptResult:
+        """Send it once, and wait for the whole response. Never raises, whatever a receiver does."""
+        reply = await self.post(webhook, message_id, outgoing, self._now(), is_test=is_test)
         return reply if isinstance(reply, AttemptResult) else await reply.read()
 
     async def post(
         self,
         webhook: Webhook,
         message_id: str,
-        body: bytes,
+        outgoing: Outgoing,
         at: Ms,
         *,
         is_test: bool = False,
         traceparent: str | None = None,
     ) -> Reply | AttemptResult:
-        """Send `body` once, and wait only for the status. Returns the reason if no status arrives."""
+        """Send it once, and wait only for the status. Returns the reason if no status arrives."""
         began = time.monotonic()
         letterhead = self._letterhead(webhook)
-        headers, shown = letterhead.headers(message_id, body, at, is_test=is_test, traceparent=traceparent)
-        return await self._post(Letter(letterhead, webhook.url, headers, shown, body, at, began))
+        headers, shown = letterhead.headers(message_id, outgoing, at, is_test=is_test, traceparent=traceparent)
+        return await self._post(Letter(letterhead, outgoing.url, headers, shown, outgoing.body, at, began))
 
-    def begin(self, webhook: Webhook, message_id: str, body: bytes, at: Ms, to: Addressee) -> Post | None:
+    def begin(self, webhook: Webhook, message_id: str, outgoing: Outgoing, at: Ms, to: Addressee) -> Post | None:
         """Like `post`, without a task: the result is given to `to`. None: the address must be looked up, use `post`."""
         began = time.monotonic()
-        url = webhook.url
+        url, body, _ = outgoing
         route = self._routes.get(url)
         if route is None or route.addresses is None or self._resolver.known(route.where) is not route.addresses:
             return None
         letterhead = self._letterhead(webhook)
-        headers, shown = letterhead.headers(message_id, body, at)
+        headers, shown = letterhead.headers(message_id, outgoing, at)
         request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
         return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
 

@@ -1,0 +1,333 @@
+"""Destinations: webhooks whose address, headers and body come from a preset.
+
+A preset is a JSON file in `destinations/`. Texts in it may contain expressions in `{{ }}`, as templates of Jinja have
+them. A text that is one expression becomes its value, whatever its type; a field whose value is null is left out. So
+the result is always valid JSON. Nothing can be called in an expression, and only a few filters exist.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import msgspec
+from jinja2 import TemplateError, Undefined, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.meta import find_undeclared_variables
+from jinja2.sandbox import SandboxedEnvironment
+from msgspec import Struct, json, structs
+
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.instants import to_iso
+from latchkey.wire.event import Event
+
+HIDDEN = "••••"
+# The preset whose body the operator writes.
+OWN = "custom"
+
+_EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_FILTERS = frozenset(
+    {"abs", "capitalize", "default", "first", "float", "int", "join", "last", "length", "lower", "replace", "round"}
+    | {"string", "title", "trim", "truncate", "upper"}
+)
+_EVENT_FIELDS = frozenset(field.name for field in structs.fields(Event))
+_NAMES = frozenset({"event", "attributes", "settings", "line", "revenue", "seconds", "iso", "customer_url"})
+
+
+class PresetField(Struct, frozen=True, kw_only=True):
+    name: str
+    label: str
+    hint: str = ""
+    is_secret: bool = msgspec.field(default=False, name="secret")
+    # What the whole value has to match.
+    pattern: str = r"[!-~]+"
+    # A field without a default is required.
+    default: str | None = None
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    title: str
+    # Where to find what the fields ask for.
+    help: str
+    fields: tuple[PresetField, ...]
+    url: str
+    headers: dict[str, str] = {}
+    # Without this attribute of the customer the provider cannot know who it is about, and nothing is sent.
+    requires: str | None = None
+    # Sent as a form, not as JSON.
+    form: bool = False
+    body: Any = None
+
+
+class DestinationSetup(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """As it is stored, sealed."""
+
+    preset: str
+    settings: dict[str, str] = {}
+    template: Any = None
+
+
+class Outgoing(NamedTuple):
+    """What is sent for an event. Headers of its own are those of a destination: it gets no signature."""
+
+    url: str
+    body: bytes
+    headers: Sequence[tuple[str, str]] | None = None
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """By name, in the order in which they are shown."""
+    folder = files("latchkey.subjects.webhooks").joinpath("destinations")
+    found = {
+        file.name.removesuffix(".json"): json.decode(file.read_bytes(), type=Preset)
+        for file in folder.iterdir()
+        if file.name.endswith(".json")
+    }
+    return dict(sorted(found.items(), key=lambda item: (item[0] == OWN, item[1].title.lower())))
+
+
+class _Environment(SandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def is_safe_callable(self, obj: Any) -> bool:  # noqa: ARG002 - nothing can be called
+        return False
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        # A text times a billion would take all memory.
+        if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
+            raise SecurityError(f"{operator} works with numbers only")
+        return super().call_binop(context, operator, left, right)
+
+
+def _environment() -> _Environment:
+    made = _Environment(cache_size=0)
+    made.filters = {name: made.filters[name] for name in _FILTERS} | {
+        "sha256": lambda text: None if not text else hashlib.sha256(str(text).strip().lower().encode()).hexdigest(),
+        "base64": lambda text: base64.b64encode(str(text).encode()).decode(),
+        "tojson": lambda value: json.encode(_defined(value)).decode(),
+        "path": lambda text: quote(str(text), safe=""),
+        # In the texts of Slack these three begin links and mentions.
+        "slack": lambda text: str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
+    }
+    made.globals.clear()
+    return made
+
+
+_ENVIRONMENT = _environment()
+
+Rendering = Callable[[Mapping[str, Any]], Any]
+
+
+def _compiled(value: Any) -> Rendering:
+    """Raises TemplateError."""
+    if isinstance(value, dict):
+        fields = {name: _compiled(inner) for name, inner in value.items()}
+        return lambda context: {
+            name: shown for name, render in fields.items() if (shown := render(context)) is not None
+        }
+    if isinstance(value, list):
+        items = [_compiled(inner) for inner in value]
+        return lambda context: [shown for render in items if (shown := render(context)) is not None]
+    if isinstance(value, str) and "{{" in value:
+        return _text(value)
+    return lambda _: value
+
+
+def _text(text: str) -> Rendering:
+    parts = _EXPRESSION.split(text)
+    if any("{{" in part for part in parts[::2]):
+        raise TemplateError("An expression begins with {{ and is not closed.")
+    expressions = [_expression(part) for part in parts[1::2]]
+    if parts[0] == parts[-1] == "" and len(parts) == 3:
+        return expressions[0]
+
+    def rendered(context: Mapping[str, Any]) -> str:
+        shown = ["" if (value := render(context)) is None else str(value) for render in expressions]
+        return "".join(one for pair in zip(parts[::2], [*shown, ""], strict=True) for one in pair)
+
+    return rendered
+
+
+def _expression(source: str) -> Rendering:
+    tree = _ENVIRONMENT.parse("{{" + source + "}}")
+    if unknown := find_undeclared_variables(tree) - _NAMES:
+        raise TemplateError(f"There is no {min(unknown)!r}. There are {', '.join(sorted(_NAMES))}.")
+    for name in _fields_of_event(tree):
+        if name not in _EVENT_FIELDS:
+            raise TemplateError(f"An event has no field {name!r}.")
+    evaluate = _ENVIRONMENT.compile_expression(source, undefined_to_none=True)
+
+    def value(context: Mapping[str, Any]) -> Any:
+        return _defined(evaluate(**context))
+
+    return value
+
+
+def _fields_of_event(tree: nodes.Template) -> list[str]:
+    """In `event.id` and `event['id']`."""
+    found = [(node.node, node.attr) for node in tree.find_all(nodes.Getattr)]
+    items = [(node.node, node.arg) for node in tree.find_all(nodes.Getitem)]
+    found += [(of, str(name.value)) for of, name in items if isinstance(name, nodes.Const)]
+    return [name for of, name in found if isinstance(of, nodes.Name) and of.name == "event"]
+
+
+def _defined(value: Any) -> Any:
+    """Without what an expression has not found."""
+    if isinstance(value, dict):
+        return {name: inner for name, one in value.items() if (inner := _defined(one)) is not None}
+    if isinstance(value, list):
+        return [_defined(inner) for inner in value]
+    return None if isinstance(value, Undefined) else value
+
+
+class CompiledDestination:
+    """A destination, ready to be used for many events."""
+
+    def __init__(self, destination: DestinationSetup) -> None:
+        self.preset = preset = presets()[destination.preset]
+        given = destination.settings
+        self.settings = {field.name: given.get(field.name, field.default or "") for field in preset.fields}
+        hidden = (self.settings[field.name] for field in preset.fields if field.is_secret)
+        self.secrets = [secret for secret in hidden if secret]
+        self._url = _compiled(preset.url)
+        self._headers = _compiled(preset.headers)
+        self._body = _compiled(preset.body if destination.template is None else destination.template)
+
+    @property
+    def why_not(self) -> str:
+        return f"Not sent: the customer has no attribute {self.preset.requires}."
+
+    def outgoing(self, event: bytes, dashboard: str = "") -> Outgoing | None:
+        """What to send for a stored event. None: nothing, because the customer lacks the required attribute."""
+        context = context_of(json.decode(event), self.settings, dashboard)
+        if self.preset.requires is not None and not context["attributes"].get(self.preset.requires):
+            return None
+        body = self._body(context)
+        if self.preset.form:
+            encoded = urlencode({name: value for name, value in body.items() if value != ""}).encode()
+        else:
+            encoded = json.encode(body)
+        headers = dict(self._headers(context))
+        if self.preset.form:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        return Outgoing(self._url(context), encoded, tuple(headers.items()))
+
+    def masked(self, outgoing: Outgoing) -> Outgoing:
+        """As it may be shown and logged."""
+        headers = [(name, self.masked_header(name, value)) for name, value in outgoing.headers or ()]
+        body = hidden_in(outgoing.body.decode(), self.secrets).encode()
+        return Outgoing(hidden_in(outgoing.url, self.secrets), body, headers)
+
+    def shown_body(self, outgoing: Outgoing) -> bytes:
+        """As JSON, without secrets."""
+        body = self.masked(outgoing).body
+        return json.encode(dict(parse_qsl(body.decode()))) if self.preset.form else body
+
+    def masked_header(self, name: str, value: str) -> str:
+        # Of an Authorization only the scheme remains: a password may be part of a longer text in Base64.
+        return masked(value) if name == "Authorization" else hidden_in(value, self.secrets)
+
+    @property
+    def url(self) -> str:
+        """The address for a customer without a name."""
+        url: str = self._url(context_of(_NOBODY, self.settings, ""))
+        return url
+
+    @property
+    def shown_url(self) -> str:
+        """The address without secrets and without what depends on an event."""
+        shown = hidden_in(self.url, self.secrets).replace(quote(_NOBODY["app_user_id"]), _NOBODY["app_user_id"])
+        # Of an address that is a secret only the host remains.
+        return f"https://{urlsplit(self.url).netloc}/{HIDDEN}" if shown == HIDDEN else shown
+
+
+def masked(authorization: str) -> str:
+    """The Authorization value for the log: only the scheme remains."""
+    scheme, _, rest = authorization.partition(" ")
+    return f"{scheme} {HIDDEN}" if rest else HIDDEN
+
+
+def is_accepted(status: int) -> bool:
+    """Providers answer with any 2xx."""
+    return 200 <= status < 300
+
+
+@lru_cache(maxsize=512)
+def compiled(stored: str) -> CompiledDestination:
+    """From the stored text of a destination."""
+    return CompiledDestination(json.decode(stored, type=DestinationSetup))
+
+
+def hidden_in(text: str, secrets: Sequence[str]) -> str:
+    """Each secret as it is, and as JSON writes it."""
+    for secret in secrets:
+        text = text.replace(json.encode(secret).decode()[1:-1], HIDDEN).replace(secret, HIDDEN)
+    return text
+
+
+def context_of(event: dict[str, Any], settings: Mapping[str, str], dashboard: str) -> dict[str, Any]:
+    """The names that expressions know."""
+    sign = -1 if event["type"] == EventType.REFUND else 1
+    customer = quote(event["app_user_id"], safe="")
+    return {
+        "event": event,
+        "attributes": {name: held["value"] for name, held in (event.get("subscriber_attributes") or {}).items()},
+        "settings": settings,
+        "line": line(event),
+        # In USD; negative for a refund, null where no money moved.
+        "revenue": round(sign * event.get("price", 0), 2) or None,
+        "seconds": event["event_timestamp_ms"] // 1000,
+        "iso": to_iso(event["event_timestamp_ms"]),
+        "customer_url": f"{dashboard}/customers/{customer}" if dashboard else None,
+    }
+
+
+_LINES = {
+    EventType.INITIAL_PURCHASE: "bought {product}{money}",
+    EventType.TRIAL_STARTED: "started a trial of {product}",
+    EventType.TRIAL_CANCELLED: "cancelled the trial of {product}",
+    EventType.RENEWAL: "renewed {product}{money}",
+    EventType.CANCELLATION: "turned off renewal of {product}",
+    EventType.UNCANCELLATION: "turned renewal of {product} on again",
+    EventType.NON_RENEWING_PURCHASE: "bought {product}{money}",
+    EventType.EXPIRATION: "lost access: {product} ended",
+    EventType.BILLING_ISSUE: "has a billing issue with {product}",
+    EventType.PRODUCT_CHANGE: "changes from {product} to {new}",
+    EventType.REFUND: "was refunded {product}{money}",
+    EventType.SUBSCRIPTION_PAUSED: "paused {product}",
+    EventType.SUBSCRIPTION_EXTENDED: "got a longer period of {product}",
+    EventType.TRANSFER: "received purchases of another user",
+    EventType.TEMPORARY_ENTITLEMENT_GRANT: "got temporary access while the store does not answer",
+    EventType.INVOICE_ISSUANCE: "was sent an invoice for {product}{money}",
+    EventType.VIRTUAL_CURRENCY_TRANSACTION: "has a new balance of {currency}",
+    EventType.EXPERIMENT_ENROLLMENT: "was enrolled in an experiment",
+    EventType.SUBSCRIBER_ALIAS: "was merged with another user",
+}
+
+
+def line(event: Mapping[str, Any]) -> str:
+    """The event as a sentence for people."""
+    amount = event.get("price_in_purchased_currency") or 0
+    money = f" for {amount:,.2f} {event.get('currency')}" if amount else ""
+    words = _LINES.get(event["type"], event["type"].replace("_", " ").lower())
+    said = words.format(
+        product=event.get("product_id") or "a product",
+        new=event.get("new_product_id") or "another product",
+        currency=event.get("currency") or "a currency",
+        money=money,
+    )
+    sandbox = " (sandbox)" if event["environment"] == "SANDBOX" else ""
+    return f"{event['app_user_id']} {said}{sandbox}"
+
+
+_NOBODY: dict[str, Any] = {
+    "type": "TEST",
+    "app_user_id": "…",
+    "event_timestamp_ms": 0,
+    "environment": "PRODUCTION",
+}

@@ -1,0 +1,98 @@
+"""Checking the settings of a destination before they are stored, and showing what would be sent."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+from jinja2 import TemplateError
+from msgspec import json
+
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
+from latchkey.subjects.webhooks.delivery.destination import (
+    HIDDEN,
+    OWN,
+    DestinationSetup,
+    PresetField,
+    compiled,
+    presets,
+)
+from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test, with_attribute
+
+LARGEST_TEMPLATE = 16 * 1024
+LONGEST_SETTING = 2048
+_EXAMPLE_TIME = 1_800_000_000_000
+_EXAMPLE_DASHBOARD = "https://latchkey.example.com/dashboard/projects/proj_sample"
+
+
+def checked(given: DestinationSetup, before: str | None = None) -> str:
+    """The text to store. `before` is the stored one: what is not given stays, so that a secret need not be sent again.
+    Refused with a template's own error."""
+    preset = presets().get(given.preset)
+    if preset is None:
+        raise Refusal(f"A preset is one of {', '.join(presets())}.", param="destination.preset")
+    kept = json.decode(before, type=DestinationSetup) if before is not None else None
+    if kept is not None and kept.preset != given.preset:
+        raise Refusal("A destination keeps its preset. Create another one.", param="destination.preset")
+    settings = (kept.settings if kept is not None else {}) | given.settings
+    template = given.template if given.template is not None or kept is None else kept.template
+    if unknown := settings.keys() - {field.name for field in preset.fields}:
+        raise Refusal(f"{preset.title} has no setting {min(unknown)!r}.", param="destination.settings")
+    for field in preset.fields:
+        _check(field, settings.get(field.name, field.default))
+    if (template is not None) != (given.preset == OWN):
+        words = "needs a template" if given.preset == OWN else "has a body of its own: leave out the template"
+        raise Refusal(f"{preset.title} {words}.", param="destination.template")
+    if len(json.encode(template)) > LARGEST_TEMPLATE:
+        raise Refusal(f"A template has at most {LARGEST_TEMPLATE:,} bytes.", param="destination.template")
+    stored = json.encode(DestinationSetup(preset=given.preset, settings=settings, template=template)).decode()
+    _try_out(stored)
+    return stored
+
+
+def _check(field: PresetField, value: str | None) -> None:
+    param = f"destination.settings.{field.name}"
+    if value is None:
+        raise Refusal(f"{field.label} is missing.", param=param)
+    right = len(value) <= LONGEST_SETTING and (re.fullmatch(field.pattern, value) or value == field.default)
+    if not right:
+        # The value may be a secret: it is not repeated.
+        raise Refusal(f"{field.label} is not in its usual form. {field.hint}".strip(), param=param)
+
+
+def _try_out(stored: str) -> None:
+    try:
+        preview(stored, _EXAMPLE_TIME)
+    except TemplateError as error:
+        raise Refusal(f"The template is not right: {error.message}", param="destination.template") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise Refusal(f"The template fails: {error}", param="destination.template") from None
+
+
+class SampleRequest(NamedTuple):
+    type: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def preview(stored: str, now: Ms) -> list[SampleRequest]:
+    """What would be sent for a sample event of every type, with secrets masked."""
+    made = compiled(stored)
+    shown = []
+    for type in TYPES:
+        event = json.encode(event_for_test(type, now, str(uuid5(NAMESPACE_URL, type))))
+        outgoing = made.outgoing(with_attribute(stored, event), _EXAMPLE_DASHBOARD)
+        assert outgoing is not None, "the sample customer has what a destination requires"
+        masked = made.masked(outgoing)
+        shown.append(SampleRequest(type, masked.url, dict(masked.headers or ()), made.shown_body(outgoing)))
+    return shown
+
+
+def shown_settings(stored: str) -> DestinationSetup:
+    """As the API shows it: without secrets."""
+    found = json.decode(stored, type=DestinationSetup)
+    secret = {field.name for field in presets()[found.preset].fields if field.is_secret}
+    settings = {name: HIDDEN if name in secret else value for name, value in found.settings.items()}
+    return DestinationSetup(preset=found.preset, settings=settings, template=found.template)

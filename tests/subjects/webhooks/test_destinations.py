@@ -1,0 +1,244 @@
+"""Destinations: webhooks that send to another service in its own form."""
+
+from base64 import b64encode
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from msgspec import json
+
+from latchkey.domain.refusal import Refusal
+from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, Outgoing, compiled, line, presets
+from latchkey.subjects.webhooks.usecases.destination_settings import checked, preview
+from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test
+from tests.http.doings import did
+from tests.http.management import patch, refused
+from tests.http.receiving import HOOKS, Post
+
+NOW = 1_800_000_000_000
+SECRET = "s3cret4711"
+# What each preset is given here.
+SETTINGS: dict[str, dict[str, str]] = {
+    "adjust": {"app_token": "abc123", "event_token": "ev1", "s2s_token": SECRET},
+    "amplitude": {"api_key": SECRET},
+    "appsflyer": {"app_id": "id123", "token": SECRET},
+    "braze": {"endpoint": "rest.iad-01.braze.com", "api_key": SECRET},
+    "custom": {"url": "https://example.com/in", "authorization": f"Bearer {SECRET}"},
+    "customerio": {"site_id": "site1", "api_key": SECRET},
+    "discord": {"webhook_url": f"https://discord.com/api/webhooks/1/{SECRET}"},
+    "ga4": {"firebase_app_id": "1:123:ios:abc", "api_secret": SECRET},
+    "meta": {"dataset_id": "12345", "access_token": SECRET},
+    "mixpanel": {"project_id": "1", "username": "robot.1", "password": SECRET},
+    "onesignal": {"app_id": "5c1ff9a0-52b9-4a3a-8d6d-3f1d2b1c0a9e", "api_key": SECRET},
+    "posthog": {"api_key": f"phc_{SECRET}"},
+    "segment": {"write_key": SECRET},
+    "slack": {"webhook_url": f"https://hooks.slack.com/services/T/B/{SECRET}"},
+}
+TEMPLATE = {"text": "{{ line }}", "id": "{{ event.id }}", "usd": "{{ revenue }}", "none": "{{ event.offer_code }}"}
+
+
+def stored(preset: str, template: Any = None, **settings: str) -> str:
+    template = TEMPLATE if preset == "custom" and template is None else template
+    return checked(DestinationSetup(preset=preset, settings=SETTINGS[preset] | settings, template=template))
+
+
+def sent(preset: str, type: str = "INITIAL_PURCHASE", attributes: dict[str, str] | None = None) -> Outgoing:
+    event = json.decode(json.encode(event_for_test(type, NOW, "0b1c6f0e-6c43-5f0e-a1e0-2f4e4b7f4b11")))
+    held = (attributes or {}) | {presets()[preset].requires or "$none": "given"}
+    event["subscriber_attributes"] = {name: {"value": value, "updated_at_ms": 0} for name, value in held.items()}
+    outgoing = compiled(stored(preset)).outgoing(json.encode(event), "https://shop.example.com/dashboard/projects/p")
+    assert outgoing is not None
+    return outgoing
+
+
+def body(preset: str, type: str = "INITIAL_PURCHASE", attributes: dict[str, str] | None = None) -> Any:
+    return json.decode(sent(preset, type, attributes).body)
+
+
+def test_every_preset_is_tried_here() -> None:
+    assert set(SETTINGS) == set(presets())
+
+
+@pytest.mark.parametrize("preset", SETTINGS)
+def test_a_preview_shows_every_type_and_no_secret(preset: str) -> None:
+    shown = preview(stored(preset), NOW)
+    assert [one.type for one in shown] == list(TYPES)
+    for one in shown:
+        text = f"{one.url} {one.headers} {one.body.decode()}"
+        assert SECRET not in text
+        assert b64encode(SECRET.encode()).decode().rstrip("=")[:10] not in text
+    assert SECRET not in compiled(stored(preset)).shown_url
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_slack_and_discord_get_a_line_and_a_link(type: str) -> None:
+    link = "https://shop.example.com/dashboard/projects/p/customers/sample_user"
+    event = json.decode(json.encode(event_for_test(type, NOW, "1")))
+    assert line(event).startswith("sample_user ")
+    assert body("slack", type)["text"] == line(event)
+    assert link in body("slack", type)["blocks"][0]["text"]["text"]
+    assert body("discord", type)["content"] == f"{line(event)}\n<{link}>"
+
+
+def test_a_name_cannot_mention_a_channel() -> None:
+    event = json.decode(json.encode(event_for_test("RENEWAL", NOW, "1")))
+    event["app_user_id"] = "<!channel> & @everyone"
+    made = {preset: compiled(stored(preset)).outgoing(json.encode(event)) for preset in ("slack", "discord")}
+    slack, discord = made["slack"], made["discord"]
+    assert slack is not None
+    assert discord is not None
+    assert json.decode(slack.body)["text"].startswith("&lt;!channel&gt; &amp; @everyone renewed")
+    assert json.decode(discord.body)["allowed_mentions"] == {"parse": []}
+
+
+@pytest.mark.parametrize(
+    ("preset", "attribute", "where"),
+    [
+        ("amplitude", "$amplitudeUserId", lambda body: body["events"][0]["user_id"]),
+        ("mixpanel", "$mixpanelDistinctId", lambda body: body[0]["properties"]["distinct_id"]),
+        ("posthog", "$posthogUserId", lambda body: body["distinct_id"]),
+        ("onesignal", "$onesignalUserId", lambda body: body["identity"]["external_id"]),
+        ("braze", "$brazeAliasName", lambda body: body["events"][0]["external_id"]),
+    ],
+)
+def test_a_reserved_attribute_names_the_user(preset: str, attribute: str, where: Any) -> None:
+    assert where(body(preset)) == "sample_user"
+    assert where(body(preset, attributes={attribute: "theirs"})) == "theirs"
+
+
+@pytest.mark.parametrize(("preset", "attribute"), [("appsflyer", "$appsflyerId"), ("adjust", "$adjustId")])
+def test_an_event_of_an_unknown_customer_is_not_sent(preset: str, attribute: str) -> None:
+    assert presets()[preset].requires == attribute
+    event = json.encode(event_for_test("RENEWAL", NOW, "1"))
+    assert compiled(stored(preset)).outgoing(event) is None
+
+
+def test_money_is_in_dollars_negative_for_refunds_and_absent_where_none_moved() -> None:
+    for type, revenue in (("INITIAL_PURCHASE", 9.99), ("REFUND", -9.99), ("CANCELLATION", None)):
+        assert body("amplitude", type)["events"][0].get("revenue") == revenue
+        assert body("mixpanel", type)[0]["properties"].get("revenue") == revenue
+    form = dict(parse_qsl(sent("adjust").body.decode()))
+    assert (form["revenue"], form["currency"], form["s2s"]) == ("9.99", "USD", "1")
+    assert json.decode(body("appsflyer")["eventValue"])["af_revenue"] == 9.99
+    assert body("ga4", "REFUND")["events"][0]["params"]["value"] == 9.99
+
+
+def test_a_template_keeps_types_and_leaves_out_nulls() -> None:
+    template = {"n": "{{ revenue }}", "deep": [{"x": "{{ event.price * 2 }}", "y": "{{ event.offer_code }}"}], "t": "a"}
+    outgoing = compiled(stored("custom", template)).outgoing(json.encode(event_for_test("RENEWAL", NOW, "1")))
+    assert outgoing is not None
+    assert json.decode(outgoing.body) == {"n": 9.99, "deep": [{"x": 19.98}], "t": "a"}
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{{ event.nonsense }}", "An event has no field 'nonsense'"),
+        ("{{ evnt.id }}", "There is no 'evnt'"),
+        ("{{ event.id", "not closed"),
+        ("{{ event. }}", "expected name"),
+        ("{{ event.id | nofilter }}", "nofilter"),
+        ("{{ 'x' * 1000000000 }}", "numbers only"),
+        ("{{ 9 ** 999999999 }}", "numbers only"),
+        ("{{ event.id.upper() }}", "not safely callable"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("{{ range(1000000000) }}", "There is no 'range'"),
+        ("{{ 1 / 0 }}", "division by zero"),
+    ],
+)
+def test_a_bad_template_is_refused_when_it_is_saved(template: str, words: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        stored("custom", {"x": template})
+    assert words in refusal.value.message
+    assert refusal.value.param == "destination.template"
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "param"),
+    [
+        ("slack", {"webhook_url": "https://evil.example.com/hook"}, "destination.settings.webhook_url"),
+        ("slack", {}, "destination.settings.webhook_url"),
+        ("slack", {"webhook_url": "https://hooks.slack.com/x", "more": "x"}, "destination.settings"),
+        ("braze", {"endpoint": "evil.example.com/", "api_key": "x"}, "destination.settings.endpoint"),
+        ("segment", {"write_key": "a b\r\nX: y"}, "destination.settings.write_key"),
+        ("nowhere", {}, "destination.preset"),
+    ],
+)
+def test_wrong_settings_are_refused_without_repeating_them(preset: str, settings: dict[str, str], param: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        checked(DestinationSetup(preset=preset, settings=settings))
+    assert refusal.value.param == param
+    assert not any(value in refusal.value.message for value in settings.values() if len(value) > 4)
+
+
+async def new(post: Post, preset: str, template: Any = None, **settings: str) -> dict[str, Any]:
+    destination = {"preset": preset, "settings": settings, **({"template": template} if template else {})}
+    reply = await post.call("POST", "", {"name": "Theirs", "destination": destination})
+    assert reply.status == 201, reply
+    made: dict[str, Any] = reply.json()
+    return made
+
+
+async def test_a_purchase_arrives_in_the_form_of_the_template(sending: Post) -> None:
+    template = {"user": "{{ event.app_user_id }}", "usd": "{{ revenue }}"}
+    url = sending.address + "/status/204"
+    id = (await new(sending, "custom", template, url=url, authorization=f"Bearer {SECRET}"))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [delivered] = await sending.settled(id, "delivered")
+    [arrival] = sending.arrivals
+    assert json.decode(arrival.body) == {"user": "ada", "usd": 9.99}
+    assert arrival.headers["authorization"] == f"Bearer {SECRET}"
+    assert "webhook-signature" not in arrival.headers
+    shown = await sending.shown(f"{id}/deliveries/{delivered['id']}")
+    assert shown["request_body"] == {"user": "ada", "usd": 9.99}
+    assert (shown["response_status"], shown["attempts"][0]["request_headers"]["Authorization"]) == (204, "Bearer ••••")
+    assert SECRET not in str(shown)
+
+
+async def test_a_destination_is_shown_without_secrets_and_keeps_them_when_it_is_changed(post: Post) -> None:
+    made = await new(post, "amplitude", api_key=SECRET)
+    assert made["destination"] == {"preset": "amplitude", "settings": {"api_key": "••••"}, "template": None}
+    assert (made["url"], made["dialect"]) == ("https://api2.amplitude.com/2/httpapi", "latchkey")
+    changes = {"destination": {"preset": "amplitude", "settings": {"region": "eu"}}}
+    changed = (await patch(post, f"{HOOKS}/{made['id']}", changes)).json()
+    assert changed["url"] == "https://api.eu.amplitude.com/2/httpapi"
+    assert changed["destination"]["settings"] == {"api_key": "••••", "region": "eu"}
+    kept = await post.database.pool.fetchval("select destination_sealed from webhooks where id = $1", made["id"])
+    assert SECRET.encode() not in kept
+    audited = await post.database.pool.fetch("select * from audit_entries")
+    assert SECRET not in str(audited)
+
+
+async def test_what_does_not_fit_together_is_refused(post: Post) -> None:
+    slack = {"preset": "slack", "settings": SETTINGS["slack"]}
+    inside = {"preset": "posthog", "settings": {"host": "10.0.0.1", "api_key": "phc_a"}}
+    for value, status, param in (
+        ({}, 400, "url"),
+        ({"url": "https://example.com/", "destination": slack}, 400, "url"),
+        ({"destination": inside}, 400, "url"),
+        ({"destination": slack, "dialect": "revenuecat"}, 422, "dialect"),
+        ({"destination": {**slack, "template": {"a": 1}}}, 422, "destination.template"),
+        ({"destination": {"preset": "custom", "settings": SETTINGS["custom"]}}, 422, "destination.template"),
+    ):
+        kind = "parameter_error" if status == 400 else "unprocessable_entity_error"
+        refused(await post.call("POST", "", {"name": "x", **value}), status, kind, param)
+    made = await new(post, "slack", **SETTINGS["slack"])
+    discord = {"preset": "discord", "settings": SETTINGS["discord"]}
+    plain = await post.hook()
+    for id, changes, param in (
+        (made["id"], {"url": "https://example.com/"}, "url"),
+        (made["id"], {"destination": discord}, "destination.preset"),
+        (plain["id"], {"destination": slack}, "destination"),
+    ):
+        refused(await patch(post, f"{HOOKS}/{id}", changes), 422, "unprocessable_entity_error", param)
+
+
+async def test_the_api_lists_presets_and_previews_one(post: Post) -> None:
+    below = f"/v2/projects/{post.project_id}/integrations/destinations"
+    listed = (await post.client.get(below)).json()["items"]
+    assert [one["id"] for one in listed] == list(presets())
+    slack = next(one for one in listed if one["id"] == "slack")
+    assert slack["settings"][0]["secret"]
+    reply = await post.client.post(f"{below}/preview", {"preset": "slack", "settings": SETTINGS["slack"]})
+    assert [one["type"] for one in reply.json()["items"]] == list(TYPES)
+    assert SECRET not in str(reply.json())
