@@ -1,6 +1,6 @@
 """Webhooks: where events are sent, what was sent and answered, sending again, and operational events."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import Query

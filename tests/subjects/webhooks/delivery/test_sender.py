@@ -18,6 +18,7 @@ from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.outgoing_address import Network
 from latchkey.server import Listener
 from latchkey.settings import Settings
+from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending.reply import Reply
 from latchkey.subjects.webhooks.delivery.sending.request import signature
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
@@ -32,6 +33,12 @@ from tests.subjects.webhooks.delivery.conftest import now_ms
 
 LOOPBACK: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 BODY = b'{"api_version":"1.0","event":{"id":"ev_1","type":"RENEWAL"}}'
+
+
+async def send(
+    sender: Sender, webhook: Webhook, id: str, body: bytes = BODY, *, is_test: bool = False
+) -> AttemptResult:
+    return await sender.send(webhook, id, Outgoing(webhook.url, body), is_test=is_test)
 
 
 class Here:
@@ -83,7 +90,7 @@ async def test_every_authority_of_a_bundle_is_trusted(here: Here, tmp_path: Path
     ]
     bundle.write_bytes(b"".join(parts[::order]))
     sender = Sender(now_ms, timeout_ms=60_000, allowed=LOOPBACK, extra_ca=bundle, lookup=lambda *_: ["127.0.0.1"])
-    answer = await sender.send(here.webhook(), "ev_1", BODY)
+    answer = await send(sender, here.webhook(), "ev_1")
     assert (answer.delivered, answer.error) == (True, None)
 
 
@@ -92,7 +99,7 @@ async def test_every_authority_of_a_bundle_is_trusted(here: Here, tmp_path: Path
 async def test_the_log_shows_the_headers_that_were_sent(here: Here, authorization: str | None, is_test: bool) -> None:
     webhook = replace(here.webhook(), authorization=authorization)
     id = 'ev_"1"'
-    answer = await here.sender().send(webhook, id, BODY, is_test=is_test)
+    answer = await send(here.sender(), webhook, id, is_test=is_test)
     shown = {name.lower(): value for name, value in json.decode(answer.request_headers).items()}
     if authorization is not None:
         assert shown.pop("authorization") == "Bearer ••••"
@@ -106,9 +113,9 @@ async def test_the_log_shows_the_headers_that_were_sent(here: Here, authorizatio
 
 async def test_a_changed_webhook_is_sent_its_new_secret_at_once(here: Here) -> None:
     sender, webhook = here.sender(), here.webhook()
-    await sender.send(webhook, "ev_1", BODY)
+    await send(sender, webhook, "ev_1")
     changed = replace(webhook, secret=new_secret())
-    await sender.send(changed, "ev_2", BODY)
+    await send(sender, changed, "ev_2")
     for one, arrival in zip((webhook, changed), here.arrivals, strict=True):
         Standard(one.secret).verify(BODY, arrival.headers)
 
@@ -126,14 +133,14 @@ async def test_a_changed_webhook_is_sent_its_new_secret_at_once(here: Here) -> N
 async def test_a_name_with_any_address_that_is_not_public_is_refused(
     here: Here, addresses: list[str], words: str
 ) -> None:
-    answer = await here.sender(addresses, allowed=()).send(here.webhook("https://hooks.example/"), "ev_1", BODY)
+    answer = await send(here.sender(addresses, allowed=()), here.webhook("https://hooks.example/"), "ev_1")
     assert answer.status is None
     assert words in (answer.error or "")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "017700000001", "[::ffff:127.0.0.1]", "[::1]"])
 async def test_an_address_in_any_notation_is_refused(here: Here, host: str) -> None:
-    answer = await here.sender(allowed=()).send(here.webhook(f"https://{host}:{here.port}/"), "ev_1", BODY)
+    answer = await send(here.sender(allowed=()), here.webhook(f"https://{host}:{here.port}/"), "ev_1")
     assert "address not allowed" in (answer.error or "")
     assert here.arrivals == []
 
@@ -143,22 +150,22 @@ async def test_the_connection_goes_to_the_address_that_was_checked(here: Here) -
     sender = here.sender(["127.0.0.1"], ["10.0.0.5"])
     webhook = here.webhook()
     for _ in range(3):
-        assert (await sender.send(webhook, "ev_1", BODY)).delivered
+        assert (await send(sender, webhook, "ev_1")).delivered
     assert len(here.arrivals) == 3
 
 
 async def test_where_the_first_address_is_dead_the_next_is_tried(here: Here) -> None:
-    answer = await here.sender(["127.0.0.99", "127.0.0.1"]).send(here.webhook(), "ev_1", BODY)
+    answer = await send(here.sender(["127.0.0.99", "127.0.0.1"]), here.webhook(), "ev_1")
     assert answer.delivered
 
 
 async def test_a_certificate_for_another_name_says_so(here: Here) -> None:
-    answer = await here.sender().send(here.webhook(f"https://other.example:{here.port}/"), "ev_1", BODY)
+    answer = await send(here.sender(), here.webhook(f"https://other.example:{here.port}/"), "ev_1")
     assert answer.error == "certificate belongs to another name"
 
 
 async def test_a_receiver_that_never_answers_is_given_up(here: Here) -> None:
-    answer = await here.sender(timeout_ms=300).send(here.webhook(f"https://localhost:{here.port}/hang"), "ev_1", BODY)
+    answer = await send(here.sender(timeout_ms=300), here.webhook(f"https://localhost:{here.port}/hang"), "ev_1")
     assert answer.error == "timed out after 0.3 s"
     assert answer.took_ms < 60_000
 
@@ -177,7 +184,7 @@ async def test_a_body_that_never_ends_is_not_waited_for_until_the_timeout(certs:
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
         here = Here(server.sockets[0].getsockname()[1], [], certs)
         # The request itself would be given up only after an hour.
-        said = await here.sender(timeout_ms=3_600_000).send(here.webhook(), "ev_1", BODY)
+        said = await send(here.sender(timeout_ms=3_600_000), here.webhook(), "ev_1")
     assert (said.delivered, said.status, said.response_body[-4:]) == (True, 200, b"half")
 
 
@@ -189,7 +196,7 @@ async def test_the_log_keeps_only_the_beginning_of_long_headers(certs: Certifica
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
         here = Here(server.sockets[0].getsockname()[1], [], certs)
-        said = await here.sender().send(here.webhook(), "ev_1", BODY)
+        said = await send(here.sender(), here.webhook(), "ev_1")
     assert said.delivered
     logged = dict(json.decode(said.response_headers))
     assert logged.keys() == {"content-length", "x-long", "x-short"}
@@ -212,7 +219,7 @@ async def test_a_body_that_is_not_there_with_the_status_is_waited_for(
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls(*certs.good)) as server:
         here = Here(server.sockets[0].getsockname()[1], [], certs)
-        reply = await here.sender().post(here.webhook(), "ev_1", BODY, now_ms())
+        reply = await here.sender().post(here.webhook(), "ev_1", Outgoing(here.webhook().url, BODY), now_ms())
         assert isinstance(reply, Reply)
         assert reply.at_once() is None
         go_on.set()
@@ -259,7 +266,7 @@ async def test_http2_is_spoken_where_it_is_offered(certs: Certificates) -> None:
         serving = asyncio.create_task(server.serve())
         sender = Sender(now_ms, timeout_ms=60_000, allowed=LOOPBACK, extra_ca=certs.authority)
         webhook = Webhook(id="wh_1", name="x", url=f"https://localhost:{port}/", secret=new_secret())
-        answers = [await sender.send(webhook, "ev_1", b"{}") for _ in range(3)]
+        answers = [await send(sender, webhook, "ev_1", b"{}") for _ in range(3)]
         await sender.close()
         server.stop()
         await asyncio.wait_for(serving, PATIENCE)
@@ -293,11 +300,11 @@ async def test_who_cancels_a_post_without_a_task_hears_nothing_more(
         here = Here(port, arrivals, certs)
         sender, webhook = here.sender(addresses), here.webhook(f"https://localhost:{port}/hang")
         waiting, other = Waiting(), Waiting()
-        looking_up = asyncio.create_task(sender.send(webhook, "ev_0", BODY))
+        looking_up = asyncio.create_task(send(sender, webhook, "ev_0"))
         await until(lambda: len(arrivals) == 1)
-        post = sender.begin(webhook, "ev_1", BODY, now_ms(), waiting)
+        post = sender.begin(webhook, "ev_1", Outgoing(webhook.url, BODY), now_ms(), waiting)
         assert post is not None
-        assert sender.begin(webhook, "ev_2", BODY, now_ms(), other) is not None
+        assert sender.begin(webhook, "ev_2", Outgoing(webhook.url, BODY), now_ms(), other) is not None
         await until(lambda: len(arrivals) == 3)
         post.cancel()
     # The receiver has hung up on all of them.

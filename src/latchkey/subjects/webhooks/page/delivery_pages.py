@@ -40,7 +40,7 @@ async def show_log(visit: Visit) -> Response:
         error = refusal.message
     kept = {name: asked.text(name) for name in ("status", "answered", "type", "customer", "since", "until")}
     return visit.page(
-        "registry.html",
+        "delivery_log.html",
         400 if error else 200,
         webhook=webhook,
         deliveries=page.deliveries,
