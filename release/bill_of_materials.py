@@ -32,11 +32,13 @@ def write(source: Path, wheel: Path, epoch: int) -> Path:
 
 
 def read_lock(path: Path) -> dict[str, Locked]:
-    """Each package of a lock file, with the hashes of the files that it may be."""
+    """Each package of a lock file that this system needs, with the hashes of the files that it may be."""
     found: dict[str, Locked] = {}
     for entry in re.split(r"\n(?=\S)", path.read_text(encoding="utf-8").strip()):
-        if match := re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", entry):
-            found[canonicalize_name(match[1])] = Locked(match[2], re.findall(r"sha256:(\w+)", entry))
+        requirement = Requirement(entry.partition("\\")[0])
+        if requirement.marker is None or requirement.marker.evaluate():
+            version = str(requirement.specifier).removeprefix("==")
+            found[canonicalize_name(requirement.name)] = Locked(version, re.findall(r"sha256:(\w+)", entry))
     return found
 
 
