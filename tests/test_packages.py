@@ -51,6 +51,7 @@ BEGINNINGS = {
     "runtime": ["latchkey.runtime.reference_device", "latchkey.cli.main"],
     "service": ["latchkey.process.service", "latchkey.cli.main"],
     "otel": ["latchkey.observability.otel"],
+    "mcp": ["latchkey.cli.main"],
 }
 # Extras that are installed beside another one.
 BESIDE = {"otel": "service"}

@@ -23,6 +23,7 @@ WITHOUT_JSON = {
     "serve",
     "device",
     "receiver",
+    "mcp",
     "push sandbox",
     "emulate apple",
     "emulate google",

@@ -160,6 +160,12 @@ def test_the_test_phone_works_alone(install: Callable[..., Path], tmp_path: Path
     assert "not installed" not in done.stderr
 
 
+def test_the_tools_for_assistants_work_alone(install: Callable[..., Path]) -> None:
+    done = latchkey(install("mcp"), "mcp", "--url", "https://127.0.0.1:1")
+    assert done.returncode == 1, done.stderr
+    assert "LATCHKEY_API_KEY" in done.stderr
+
+
 def test_the_service_works_alone(install: Callable[..., Path], tmp_path: Path) -> None:
     python = install("service")
     listed = latchkey(python, "--help").stdout
@@ -169,6 +175,8 @@ def test_the_service_works_alone(install: Callable[..., Path], tmp_path: Path) -
     done = latchkey(python, "up", "--data", str(tmp_path / "data"))
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
     assert done.stderr == "`latchkey up` needs the extra `up`: pip install 'latchkey[up]'\n"
+    done = latchkey(python, "mcp")
+    assert (done.returncode, done.stderr) == (2, "`latchkey mcp` needs the extra `mcp`: pip install 'latchkey[mcp]'\n")
     done = latchkey(python, "serve")
     assert done.returncode == 2
     assert "LATCHKEY_DATABASE_URL" in done.stderr

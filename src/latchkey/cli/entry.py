@@ -15,6 +15,7 @@ No commands are installed here. Each needs an extra:
   [service]   the service: latchkey serve, migrate, key, ...
   [consumer]  the reference consumer for your own server: latchkey consumer
   [runtime]   the test phone: latchkey device
+  [mcp]       tools for assistants and editors: latchkey mcp, and /mcp of the service
   [otel]      besides the service, traces to an OpenTelemetry collector
   [client]    no command: the client for your own server (latchkey.client)
 Choose one or, with commas, several:

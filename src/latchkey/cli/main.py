@@ -88,6 +88,10 @@ COMMANDS = {
     "charts": ("subjects.charts.command:app", "Choose the attributes that charts are broken down by."),
     "import": ("subjects.imports.command:import_files", "Import customers, their ids, attributes and transactions."),
     "export": ("subjects.exports.command:export", "Export events, transactions, customers and entitlements."),
+    "mcp": (
+        "subjects.mcp.command:mcp",
+        "Give an assistant or editor the API as MCP tools on stdin and stdout. The key is in LATCHKEY_API_KEY.",
+    ),
     "trust": (
         "process.local_ca.trust:trust",
         "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
@@ -116,7 +120,7 @@ COMMANDS = {
     ),
 }
 # The extra that a command needs, if it is not `service`.
-EXTRAS = {"up": "up", "consumer": "consumer", "device": "runtime"}
+EXTRAS = {"up": "up", "consumer": "consumer", "device": "runtime", "mcp": "mcp"}
 
 
 def command_line(words: Sequence[str], *, whole: bool = False) -> typer.Typer:

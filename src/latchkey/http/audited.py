@@ -9,11 +9,16 @@ The audit log of changes made with an API key:
 
 The entry is written before the route runs, and completed with the outcome, as for the dashboard's pages. A request that
 is refused earlier (key, scope, body) changes nothing and is not logged.
+
+The header Latchkey-Dry-Run on such a route: key, scope and body are checked, and the reply says what the request would
+do, with a token. Sent with the token in Latchkey-Confirm, exactly this request of this key is carried out.
 """
 
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
+from hashlib import sha256
 from typing import Any
 
 import structlog
@@ -23,6 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Message, Scope, Send
 
+from latchkey.database.sealing import UnsealableError
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.refusal import Refusal
 from latchkey.http.authentication import Call, address_of, caller_of
@@ -54,6 +60,10 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
     def decorate(endpoint: Endpoint) -> Endpoint:
         @wraps(endpoint)
         async def noted(call: Call, **given: Any) -> Response:
+            if DRY_RUN in call.exchange.headers:
+                return await _dry_run(call, action, given)
+            if CONFIRM in call.exchange.headers:
+                await _check_confirmed(call)
             position = await _begin(call, action)
             subject, detail = named_by(call.request.path_params), _detail(call, given)
             try:
@@ -68,10 +78,48 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
             await _finish(call.services, position, "done", changed, detail)
             return response
 
-        noted.audited_as = action  # type: ignore[attr-defined]  # for the test that every route is audited
+        noted.audited_as = action  # type: ignore[attr-defined]  # for the OpenAPI document, and a test
         return noted
 
     return decorate
+
+
+DRY_RUN, CONFIRM = b"latchkey-dry-run", b"latchkey-confirm"
+# How long after its dry run a request can be confirmed.
+CONFIRMED_WITHIN_MS = 10 * 60_000
+
+
+async def _dry_run(call: Call, action: str, given: Mapping[str, Any]) -> Response:
+    if call.exchange.headers[DRY_RUN] != b"true":
+        raise InvalidParameter("Latchkey-Dry-Run is 'true', or is not sent.", param="Latchkey-Dry-Run")
+    now = call.now()
+    token = urlsafe_b64encode(call.services.sealer.seal(str(now), await _fingerprint(call))).decode()
+    shown = {
+        "object": "dry_run",
+        "action": action,
+        "request": f"{call.exchange.method} {call.exchange.raw_path.decode(errors='replace')}",
+        "sent": _detail(call, given).get("sent", {}),
+        "confirm": token,
+        "expires_at": now + CONFIRMED_WITHIN_MS,
+    }
+    return Response(json.encode(shown), media_type="application/json")
+
+
+async def _check_confirmed(call: Call) -> None:
+    try:
+        sealed = urlsafe_b64decode(call.exchange.headers[CONFIRM])
+        made_at = int(call.services.sealer.unseal(sealed, await _fingerprint(call)))
+    except (ValueError, UnsealableError):
+        message = "This token is not from a dry run of exactly this request with this key. Make the dry run again."
+        raise InvalidParameter(message, param="Latchkey-Confirm") from None
+    if call.now() > made_at + CONFIRMED_WITHIN_MS:
+        raise InvalidParameter("The dry run is more than 10 minutes old. Make it again.", param="Latchkey-Confirm")
+
+
+async def _fingerprint(call: Call) -> str:
+    exchange, query, body = call.exchange, call.request.scope["query_string"], await call.request.body()
+    digest = sha256(b"%b?%b\0%b" % (exchange.raw_path, query, body)).hexdigest()
+    return f"confirm/{call.caller.key_id}/{exchange.method}/{digest}"
 
 
 async def _begin(call: Call, action: str) -> int:

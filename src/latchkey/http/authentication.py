@@ -6,6 +6,7 @@ as the type of the parameter `call`:
     ReadKey, WriteKey                  V2: a secret key of the project in the path; also adds the path to the document
     ChartsKey                          V2: the same, with the scope `charts` or `read`
     SecretReadKey, SecretWriteKey      V1: a secret key
+    SecretKey                          a secret key with any scope
     AppReadKey, AppWriteKey            V1: any key; the route decides what a public one may do
     ReceiptKey                         V1: the same, but a public key is never rate limited
 """
@@ -165,13 +166,13 @@ class Call(InProject):
 Dependency: TypeAlias = Callable[..., Awaitable[Call]]
 
 
-def secret_key(scope: Scope) -> Dependency:
-    """A secret key with this scope."""
+def secret_key(*scopes: Scope) -> Dependency:
+    """A secret key with one of these scopes."""
 
     async def call(request: Request, services: Provided, _: _Documented) -> Call:
         caller = await caller_of(request.scope[SCOPE_KEY], services)
         require_secret(caller)
-        require_scope(caller, scope)
+        require_scope(caller, *scopes)
         return Call(request, services, caller)
 
     return call
@@ -234,6 +235,7 @@ WriteKey = Annotated[Call, Depends(project_key("write"))]
 ChartsKey = Annotated[Call, Depends(project_key("read", "charts"))]
 SecretReadKey = Annotated[Call, Depends(secret_key("read"))]
 SecretWriteKey = Annotated[Call, Depends(secret_key("write"))]
+SecretKey = Annotated[Call, Depends(secret_key("charts", "write", "read"))]
 AppReadKey = Annotated[Call, Depends(any_key("read"))]
 AppWriteKey = Annotated[Call, Depends(any_key("write"))]
 ReceiptKey = Annotated[Call, Depends(any_key("write", receipt=True))]

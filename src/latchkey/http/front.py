@@ -26,7 +26,16 @@ from latchkey.http import audited, vendor_shape
 from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, Failure, InvalidAppUserId, Unavailable, from_refusal
-from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
+from latchkey.http.exchange import (
+    FRONT_KEY,
+    READS_KEY,
+    SCOPE_KEY,
+    SERVICES_KEY,
+    WATCH_KEY,
+    WRITES_KEY,
+    Exchange,
+    segments_of,
+)
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
@@ -121,7 +130,7 @@ async def answer_preflight(exchange: Exchange) -> None:
 
 
 _READS = frozenset({"GET", "HEAD"})
-_API = frozenset({"v1", "v2", "rcbilling"})
+_API = frozenset({"v1", "v2", "rcbilling", "mcp"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 _BELOW_PAGES = f"/{PAGES}/".encode()
@@ -155,7 +164,7 @@ class Front(Struct, eq=False):
     def __post_init__(self) -> None:
         self._receipts = self.writes.route[1:].split("/")
         state = {SERVICES_KEY: self.services, READS_KEY: self.reads, WRITES_KEY: self.writes, WATCH_KEY: self.watch}
-        self._state = state
+        self._state = {**state, FRONT_KEY: self}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -228,6 +237,8 @@ class Front(Struct, eq=False):
             exchange.route = self.writes.route
         body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
         once = method == "POST" and segments[0] == "v2" and audited.HEADER in exchange.headers
+        # Of a dry run nothing is kept: the request itself may come with the same key.
+        once = once and audited.DRY_RUN not in exchange.headers
         if once and await audited.is_answered(exchange, self.services, scope, body):
             return
         # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.

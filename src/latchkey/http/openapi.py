@@ -14,6 +14,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from jinja2 import Environment, Template
 from msgspec import json
 from starlette.responses import HTMLResponse, Response
@@ -104,6 +105,8 @@ _IDEMPOTENCY_KEY = {
     "same reply, with `Idempotent-Replayed: true`. Another path or body with the same key is a 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": PATTERN},
 }
+# The action of an operation in the audit log. Such an operation has dry runs.
+ACTION = "x-latchkey-action"
 _REQUEST_ID = {"schema": {"type": "string"}, "description": "Quote it when asking for help."}
 
 
@@ -113,6 +116,10 @@ def document(app: FastAPI, version: str) -> dict[str, Any]:
     for path, item in made["paths"].items():
         for method, operation in item.items():
             _make_true(path, method, operation, v1_error if path.startswith(_V1) else v2_error)
+    for route in app.routes:
+        if isinstance(route, APIRoute) and (action := getattr(route.endpoint, "audited_as", None)):
+            for method in route.methods or ():
+                made["paths"][route.path][method.lower()][ACTION] = action
     refs, components = json.schema_components(shapes(), ref_template="#/components/schemas/{name}")
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     # FastAPI's own error body is never sent.

@@ -103,6 +103,8 @@ class Services:
         """`restarting` names the processes of this machine that crash again and again, for the health check."""
         sealer, allowed = Sealer(settings.secret_key), settings.webhook_allow_networks
         self.database = database
+        # Of tokens that only this deployment can make.
+        self.sealer = sealer
         # The wall clock. For a customer on a test clock, that clock is used instead.
         self.now = now
         self.catalogs = Catalogs()
@@ -146,6 +148,8 @@ class Services:
         self.restarting = restarting
         # Whether a proxy in front sends the client's address.
         self.behind_proxy = settings.behind_proxy
+        # Where people reach this service; may be empty.
+        self.public_url = settings.public_url
         # Whether a secret key may create projects.
         self.keys_create_projects = settings.keys_create_projects
 
