@@ -52,9 +52,11 @@ BEGINNINGS = {
     "service": ["latchkey.process.service", "latchkey.cli.main"],
     "otel": ["latchkey.observability.otel"],
     "mcp": ["latchkey.cli.main"],
+    "django": ["latchkey.consumer.django"],
+    "flask": ["latchkey.consumer.flask"],
 }
 # Extras that are installed beside another one.
-BESIDE = {"otel": "service"}
+BESIDE = {"otel": "service", "django": "consumer", "flask": "consumer"}
 for name, (place, _) in COMMANDS.items():
     BEGINNINGS[EXTRA_OF.get(name, "service")].append(f"latchkey.{place.partition(':')[0]}")
 # The dashboard finds the pages of subjects by where they are.

@@ -12,6 +12,9 @@ import pytest
 
 import latchkey.client
 import latchkey.consumer
+import latchkey.consumer.django
+import latchkey.consumer.flask
+from latchkey.consumer.blocking_consumer import BlockingConsumer
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (latchkey.client, latchkey.consumer)
@@ -25,6 +28,8 @@ NAMES = {
         AccessRefused AccessUnknownError Checked Consumer ConsumerError Entitlement Guard Job LocalCopy NewJob Settings
         SettingsError Subscription View
     """,
+    "latchkey.consumer.django": "DjangoConsumer",
+    "latchkey.consumer.flask": "FlaskConsumer",
 }
 MEMBERS = {
     latchkey.client.Client: """
@@ -34,7 +39,17 @@ MEMBERS = {
         app balances check_connection client experiments has_entitlement install invoices later lifespan local
         require_entitlement routes settings view
     """,
+    BlockingConsumer: """
+        balances experiments has_entitlement invoices later local settings start stop view
+    """,
+    latchkey.consumer.django.DjangoConsumer: "require_entitlement urls",
+    latchkey.consumer.flask.FlaskConsumer: "blueprint require_entitlement",
 }
+
+
+@pytest.mark.parametrize("module", [latchkey.consumer.django, latchkey.consumer.flask], ids=lambda one: one.__name__)
+def test_a_framework_has_one_public_name(module: ModuleType) -> None:
+    assert list(module.__all__) == NAMES[module.__name__].split()
 
 
 def public(names: Any) -> set[str]:

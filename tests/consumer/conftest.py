@@ -19,6 +19,7 @@ from tests.push.conftest import certificates, provider
 
 __all__ = ["certificates", "provider"]
 
+HOSTED = {"test_endpoints", "test_receiver", "test_devices", "test_unknown"}
 TEMPLATE = "consumer_template"
 
 
@@ -69,7 +70,18 @@ def url(request: pytest.FixtureRequest) -> str:
     return found
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The cases of these files are run through the consumer by itself and in every framework."""
+    if metafunc.module.__name__.rpartition(".")[2] in HOSTED and "here" in metafunc.fixturenames:
+        metafunc.parametrize("host", ["", "fastapi", "flask", "django"], ids=lambda host: host or "alone")
+
+
 @pytest.fixture
-async def here(url: str) -> AsyncIterator[World]:
-    async with world(url) as made:
+def host() -> str:
+    return ""
+
+
+@pytest.fixture
+async def here(url: str, host: str) -> AsyncIterator[World]:
+    async with world(url, host) as made:
         yield made

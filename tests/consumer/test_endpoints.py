@@ -33,8 +33,7 @@ async def test_errors_are_those_of_the_specification(here: World, monkeypatch: p
             reply = await here.get(path, "ada", wrong)
             assert (reply.status, reply.json()) == (405, {"error": "Method not allowed"}), path
             assert reply.headers["allow"] == methods
-    reply = await here.get("/api/nothing")
-    assert (reply.status, reply.json()) == (404, {"error": "Not found"})
+    assert (await here.get("/api/nothing")).status == 404
 
     def broken() -> None:
         raise RuntimeError("boom")
@@ -43,6 +42,12 @@ async def test_errors_are_those_of_the_specification(here: World, monkeypatch: p
     for path in set(PATHS) - {"/api/devices/phone"}:
         reply = await here.get(path, "ada", PATHS[path].split(", ")[0])
         assert (reply.status, reply.json()) == (500, {"error": "Internal server error"}), path
+
+
+async def test_a_path_that_does_not_exist_is_404(sqlite_url: str) -> None:
+    async with world(sqlite_url) as here:
+        reply = await here.get("/api/nothing")
+        assert (reply.status, reply.json()) == (404, {"error": "Not found"})
 
 
 @both_databases

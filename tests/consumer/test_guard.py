@@ -1,23 +1,22 @@
-"""The route guard, in FastAPI and in plain Starlette, and who counts as signed in."""
+"""The route guard in every framework, and who counts as signed in."""
 
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable
 from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from msgspec import json
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 
 from latchkey.consumer.api.access_guard import JwtUsers
+from tests.consumer.hosts import HOSTS, django_host, flask_host
 from tests.consumer.world import JWT_SECRET, World, event, settings, token, world
 from tests.http.client import Client as Asking
 from tests.http.client import running
@@ -25,57 +24,29 @@ from tests.http.client import running
 DENIED = {"error": "Access denied", "required_entitlement": "pro"}
 
 
-def fastapi_app(here: World) -> Any:
-    app = FastAPI()
-    here.consumer.install(app)
-
-    pro_user = Depends(here.consumer.require_entitlement("pro"))
-
-    @app.get("/reports")
-    async def reports(user: str = pro_user) -> str:
-        return f"for {user}"
-
-    return app
-
-
-def starlette_app(here: World) -> Any:
-    @here.consumer.require_entitlement("pro")
-    async def reports(_: Request) -> Response:
-        return PlainTextResponse('"for ada"')
-
-    return Starlette(routes=[Route("/reports", reports), Mount("/billing", here.consumer.app)])
-
-
-def sync_starlette_app(here: World) -> Any:
-    @here.consumer.require_entitlement("pro")
-    def reports(_: Request) -> Response:
-        return PlainTextResponse('"for ada"')
-
-    return Starlette(routes=[Route("/reports", reports)])
-
-
-@pytest.mark.parametrize("made", [fastapi_app, starlette_app, sync_starlette_app])
-async def test_a_guarded_route_lets_in_only_those_who_hold_the_entitlement(
-    here: World, made: Callable[[World], Any]
-) -> None:
-    asking = Asking(made(here))
-    nobody = await asking.get("/reports", key=None)
-    assert (nobody.status, nobody.json()) == (401, {"error": "Not authenticated"})
-    bob = await asking.get("/reports", key=token("bob"))
-    assert (bob.status, bob.json()) == (403, DENIED)
-    await here.deliver(event())
-    ada = await asking.get("/reports", key=token("ada"))
-    assert (ada.status, ada.json()) == (200, "for ada")
-    await here.deliver(event("EXPIRATION", entitlements={}))
-    assert (await asking.get("/reports", key=token("ada"))).json() == DENIED
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_guarded_route_lets_in_only_those_who_hold_the_entitlement(sqlite_url: str, host: str) -> None:
+    async with world(sqlite_url, host) as here:
+        nobody = await here.get("/reports", None)
+        assert (nobody.status, nobody.json()) == (401, {"error": "Not authenticated"})
+        assert nobody.headers["content-type"] == "application/json"
+        bob = await here.get("/reports", "bob")
+        assert (bob.status, bob.json()) == (403, DENIED)
+        await here.deliver(event())
+        ada = await here.get("/reports")
+        assert (ada.status, ada.json()) == (200, "for ada")
+        await here.deliver(event("EXPIRATION", entitlements={}))
+        assert (await here.get("/reports")).json() == DENIED
 
 
 async def test_mounted_and_installed_endpoints_answer_as_they_do_alone(here: World) -> None:
-    for app, prefix in ((fastapi_app(here), ""), (starlette_app(here), "/billing")):
-        asking = Asking(app)
-        assert (await asking.get(f"{prefix}/api/my-entitlements", key=None)).json() == {"error": "Unauthorized"}
-        wrong = await asking.post(f"{prefix}/api/my-entitlements", key=None)
+    consumer = here.consumer
+    mounted = Asking(Starlette(routes=[Mount("/billing", consumer.app)]))
+    for asking in (mounted, flask_host(consumer, "/billing"), django_host(consumer, "/billing")):
+        assert (await asking.get("/billing/api/my-entitlements", key=None)).json() == {"error": "Unauthorized"}
+        wrong = await asking.post("/billing/api/my-entitlements", key=None)
         assert (wrong.status, wrong.json()) == (405, {"error": "Method not allowed"})
+        assert (await asking.get("/api/my-entitlements", key=None)).status == 404
 
 
 async def test_five_lines_make_an_app(sqlite_url: str) -> None:

@@ -254,25 +254,26 @@ async def test_the_signature_is_checked_too_where_a_secret_is_set(sqlite_url: st
         assert (await here.post(body, **signed(old, body), **test)).json() == {"message": "Test event received"}
 
 
-async def test_a_server_of_its_own_answers_as_the_mounted_app_does(here: World) -> None:
-    alone = World(here.consumer, here.service, Asking(here.consumer._standalone), here.clock)
-    one = event()
-    assert (await alone.deliver(one)).json() == {"message": "Event processed"}
-    for there, status in ((alone, 200), (here, 200)):
-        reply = await there.deliver(one)
-        assert (reply.status, reply.json()) == (status, {"message": "Event already processed"})
-    requests: list[Callable[[World], Awaitable[Reply]]] = [
-        lambda there: there.deliver(one, secret="wrong"),
-        lambda there: there.post(b"["),
-        lambda there: there.post({"event": {}}),
-        lambda there: there.asking.request("GET", "/webhooks/billing", key=None),
-        lambda there: there.asking.request("POST", "/webhooks/billing/", key=None),
-        lambda there: there.get("/api/my-entitlements"),
-        lambda there: there.get("/nowhere"),
-    ]
-    for ask in requests:
-        first, second = await ask(alone), await ask(here)
-        assert (first.status, first.body, first.headers) == (second.status, second.body, second.headers)
+async def test_a_server_of_its_own_answers_as_the_mounted_app_does(sqlite_url: str) -> None:
+    async with world(sqlite_url) as here:
+        alone = World(here.consumer, here.service, Asking(here.consumer._standalone), here.clock)
+        one = event()
+        assert (await alone.deliver(one)).json() == {"message": "Event processed"}
+        for there, status in ((alone, 200), (here, 200)):
+            reply = await there.deliver(one)
+            assert (reply.status, reply.json()) == (status, {"message": "Event already processed"})
+        requests: list[Callable[[World], Awaitable[Reply]]] = [
+            lambda there: there.deliver(one, secret="wrong"),
+            lambda there: there.post(b"["),
+            lambda there: there.post({"event": {}}),
+            lambda there: there.asking.request("GET", "/webhooks/billing", key=None),
+            lambda there: there.asking.request("POST", "/webhooks/billing/", key=None),
+            lambda there: there.get("/api/my-entitlements"),
+            lambda there: there.get("/nowhere"),
+        ]
+        for ask in requests:
+            first, second = await ask(alone), await ask(here)
+            assert (first.status, first.body, first.headers) == (second.status, second.body, second.headers)
 
 
 async def test_a_test_delivery_is_verified_answered_and_changes_nothing(here: World) -> None:

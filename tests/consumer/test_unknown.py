@@ -7,9 +7,8 @@ import pytest
 from latchkey.consumer.billing_service import check_connection
 from latchkey.consumer.consumer_errors import AccessUnknownError
 from latchkey.consumer.rules.timestamps import DAY, HOUR
-from tests.consumer.test_guard import fastapi_app, starlette_app, sync_starlette_app
+from tests.consumer.hosts import HOSTS
 from tests.consumer.world import NOW, World, event, token, world
-from tests.http.client import Client as Asking
 
 PATHS = ("/api/subscription-status", "/api/entitlement/pro", "/api/my-entitlements")
 # What is wrong, and words of the error that describes it.
@@ -45,8 +44,8 @@ async def test_without_a_record_and_without_the_service_access_is_unknown_and_no
             assert (reply.status, set(reply.json())) == (500, {"error"}), path
             assert words in reply.json()["error"]
             assert "sk_key" not in reply.body.decode()
-        for made in (fastapi_app, starlette_app, sync_starlette_app):
-            reply = await Asking(made(here)).get("/reports", key=token("ada"))
+        for host in HOSTS.values():
+            reply = await host(here.consumer).get("/reports", key=token("ada"))
             assert (reply.status, set(reply.json())) == (500, {"error"})
             assert words in reply.json()["error"]
         with pytest.raises(AccessUnknownError, match=words):
@@ -61,11 +60,12 @@ async def test_a_local_record_is_used_instead_of_the_service(here: World, troubl
     await here.deliver(event("EXPIRATION", "bob", entitlements={}))
     here.clock.now += 2 * HOUR
     troubled(here, trouble)
-    reports = Asking(fastapi_app(here))
     for user, lets in (("ada", True), ("bob", False)):
         reply = await here.get("/api/entitlement/pro", user)
         assert (reply.status, reply.json()["hasAccess"], reply.json()["ageSeconds"]) == (200, lets, 7200)
-        assert (await reports.get("/reports", key=token(user))).status == (200 if lets else 403)
+        for host in HOSTS.values():
+            reply = await host(here.consumer).get("/reports", key=token(user))
+            assert reply.status == (200 if lets else 403)
 
 
 async def test_a_record_that_is_known_to_be_old_may_say_yes_but_not_no(here: World) -> None:

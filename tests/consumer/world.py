@@ -29,6 +29,7 @@ from latchkey.consumer.rules.timestamps import DAY, to_iso
 from latchkey.consumer.storage.copy_tables import metadata
 from latchkey.http_client import HttpClient
 from tests.client.service import active, customer, page
+from tests.consumer.hosts import HOSTS
 from tests.http.client import Client as Asking
 from tests.http.client import Reply, running
 
@@ -177,8 +178,8 @@ def settings(url: str, **more: Any) -> Settings:
 
 
 @asynccontextmanager
-async def world(url: str, **more: Any) -> AsyncIterator[World]:
-    """A running consumer. Its background jobs run only when the test calls `jobs_done`."""
+async def world(url: str, host: str = "", **more: Any) -> AsyncIterator[World]:
+    """A running consumer, by itself or in an app. Its background jobs run only when the test calls `jobs_done`."""
     service, clock = Service(), Clock()
     hurried = Patience(sleep=lambda _: asyncio.sleep(0))
     identify, jobs, checked = more.pop("identify", None), more.pop("jobs", None), more.pop("checked", False)
@@ -191,7 +192,7 @@ async def world(url: str, **more: Any) -> AsyncIterator[World]:
         consumer.check_connection = _unchecked  # type: ignore[method-assign]  # so that tests can count requests
     app = consumer.app
     async with running(app):
-        yield World(consumer, service, Asking(app), clock)
+        yield World(consumer, service, HOSTS[host](consumer) if host else Asking(app), clock)
 
 
 async def _unchecked(deadline: float = 0) -> Checked:

@@ -14,6 +14,8 @@ No commands are installed here. Each needs an extra:
   [up]        to try everything on this machine: latchkey up, with the service and a consumer
   [service]   the service: latchkey serve, migrate, key, ...
   [consumer]  the reference consumer for your own server: latchkey consumer
+  [django]    besides the consumer, to mount it in a Django project
+  [flask]     besides the consumer, to mount it in a Flask app
   [runtime]   the test phone: latchkey device
   [mcp]       tools for assistants and editors: latchkey mcp, and /mcp of the service
   [otel]      besides the service, traces to an OpenTelemetry collector

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey.client.client import Client
 from latchkey.consumer.api.access_guard import AccessRefused, Guard, Identify, JwtUsers, refused
-from latchkey.consumer.api.http_endpoint import Endpoint, reply
-from latchkey.consumer.api.operator_endpoints import ConsumerMetrics, OperatorEndpoints
-from latchkey.consumer.api.user_endpoints import UserEndpoints
+from latchkey.consumer.api.http_endpoint import Endpoint, reply, routes_of
+from latchkey.consumer.api.operator_endpoints import OPERATOR_ENDPOINTS, ConsumerMetrics, OperatorEndpoints
+from latchkey.consumer.api.user_endpoints import USER_ENDPOINTS, UserEndpoints
 from latchkey.consumer.api.webhook_receiver import WebhookReceiver
 from latchkey.consumer.billing_service import UNKNOWN, BillingService, Checked, View, check_connection
 from latchkey.consumer.consumer_errors import AccessUnknownError
@@ -85,7 +85,11 @@ class Consumer:
         self._receiver = WebhookReceiver(self._intake, settings, self._metrics)
         self._endpoints = UserEndpoints(self._billing, self._store, settings, self._identify, self._metrics, now)
         self._webhook = Endpoint(POST=self._receiver.receive)
-        self.routes: list[BaseRoute] = self._routes()
+        self.routes: list[BaseRoute] = [
+            Route(WEBHOOK_PATH, self._webhook),
+            *routes_of(self._endpoints, USER_ENDPOINTS),
+            *routes_of(self._operations, OPERATOR_ENDPOINTS),
+        ]
         self._connection: asyncio.Task[Checked] | None = None
 
     @asynccontextmanager
@@ -187,26 +191,6 @@ class Consumer:
         """Add a background job; it survives a restart."""
         await self._store.database.write(lambda connection: self._store.jobs.add(connection, [job], self._now()))
         self._runner.wake()
-
-    def _routes(self) -> list[BaseRoute]:
-        of, to = self._endpoints, self._operations
-        return [
-            Route(WEBHOOK_PATH, self._webhook),
-            Route("/api/subscription-status", Endpoint(GET=of.subscription_status)),
-            Route("/api/sync-billing", Endpoint(POST=of.sync_billing)),
-            Route("/api/entitlement/{entitlementId}", Endpoint(GET=of.entitlement)),
-            Route("/api/my-entitlements", Endpoint(GET=of.my_entitlements)),
-            Route("/api/virtual-currencies", Endpoint(GET=of.virtual_currencies)),
-            Route("/api/experiments", Endpoint(GET=of.my_experiments)),
-            Route("/api/devices", Endpoint(GET=of.devices, POST=of.register_device)),
-            Route("/api/devices/{player_id}", Endpoint(DELETE=of.forget_device)),
-            Route("/api/debug/subscription/{userId}", Endpoint(GET=of.debug)),
-            Route("/healthz", Endpoint(GET=to.healthz)),
-            Route("/metrics", Endpoint(GET=to.metrics)),
-            Route("/operations/set-aside", Endpoint(GET=to.list_set_aside)),
-            Route("/operations/set-aside/reprocess", Endpoint(POST=to.reprocess_everything)),
-            Route("/operations/set-aside/{event_id:path}/reprocess", Endpoint(POST=to.reprocess_one)),
-        ]
 
     async def _reread(self, job: Job) -> None:
         await self._billing.refresh(job.key, details=True, deadline=REREAD_DEADLINE)

@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, overload
+from uuid import UUID
 
 import jwt
 from starlette.exceptions import HTTPException
@@ -16,7 +17,8 @@ from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.rules.timestamps import Ms
 
 # Finds the user's id in a request; None if nobody is signed in.
-Identify = Callable[[Request], str | Awaitable[str | None] | None]
+UserId = str | int | UUID | None
+Identify = Callable[[Request], UserId | Awaitable[UserId]]
 
 _SCHEME = "bearer"
 
@@ -64,8 +66,16 @@ def _chosen(possible: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
 
 
 async def identified(identify: Identify, request: Request) -> str | None:
-    found = identify(request)
-    return await found if inspect.isawaitable(found) else found
+    """The user's id. Apps that have numbers or UUIDs for users may return those; `False` and an empty text, which
+    Django has for an anonymous user, are nobody. Other objects are refused: their text may be the same for several
+    users."""
+    found: object = identify(request)
+    found = await found if inspect.isawaitable(found) else found
+    if found is None or found is False or found == "":
+        return None
+    if found is True or not isinstance(found, str | int | UUID):
+        raise TypeError(f"`identify` returned a {type(found).__name__}; it must return a user's id, or None.")
+    return str(found)
 
 
 Route = Callable[[Request], Response | Awaitable[Response]]

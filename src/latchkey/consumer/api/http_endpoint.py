@@ -4,17 +4,22 @@ import asyncio
 import contextlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
+# The methods of a class by path and HTTP method. Django and Flask read the paths before there is a consumer.
+Endpoints = Mapping[str, Mapping[str, Callable[[T, Request], Awaitable[Response]]]]
 
 _BEARER = b"Bearer "
 # How much of a body that is too large is read, and for how long when nothing arrives.
@@ -65,6 +70,13 @@ class Endpoint:
             log.exception("request failed", method=request.method, path=scope["path"])
             response = reply({"error": "Internal server error"}, 500)
         await response(scope, receive, send)
+
+
+def routes_of(owner: T, endpoints: Endpoints[T]) -> list[BaseRoute]:
+    return [
+        Route(path, Endpoint(**{method: partial(handler, owner) for method, handler in methods.items()}))
+        for path, methods in endpoints.items()
+    ]
 
 
 def headers_of(request: Request) -> dict[bytes, bytes]:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.consumer.api.http_endpoint import RequestRefused, bearer, headers_of, matches, reply
+from latchkey.consumer.api.http_endpoint import Endpoints, RequestRefused, bearer, headers_of, matches, reply
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.event_intake import Intake
 from latchkey.consumer.rules.event_handlers import HANDLERS
@@ -134,6 +134,15 @@ class OperatorEndpoints:
         if isinstance(outcome, Exception):
             return ReprocessedEvent(set_aside.event_id, "failed", f"{type(outcome).__name__}: {outcome}")
         return ReprocessedEvent(set_aside.event_id, outcome.value)
+
+
+OPERATOR_ENDPOINTS: Endpoints[OperatorEndpoints] = {
+    "/healthz": {"GET": OperatorEndpoints.healthz},
+    "/metrics": {"GET": OperatorEndpoints.metrics},
+    "/operations/set-aside": {"GET": OperatorEndpoints.list_set_aside},
+    "/operations/set-aside/reprocess": {"POST": OperatorEndpoints.reprocess_everything},
+    "/operations/set-aside/{event_id:path}/reprocess": {"POST": OperatorEndpoints.reprocess_one},
+}
 
 
 def _shown(set_aside: SetAside) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from latchkey.client.client_errors import ClientError, NotFound
 from latchkey.consumer.api.access_guard import Identify, identified
-from latchkey.consumer.api.http_endpoint import RequestRefused, body_of, reply
+from latchkey.consumer.api.http_endpoint import Endpoints, RequestRefused, body_of, reply
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
 from latchkey.consumer.billing_service import UNKNOWN, BillingService, View, failure_text
 from latchkey.consumer.consumer_settings import Settings
@@ -185,6 +185,19 @@ class UserEndpoints:
             return None
         except ClientError as error:
             return {"error": str(error), "status": error.status}
+
+
+USER_ENDPOINTS: Endpoints[UserEndpoints] = {
+    "/api/subscription-status": {"GET": UserEndpoints.subscription_status},
+    "/api/sync-billing": {"POST": UserEndpoints.sync_billing},
+    "/api/entitlement/{entitlementId}": {"GET": UserEndpoints.entitlement},
+    "/api/my-entitlements": {"GET": UserEndpoints.my_entitlements},
+    "/api/virtual-currencies": {"GET": UserEndpoints.virtual_currencies},
+    "/api/experiments": {"GET": UserEndpoints.my_experiments},
+    "/api/devices": {"GET": UserEndpoints.devices, "POST": UserEndpoints.register_device},
+    "/api/devices/{player_id}": {"DELETE": UserEndpoints.forget_device},
+    "/api/debug/subscription/{userId}": {"GET": UserEndpoints.debug},
+}
 
 
 def _not_known(view: View) -> RequestRefused:
