@@ -36,10 +36,10 @@ def test_only_what_answers_requests_loads_the_web_framework() -> None:
     assert not {"fastapi", "latchkey.process.dashboard_application"} & imported(f"import {', '.join(others)}")
 
 
-def test_libraries_of_stores_and_exports_are_loaded_when_they_are_used() -> None:
+def test_libraries_of_stores_exports_and_assistants_are_loaded_when_they_are_used() -> None:
     loaded = imported("from latchkey.process.service import load; load(['api'])")
     assert "fastapi" in loaded
-    assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore"} & loaded
+    assert not {"appstoreserverlibrary", "stripe", "requests", "pyarrow", "obstore", "mcp"} & loaded
     assert not {"alembic", "fastapi"} & imported("import latchkey.process.up.consumer_server")
 
 

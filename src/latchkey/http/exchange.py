@@ -58,8 +58,6 @@ SERVICES_KEY = "latchkey.services"
 READS_KEY = "latchkey.reads"
 WRITES_KEY = "latchkey.writes"
 WATCH_KEY = "latchkey.watch"
-# The application itself, for a route that answers by asking others.
-FRONT_KEY = "latchkey.front"
 
 # Random per process: request ids have to be unique, not secret.
 _PROCESS = secrets.token_hex(8).encode()

@@ -26,16 +26,7 @@ from latchkey.http import audited, vendor_shape
 from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, Failure, InvalidAppUserId, Unavailable, from_refusal
-from latchkey.http.exchange import (
-    FRONT_KEY,
-    READS_KEY,
-    SCOPE_KEY,
-    SERVICES_KEY,
-    WATCH_KEY,
-    WRITES_KEY,
-    Exchange,
-    segments_of,
-)
+from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
@@ -164,7 +155,8 @@ class Front(Struct, eq=False):
     def __post_init__(self) -> None:
         self._receipts = self.writes.route[1:].split("/")
         state = {SERVICES_KEY: self.services, READS_KEY: self.reads, WRITES_KEY: self.writes, WATCH_KEY: self.watch}
-        self._state = {**state, FRONT_KEY: self}
+        self._state = state
+        self.services.application = self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -1,7 +1,7 @@
 """The objects that routes and pages share, created when the application starts; and what the api role counts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
@@ -102,6 +102,8 @@ class Services:
     ) -> None:
         """`restarting` names the processes of this machine that crash again and again, for the health check."""
         sealer, allowed = Sealer(settings.secret_key), settings.webhook_allow_networks
+        # The front, for a route that asks others with the caller's key.
+        self.application: Any = None
         self.database = database
         # Of tokens that only this deployment can make.
         self.sealer = sealer

@@ -1,5 +1,6 @@
 """`/mcp` over real HTTPS, with the official client and with requests that no client sends."""
 
+import sys
 import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -166,6 +167,14 @@ async def test_without_a_secret_key_nothing_is_answered(shop: Shop) -> None:
     assert (await message(shop, key=APP)).status == 403
     assert (await shop.client.get("/mcp")).status == 405
     assert (await shop.client.request("DELETE", "/mcp")).status == 405
+
+
+async def test_without_the_extra_it_says_what_to_install(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "latchkey.subjects.mcp.usecases")
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    reply = await message(shop)
+    assert reply.status == 404
+    assert "latchkey[service,mcp]" in reply.json()["message"]
 
 
 async def test_the_rate_limit_of_the_key_counts(shop: Shop) -> None:

@@ -32,11 +32,12 @@ DOCUMENT: dict[str, Any] = {
         "schemas": {
             "Grant": {
                 "properties": {
+                    "title": {"type": "string"},
                     "until": {"$ref": "#/components/schemas/Until"},
                     "next": {"$ref": "#/components/schemas/Grant"},
                 }
             },
-            "Until": {"type": "integer"},
+            "Until": {"type": "integer", "title": "Until", "pattern": "(?!x)", "not": {"enum": [0]}},
             "Unused": {},
         }
     },
@@ -66,6 +67,8 @@ def test_a_schema_has_the_shapes_that_it_refers_to_and_no_others() -> None:
     assert schema["properties"]["body"] == {"$ref": "#/$defs/Grant"}
     assert schema["$defs"].keys() == {"Grant", "Until"}
     assert b"components" not in json.encode(schema)
+    assert schema["$defs"]["Until"] == {"type": "integer"}, "the API checks patterns itself"
+    assert "title" in schema["$defs"]["Grant"]["properties"], "a field of that name stays"
 
 
 def test_a_key_is_offered_what_its_scopes_allow() -> None:

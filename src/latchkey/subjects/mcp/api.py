@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from latchkey.http.authentication import Call, SecretKey
 from latchkey.http.errors import Forbidden, NoSuchPath
-from latchkey.http.exchange import FRONT_KEY
 from latchkey.http.routing import Response, Router
 from latchkey.subjects.mcp import rules
 from latchkey.subjects.mcp.rules import ToolRequest
@@ -90,5 +89,5 @@ async def _ask(call: Call, request: ToolRequest) -> tuple[int, bytes]:
         "state": {},
     }
     captured = _Captured(request.body)
-    await scope[FRONT_KEY](inner, captured.receive, captured.send)
+    await call.services.application(inner, captured.receive, captured.send)
     return captured.status, captured.body

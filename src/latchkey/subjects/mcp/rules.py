@@ -19,6 +19,8 @@ _CONFIRM = {
     "description": "The `confirm` of this tool's dry run. Without it the call is a dry run: it says what would happen, "
     "and nothing changes. Ask the person before you confirm.",
 }
+# Words of a schema whose values are schemas by name; and words that it does not need.
+_BY_NAME, _LEFT_OUT = frozenset({"properties", "$defs"}), frozenset({"pattern", "not", "title"})
 # Names that URLs resolve away.
 _NO_SEGMENT = frozenset({"", ".", ".."})
 
@@ -31,7 +33,6 @@ class OfferedTool(Struct, frozen=True):
     scope: str
     method: str
     path: str
-    in_path: frozenset[str]
     in_query: frozenset[str]
     schema: dict[str, Any]
     # Of a write: the path of the object that it is about, if it can be read.
@@ -69,9 +70,7 @@ def tools_of(document: Mapping[str, Any], listed: Mapping[str, Mapping[str, str]
 def _tool(
     document: Mapping[str, Any], name: str, scope: str, method: str, path: str, described: Mapping[str, Any]
 ) -> OfferedTool:
-    parameters = [one for one in described.get("parameters", ()) if one["name"] != "project_id"]
-    placed = {place: frozenset(one["name"] for one in parameters if one["in"] == place) for place in ("path", "query")}
-    given = [one for one in parameters if one["in"] in placed]
+    given = [one for one in described.get("parameters", ()) if one["in"] != "header" and one["name"] != "project_id"]
     properties = {one["name"]: one["schema"] for one in given}
     required = [one["name"] for one in given if one.get("required")]
     if body := described.get("requestBody"):
@@ -81,9 +80,9 @@ def _tool(
         properties["confirm"] = _CONFIRM
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     shows = next((one for one in _above(path) if "get" in document["paths"].get(one, {})), None)
-    description = described.get("description", "") or described["summary"]
     return OfferedTool(
-        name, described["summary"], description, scope, method, path, placed["path"], placed["query"],
+        name, described["summary"], described.get("description") or described["summary"], scope, method, path,
+        frozenset(one["name"] for one in given if one["in"] == "query"),
         _complete(schema, document["components"]["schemas"]), shows if scope == "write" else None,
     )  # fmt: skip
 
@@ -97,7 +96,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _complete(schema: dict[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
-    """With the shapes that it refers to."""
+    """With the shapes that it refers to, and without checks that the API makes itself: not all assistants know them."""
     text, shapes = json.encode(schema), dict[str, bytes]()
     waiting = [text]
     while waiting:
@@ -106,8 +105,20 @@ def _complete(schema: dict[str, Any], schemas: Mapping[str, Any]) -> dict[str, A
                 shapes[known] = json.encode(schemas[known])
                 waiting.append(shapes[known])
     whole = schema | ({"$defs": {name: json.decode(shape) for name, shape in shapes.items()}} if shapes else {})
-    made: dict[str, Any] = json.decode(_REF.sub(rb'"#/$defs/\1"', json.encode(whole)))
+    made: dict[str, Any] = _lean(json.decode(_REF.sub(rb'"#/$defs/\1"', json.encode(whole))))
     return made
+
+
+def _lean(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_lean(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        word: {name: _lean(one) for name, one in value.items()} if word in _BY_NAME else _lean(value)
+        for word, value in schema.items()
+        if word not in _LEFT_OUT
+    }
 
 
 def request_of(tool: OfferedTool, project_id: str, arguments: Mapping[str, Any]) -> ToolRequest:

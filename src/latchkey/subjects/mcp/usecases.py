@@ -7,18 +7,10 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
 from msgspec import DecodeError, json
 
 from latchkey.domain.refusal import Invalid
@@ -48,11 +40,13 @@ def server(
 ) -> Server[Any]:
     """Lists what the scopes allow, if they are known. The API itself refuses what they do not."""
 
-    async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         offered = [tool for tool in tools.values() if scopes is None or rules.is_offered(tool, scopes)]
-        return ListToolsResult(tools=[_described(tool) for tool in offered])
+        return types.ListToolsResult(tools=[_described(tool) for tool in offered])
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         tool, arguments = tools.get(params.name), params.arguments or {}
         try:
             if tool is None:
@@ -66,16 +60,11 @@ def server(
         except HttpError as error:
             return _result(503, json.encode({"message": f"The service did not answer: {type(error).__name__}"}))
 
-    return Server(
-        "latchkey",
-        version=version("latchkey"),
-        instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
+    about: dict[str, Any] = {"version": version("latchkey"), "instructions": INSTRUCTIONS}
+    return Server("latchkey", **about, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-async def _dry_run(request: ToolRequest, shown: ToolRequest | None, ask: Ask) -> CallToolResult:
+async def _dry_run(request: ToolRequest, shown: ToolRequest | None, ask: Ask) -> types.CallToolResult:
     status, body = await ask(request)
     if status != 200:
         return _result(status, body)
@@ -90,30 +79,21 @@ async def _dry_run(request: ToolRequest, shown: ToolRequest | None, ask: Ask) ->
     return _result(200, json.encode(planned))
 
 
-def _result(status: int, body: bytes) -> CallToolResult:
-    text = body.decode(errors="replace")
+def _result(status: int, body: bytes) -> types.CallToolResult:
+    text, failed = body.decode(errors="replace"), status >= 400
     try:
         value = json.decode(body)
     except DecodeError:
         value = None
-    if status >= 400:
-        text = f"The service answered {status}: {text}"
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content=value if isinstance(value, dict) else None,
-        is_error=status >= 400,
-    )
+    content = types.TextContent(type="text", text=f"The service answered {status}: {text}" if failed else text)
+    found = value if isinstance(value, dict) else None
+    return types.CallToolResult(content=[content], structured_content=found, is_error=failed)
 
 
-def _described(tool: OfferedTool) -> Tool:
-    hints = ToolAnnotations(read_only_hint=not tool.writes, destructive_hint=tool.writes, open_world_hint=False)
-    return Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.schema,
-        annotations=hints,
-    )
+def _described(tool: OfferedTool) -> types.Tool:
+    hints = types.ToolAnnotations(read_only_hint=not tool.writes, destructive_hint=tool.writes, open_world_hint=False)
+    about: dict[str, Any] = {"name": tool.name, "title": tool.title, "description": tool.description}
+    return types.Tool(**about, input_schema=tool.schema, annotations=hints)
 
 
 async def answer_http(server: Server[Any], scope: Any, receive: Any, send: Any) -> None:
