@@ -294,6 +294,8 @@ def test_a_start_that_fails_is_500_and_tried_again_later(tmp_path: Path) -> None
         assert (reply.status_code, reply.json) == (500, {"error": "Internal server error"})
     (tmp_path / "later").mkdir()
     assert asking.get("/healthz").status_code == 500, "the next request does not wait for the database again"
+    with pytest.raises(RuntimeError, match="did not start"):
+        consumer.local("ada")
     until, error = consumer._loop._failure or pytest.fail("it did not rest")
     consumer._loop._failure = until - REST_SECONDS, error
     assert asking.get("/healthz").status_code == 200

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -37,6 +37,7 @@ from latchkey.consumer.storage.jobs import NewJob
 log = structlog.get_logger()
 
 T = TypeVar("T")
+Read = Callable[[int], bytes]
 
 # These are for callers that send a secret in Authorization. No browser does that by itself, so they need no protection
 # against forged requests of another site.
@@ -101,7 +102,7 @@ class LoopThread:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self.running: Running | None = None
-        self._failure: tuple[float, BaseException] | None = None
+        self._failure: tuple[float, Exception] | None = None
 
     def start(self) -> Running:
         """Starts it, unless it runs; raises what prevented the start."""
@@ -123,13 +124,13 @@ class LoopThread:
 
     def _started(self) -> Running:
         if self._failure is not None and time.monotonic() < self._failure[0]:
-            raise self._failure[1]
+            raise RuntimeError("The consumer did not start. It is tried again in a few seconds.") from self._failure[1]
         ready: Future[Running] = Future()
         live = self._live(ready)
         threading.Thread(target=asyncio.run, args=(live,), name="latchkey consumer", daemon=True).start()
         try:
             return ready.result()
-        except BaseException as error:
+        except Exception as error:
             self._failure = (time.monotonic() + REST_SECONDS, error)
             raise
 
@@ -199,16 +200,17 @@ class BlockingConsumer:
         running = self._loop.start()
         return RequestThread().run(work(running.consumer), running.loop)
 
-    def _answer(self, path: str, scope: Scope, host_request: Any, read: Callable[[int], bytes]) -> Response:
+    def _answer(self, path: str, request: Any, query: str, params: dict[str, Any], read: Read) -> Response:
         """The reply of the endpoint at this path. `read` returns the next bytes of the body, and none at its end; what
         it raises is raised here."""
         try:
-            running = self._loop.start()
+            running, thread = self._loop.start(), RequestThread()
         except Exception:
             log.exception("the consumer did not start", path=path)
             return reply({"error": "Internal server error"}, 500)
         (route,) = (route for route in running.consumer.routes if isinstance(route, Route) and route.path == path)
-        thread, sent, failures = RequestThread(), list[Message](), list[Exception]()
+        scope = {**self._scope(thread, request), "query_string": query.encode("latin-1"), "path_params": params}
+        sent, failures = list[Message](), list[Exception]()
 
         async def receive() -> Message:
             try:
@@ -222,7 +224,7 @@ class BlockingConsumer:
             sent.append(message)
 
         async def exchange() -> None:
-            await route.app(self._identifiable(scope, thread, host_request), receive, send)
+            await route.app(scope, receive, send)
 
         thread.run(exchange(), running.loop)
         if failures and not sent:
@@ -231,33 +233,25 @@ class BlockingConsumer:
         response.raw_headers = sent[0]["headers"]
         return response
 
-    def _checked(self, entitlement_id: str, scope: Scope, host_request: Any) -> str | Response:
+    def _checked(self, entitlement_id: str, request: Any) -> str | Response:
         """The user's id, or the guard's reply to a request that is refused."""
         running, thread = self._loop.start(), RequestThread()
         guard = running.consumer.require_entitlement(entitlement_id)
-        request = Request(self._identifiable(scope, thread, host_request))
         try:
-            return thread.run(guard.check(request), running.loop)
+            return thread.run(guard.check(Request(self._scope(thread, request))), running.loop)
         except AccessRefused as refused:
             return reply(refused.body, refused.status_code)
 
-    def _identifiable(self, scope: Scope, thread: RequestThread, host_request: Any) -> Scope:
+    def _scope(self, thread: RequestThread, request: Any) -> Scope:
+        """What Django's and Flask's requests have in common, as ASGI has it."""
         identify = self._host_identify
-        return {**scope, _IDENTIFY: lambda: thread.call(lambda: identify(host_request))} if identify else scope
-
-
-def http_scope(
-    method: str, path: str, query: str, headers: Iterable[tuple[str, str]], path_params: Mapping[str, Any] | None = None
-) -> Scope:
-    """A request of the framework as the consumer's endpoints and guard see it."""
-    return {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": query.encode("latin-1"),
-        "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers],
-        "path_params": dict(path_params or {}),
-    }
+        return {
+            "type": "http",
+            "method": request.method,
+            "path": request.path,
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in request.headers.items()],
+            _IDENTIFY: (lambda: thread.call(lambda: identify(request))) if identify is not None else None,
+        }
 
 
 def path_pattern(path: str, text: str) -> str:

@@ -11,9 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path as url
 from django.views.decorators.csrf import csrf_exempt
 from starlette.responses import Response
-from starlette.types import Scope
 
-from latchkey.consumer.blocking_consumer import SERVER_PATHS, USER_PATHS, BlockingConsumer, http_scope, path_pattern
+from latchkey.consumer.blocking_consumer import SERVER_PATHS, USER_PATHS, BlockingConsumer, path_pattern
 
 __all__ = ["DjangoConsumer"]
 
@@ -34,7 +33,7 @@ class DjangoConsumer(BlockingConsumer):
         view has the user's id in `request.app_user_id`."""
 
         def refusal(request: HttpRequest) -> HttpResponse | None:
-            allowed = self._checked(entitlement_id, _scope(request, {}), request)
+            allowed = self._checked(entitlement_id, request)
             if isinstance(allowed, Response):
                 return _response(allowed)
             request.app_user_id = allowed
@@ -55,17 +54,13 @@ class DjangoConsumer(BlockingConsumer):
 
     def _endpoint(self, path: str) -> View:
         def endpoint(request: HttpRequest, **path_params: Any) -> HttpResponse:
-            return _response(self._answer(path, _scope(request, path_params), request, request.read))
+            query = request.META.get("QUERY_STRING", "")
+            return _response(self._answer(path, request, query, path_params, request.read))
 
         # A session's cookie comes with requests that another site makes a browser send; a token does not.
         by_session = self._host_identify is not None and path in USER_PATHS
         view: View = login_not_required(endpoint if by_session else csrf_exempt(endpoint))
         return view
-
-
-def _scope(request: HttpRequest, path_params: dict[str, Any]) -> Scope:
-    query = request.META.get("QUERY_STRING", "")
-    return http_scope(request.method, request.path, query, request.headers.items(), path_params)
 
 
 def _response(found: Response) -> HttpResponse:

@@ -8,9 +8,8 @@ from typing import Any
 
 import flask
 from starlette.responses import Response
-from starlette.types import Scope
 
-from latchkey.consumer.blocking_consumer import SERVER_PATHS, USER_PATHS, BlockingConsumer, http_scope, path_pattern
+from latchkey.consumer.blocking_consumer import SERVER_PATHS, USER_PATHS, BlockingConsumer, path_pattern
 
 __all__ = ["FlaskConsumer"]
 
@@ -35,7 +34,7 @@ class FlaskConsumer(BlockingConsumer):
         def decorate(view: View) -> View:
             @wraps(view)
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                allowed = self._checked(entitlement_id, _scope({}), flask.request)
+                allowed = self._checked(entitlement_id, flask.request)
                 if isinstance(allowed, Response):
                     return _response(allowed)
                 flask.g.app_user_id = allowed
@@ -50,17 +49,12 @@ class FlaskConsumer(BlockingConsumer):
             request = flask.request
             # If a hook of the app has read the body, Flask keeps it.
             stream = BytesIO(request.get_data()) if "stream" in request.__dict__ else request.stream
-            return _response(self._answer(path, _scope(path_params), request, stream.read))
+            query = request.query_string.decode("latin-1")
+            return _response(self._answer(path, request, query, path_params, stream.read))
 
         # Flask's endpoint is called "latchkey.webhooks_billing". Flask-WTF knows a view by its function's name.
         endpoint.__name__ = re.sub(r"\W+", "_", path).strip("_")
         return endpoint
-
-
-def _scope(path_params: dict[str, Any]) -> Scope:
-    request = flask.request
-    query = request.query_string.decode("latin-1")
-    return http_scope(request.method, request.path, query, request.headers.items(), path_params)
 
 
 def _response(found: Response) -> flask.Response:
