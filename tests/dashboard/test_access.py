@@ -341,3 +341,13 @@ async def test_the_bare_address_leads_a_browser_to_the_pages(site: Site) -> None
         led = await Person(site).ask(method, "/")
         assert (led.status, led.headers["location"], led.body) == (307, "/dashboard", b"")
     assert (await Person(site).post("/")).status == 404
+
+
+async def test_a_page_that_does_not_exist_has_the_menu_and_the_search_of_a_project_of_ones_own(cast: Cast) -> None:
+    below = f"/dashboard/projects/{cast.site.project_id}"
+    for path in ("/nothing-here", "/webhooks/wh_none"):
+        mine = await cast.by_role[Role.DEVELOPER].get(below + path)
+        assert (mine.status, b'role="search"' in mine.body, b'aria-label="Project"' in mine.body) == (404, True, True)
+        for other in (cast.neighbour, Person(cast.site)):
+            theirs = await other.get(below + path)
+            assert b'role="search"' not in theirs.body

@@ -3,6 +3,7 @@ phone is one line."""
 
 from typing import Any
 
+import pytest
 from playwright.async_api import Browser, Locator, expect
 
 from latchkey.subjects.accounts.rules import Role
@@ -88,6 +89,7 @@ async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser
         link = page.get_by_role("link", name="Audit log")
         await expect(link).to_be_hidden()
         await page.get_by_text("Menu", exact=True).click()
+        await page.get_by_text("Project", exact=True).last.click()
         await expect(link).to_be_visible()
         assert await serious_findings(page) == []
         await page.keyboard.press("Escape")
@@ -95,9 +97,10 @@ async def test_the_menu_of_a_phone_opens_and_closes(site: Site, browser: Browser
     async with visiting(browser, site, Role.OWNER, viewport=phone, java_script_enabled=False) as visitor:
         page = await visitor.open("/money")
         await page.get_by_text("Menu", exact=True).click()
+        await page.get_by_text("Project", exact=True).last.click()
         await page.get_by_role("link", name="Audit log").click()
         await page.set_viewport_size({"width": 1440, "height": 844})
-        await expect(page.get_by_role("link", name="Taxes and rates")).to_be_visible()
+        await expect(page.get_by_role("link", name="Team")).to_be_visible()
 
 
 async def test_a_table_that_does_not_fit_becomes_blocks_and_one_that_fits_stays(site: Site, browser: Browser) -> None:
@@ -216,3 +219,14 @@ async def test_what_stands_below_a_table_a_list_or_a_button_keeps_away_from_it(s
             if found := await page.evaluate(CLOSE):
                 wrong[path] = found
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("page_of_group", ["", "/experiments", "/keys", "/audit"])
+async def test_the_menu_fits_on_a_small_laptop(browser: Browser, site: Site, page_of_group: str) -> None:
+    async with visiting(browser, site, Role.OWNER, viewport={"width": 1366, "height": 700}) as visitor:
+        page = await visitor.open(page_of_group)
+        below = await page.eval_on_selector(".menu", "menu => menu.scrollHeight - menu.clientHeight")
+        assert below <= 0
+        assert await page.locator("nav[aria-label=Project] summary").all_inner_texts() == [
+            "Analyse", "Customers", "Catalog", "Develop", "Project",
+        ]  # fmt: skip

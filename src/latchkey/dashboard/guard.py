@@ -48,6 +48,22 @@ class Guard:
         address = exchange.address(behind_proxy=self._settings.behind_proxy)
         return Visit(request, self._services, self._settings, self._services.now(), address)
 
+    async def visit_in_project(self, request: Request) -> Visit:
+        """For a page about an error: in the project of its path, if the visitor belongs to it."""
+        visit, token = self.visit(request), request.cookies.get(cookie.SESSION)
+        below, _, rest = request.scope["path"].partition(f"{ROOT}/projects/")
+        if below or not rest or not token:
+            return visit
+        project_id = rest.split("/")[0]
+        session = await sessions.find_session(visit.database, token, project_id, visit.now)
+        if session is None or self._lacks_second_factor(session):
+            return visit
+        visit.session = session
+        visit.places = await team.places(visit.database, visit.account.id)
+        if visit.role is not None:
+            visit.project = await load_project(visit.database, project_id)
+        return visit
+
     async def _admit(self, page: Page, request: Request) -> Response:
         visit = self.visit(request)
         project_id = request.path_params.get("project_id") if page.in_project else None

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 import latchkey
 from latchkey.dashboard.cookie import provider_of
 from latchkey.dashboard.guard import Guard
-from latchkey.dashboard.page import Page, status_of
+from latchkey.dashboard.page import Page, Visit, status_of
 from latchkey.dashboard.templates import are_cold, warm
 from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
 from latchkey.domain.refusal import Refusal
@@ -135,16 +135,15 @@ class Dashboard:
 
     async def _refuse(self, request: Request, error: Exception) -> Response:
         status, words = status_of(error)
-        page = self._fault(request, status, words)
+        page = self._fault(request, status, words, await self._guard.visit_in_project(request))
         if isinstance(error, HTTPException):
             page.headers.update(error.headers or {})
         if isinstance(error, TooManyGuesses):
             page.headers["retry-after"] = str(-(-error.retry_after // 1000))
         return page
 
-    def _fault(self, request: Request, status: int, words: str) -> Response:
-        visit = self._guard.visit(request)
-        return visit.page(
+    def _fault(self, request: Request, status: int, words: str, visit: Visit | None = None) -> Response:
+        return (visit or self._guard.visit(request)).page(
             "fault.html",
             status,
             title=_TITLES.get(status, "Something went wrong"),
