@@ -30,7 +30,8 @@ async def run(script: str, key: str) -> tuple[int, str]:
 
 
 def commands(site: Site, page: str) -> list[str]:
-    found = [html.unescape(one) for one in re.findall(r'<div class="snippet"><pre tabindex="0"><code>(.*?)</code>', page, re.DOTALL)]
+    snippets = re.findall(r'<div class="snippet"><pre tabindex="0"><code>(.*?)</code>', page, re.DOTALL)
+    found = [html.unescape(one) for one in snippets]
     # The page was requested in this process, with a host name that other processes cannot resolve.
     found = [one.replace("https://dashboard.test", site.url) for one in found if "curl " in one]
     # Nothing leaves this machine.
