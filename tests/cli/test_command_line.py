@@ -30,6 +30,8 @@ WITHOUT_JSON = {
     "emulate stripe",
     "trust",
     "untrust",
+    # It prints nothing but JSON.
+    "config schema",
 }
 
 

@@ -191,6 +191,10 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     # At the end: its new id would change every later example.
     own = (await shop.client.get("/v2/projects/proj_demo/api_keys")).json()["items"][0]["id"]
     await story.ask("POST /api_keys/{key_id}/actions/rotate", {"overlap_days": 7}, key_id=own)
+    config = {"entitlements": {"max": {}}, "products": {"pro_monthly": {"entitlement_ids": ["max", "pro"]}}}
+    await story.ask("GET /config")
+    await story.ask("POST /config/plan", {"config": config})
+    await story.ask("POST /config/apply", {"config": config})
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}

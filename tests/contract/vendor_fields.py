@@ -64,4 +64,5 @@ OURS = {
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
     "customer_list.customer", "customer_segment", "bulk_grant", "destination_preset", "destination_preview",
+    "config", "config.plan",
 }  # fmt: skip

@@ -75,6 +75,8 @@ BODIES: dict[str, Any] = {
     "POST /experiments/{experiment_id}": {"variants": [{"id": "a", "offering_id": "ofrng_demo_team"}]},
     "PATCH /experiments/{experiment_id}": {"variants": [{"id": "a", "offering_id": None}]},
     "POST /experiments/{experiment_id}/enroll": {"app_user_id": "ada"},
+    "POST /config/plan": {"config": {"entitlements": {"max": {}}}},
+    "POST /config/apply": {"config": {"entitlements": {"max": {}}}},
     "POST /products": {"id": "new", "kind": "one_time", "price": 1, "currency": "USD"},
     "POST /products/{product_id}": {"price": 5},
     "PATCH /products/{product_id}": {"price": 5},

@@ -72,6 +72,10 @@ COMMANDS = {
         "List, create, change and delete products; attach entitlements to them.",
     ),
     "offering": ("subjects.offerings.command:app", "List, create and delete offerings: what apps show to their users."),
+    "config": (
+        "subjects.configuration.command:app",
+        "Configuration as code: write a project's configuration to a file, compare a file with it, and apply the file.",
+    ),
     "clock": ("subjects.test_clocks.command:app", "Create test clocks, put customers on them, and move their time."),
     "webhook": (
         "subjects.webhooks.command:app",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import asyncpg
@@ -241,6 +241,29 @@ class Database:
             if lock_timeout_ms is not None:
                 await wait_for_locks_at_most(connection, lock_timeout_ms, distributed=self.is_distributed)
             yield connection
+
+
+class OneTransaction(Database):
+    """The database as one transaction sees it: what use cases commit becomes a part of it, and ends with it."""
+
+    def __init__(self, whole: Database, connection: Connection) -> None:
+        self.url, self._cluster = whole.url, whole._cluster
+        self._connection: Any = connection
+
+    @property
+    def pool(self) -> Any:
+        """It has what a pool has for a single statement."""
+        return self._connection
+
+    def acquire(self) -> AbstractAsyncContextManager[PoolConnectionProxy[asyncpg.Record]]:
+        return nullcontext(self._connection)
+
+    at_hand = acquire
+
+    @asynccontextmanager
+    async def transaction(self, **_: Any) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:
+        async with self._connection.transaction():
+            yield self._connection
 
 
 async def wait_for_locks_at_most(connection: Any, milliseconds: int, *, distributed: bool) -> None:

@@ -28,10 +28,17 @@ list_experiments = storage.EXPERIMENTS.load_page
 
 
 async def create_experiment(
-    database: Database, project_id: str, name: str, variants: Sequence[Variant], now: Ms
+    database: Database,
+    project_id: str,
+    name: str,
+    variants: Sequence[Variant],
+    now: Ms,
+    *,
+    experiment_id: str | None = None,
 ) -> Experiment:
-    """A variant may name an offering, which its customers then see as the current one."""
-    experiment = Experiment(f"exp_{secrets.token_hex(8)}", checked_name(name), _checked(variants), now)
+    """A variant may name an offering, which its customers then see as the current one. The id must not be taken."""
+    id = checked_id(experiment_id or f"exp_{secrets.token_hex(8)}")
+    experiment = Experiment(id, checked_name(name), _checked(variants), now)
     # The catalog knows the offerings of variants.
     async with changing_catalog(database, project_id) as connection:
         await _require_offerings(connection, project_id, variants)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from latchkey.database.pool import Connection, Database
 from latchkey.domain.access.entitlements import Remapping, gains_and_losses, remapped
-from latchkey.domain.catalog import Product
+from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
@@ -180,14 +180,26 @@ async def preview_mapping(
     so_far: Preview | None = None,
     seconds: float | None = None,
 ) -> Preview:
-    """How many customers would gain and lose if the change were made now. Counts for at most `seconds`. If `place.done`
-    is false, pass the result as `so_far` to continue."""
-    so_far = so_far or Preview()
+    """How many customers would gain and lose if the change were made now."""
     async with database.acquire() as connection:
         if await load_version(connection, project_id) != version:
             raise ChangedMeanwhile("The catalog was changed meanwhile.", param="version")
         before = await catalogs.at(connection, project_id, version)
-    after = remapped(before, change)
+    return await preview_catalog(database, project_id, before, remapped(before, change), now, so_far, seconds)
+
+
+async def preview_catalog(
+    database: Database,
+    project_id: str,
+    before: Catalog,
+    after: Catalog,
+    now: Ms,
+    so_far: Preview | None = None,
+    seconds: float | None = None,
+) -> Preview:
+    """How many customers would gain and lose if the catalog were another one now. Counts for at most `seconds`. If
+    `place.done` is false, pass the result as `so_far` to continue."""
+    so_far = so_far or Preview()
     gains, losses = Counter(so_far.gains), Counter(so_far.losses)
 
     def look(customer: Customer, lives_at: Ms) -> None:
@@ -195,7 +207,10 @@ async def preview_mapping(
         gains.update(gained)
         losses.update(lost)
 
-    # A customer who never had one of these products is not affected.
-    words = [mention("product_id", product_id) for product_id in change.product_ids]
+    # A customer who never had one of these products, or a base plan of them, is not affected.
+    changed = [id for id in {**before.products, **after.products} if before.grants(id) != after.grants(id)]
+    words = [word for id in changed for word in (mention("product_id", id), mention("product_id", f"{id}:")[:-1])]
+    if not words:
+        return Preview(place=ScanProgress(done=True))
     place = await walk(database, project_id, words, look, now, so_far.place, seconds)
     return Preview(dict(gains), dict(losses), place)

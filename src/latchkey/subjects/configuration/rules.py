@@ -1,0 +1,141 @@
+"""A project's configuration as things with fields: what a file wants, and what there is.
+
+A thing is named by its place in the file: `("products", "pro")`, `("offerings", "default", "packages", "$rc_monthly")`.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeAlias, cast
+
+from latchkey.domain.refusal import Refusal
+
+Names: TypeAlias = tuple[str, ...]
+Things: TypeAlias = dict[Names, dict[str, Any]]
+
+# Fields that are things of their own: what is not in the file is left alone there, too.
+INNER = {"products": "prices", "offerings": "packages"}
+# Here, and in the settings of a destination, `${NAME}` is a variable of the environment.
+REFERRING = ("url", "authorization_header")
+HIDDEN = "(hidden)"
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Secret(str):
+    """A value that is compared, and never shown."""
+
+    __slots__ = ()
+
+
+def path_of(names: Names, field: str | None = None) -> str:
+    return ".".join((*names, *((field,) if field else ())))
+
+
+def things_of(document: Mapping[str, Mapping[str, Any]]) -> Things:
+    """Everything in a document, each thing before those inside it."""
+    found: Things = {}
+    for section, entries in document.items():
+        inner = INNER.get(section, "")
+        for key, entry in entries.items():
+            found[section, key] = {field: _ordered(field, value) for field, value in entry.items() if field != inner}
+            for name, inside in entry.get(inner, {}).items():
+                fields = inside if isinstance(inside, dict) else {"price": inside}
+                found[section, key, inner, name] = {field: _ordered(field, value) for field, value in fields.items()}
+    return found
+
+
+def _ordered(field: str, value: Any) -> Any:
+    """The order of a package's products counts, that of these ids does not."""
+    if field == "products":
+        return [list(pair) for pair in value.items()]
+    return sorted(set(value)) if field in ("app_ids", "entitlement_ids") else value
+
+
+def document_of(things: Things) -> dict[str, dict[str, Any]]:
+    """The document with these things, without their secrets."""
+    document: dict[str, dict[str, Any]] = {}
+    for (section, key, *inside), thing in things.items():
+        fields = _without_secrets(thing)
+        if not inside:
+            document.setdefault(section, {})[key] = fields
+            continue
+        if section == "offerings":
+            # The order in the file is the position.
+            fields = {"display_name": fields["display_name"], "products": dict(fields["products"])}
+        entry = fields if section == "offerings" else fields["price"]
+        document[section][key].setdefault(inside[0], {})[inside[1]] = entry
+    return document
+
+
+def _referring(entry: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """The texts of a webhook that may refer to variables: where they are, their name there and their path."""
+    for field in REFERRING:
+        if isinstance(entry.get(field), str):
+            yield cast(dict[str, Any], entry), field, field
+    destination = entry.get("destination")
+    found = destination.get("settings") if isinstance(destination, dict) else None
+    settings: dict[str, Any] = found if isinstance(found, dict) else {}
+    for field, text in settings.items():
+        if isinstance(text, str):
+            yield settings, field, f"destination.settings.{field}"
+
+
+def references(document: Mapping[str, Any]) -> set[str]:
+    """The names of the variables that webhooks refer to. The form of the document need not be right."""
+    section = document.get("webhooks")
+    entries = [entry for entry in section.values() if isinstance(entry, dict)] if isinstance(section, dict) else []
+    texts = (inside[field] for entry in entries for inside, field, _ in _referring(entry))
+    return {name for text in texts for name in _REFERENCE.findall(text)}
+
+
+def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, Collection[str]]) -> None:
+    """Puts the values of variables in the place of references. `secret`: by preset, the settings of a destination that
+    are secret, and like the header do not belong into a file."""
+    for names, thing in things.items():
+        hidden = secret.get((thing.get("destination") or {}).get("preset", ""), ())
+        for inside, field, where in list(_referring(thing)) if names[0] == "webhooks" else ():
+            path, used = path_of(names, where), _REFERENCE.findall(inside[field])
+            if not used and (field == "authorization_header" if inside is thing else field in hidden):
+                message = "A secret does not belong into the file. Refer to a variable, such as ${WEBHOOK_TOKEN}."
+                raise Refusal(f"{path}: {message}", param=path)
+            for name in used:
+                if not variables.get(name):
+                    raise Refusal(f"{path}: The environment has no variable {name}, or it is empty.", param=path)
+            if used:
+                inside[field] = Secret(_REFERENCE.sub(lambda match: variables[match[1]], inside[field]))
+
+
+def shown(value: Any, wanted: Any = None) -> Any:
+    """A value as a plan shows it. What the file takes from the environment is hidden, even if the service shows it."""
+    if isinstance(value, Secret) or (isinstance(wanted, Secret) and value is not None):
+        return HIDDEN
+    if isinstance(value, dict):
+        asked = wanted if isinstance(wanted, dict) else {}
+        return {name: shown(inside, asked.get(name)) for name, inside in value.items()}
+    return value
+
+
+def revealed(value: Any) -> Any:
+    """With secrets as plain texts, for who stores them."""
+    if isinstance(value, dict):
+        return {name: revealed(inside) for name, inside in value.items()}
+    return str(value) if isinstance(value, Secret) else value
+
+
+def _without_secrets(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_secrets(inside) for name, inside in value.items() if not isinstance(inside, Secret)}
+
+
+def left_alone(after: Things, wanted: Things) -> list[Names]:
+    """What there is and the file does not name. What is inside such a thing is not listed."""
+    return [names for names in after if names not in wanted and (len(names) == 2 or names[:2] in wanted)]
+
+
+def require_one(things: Things, section: str, field: str) -> None:
+    """At most one thing of the section can have this."""
+    chosen = [names for names in things if names[0] == section and len(names) == 2 and things[names].get(field)]
+    if len(chosen) > 1:
+        path = path_of(chosen[1], field)
+        raise Refusal(f"{path}: Only one can have this, and {path_of(chosen[0])} has it.", param=path)

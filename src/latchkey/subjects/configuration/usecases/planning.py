@@ -1,0 +1,204 @@
+"""A file compared with a project, and applied to it: all of it, or nothing.
+
+A plan is made by applying the file in a transaction that is rolled back. So what it shows is what really changes, and
+it refuses what `apply` would refuse.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from msgspec import json, structs
+
+from latchkey.database.pool import Connection, OneTransaction
+from latchkey.domain.catalog import Catalog
+from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Conflict, Refusal
+from latchkey.engine.storage.catalog.catalogs import Catalogs
+from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.catalog.usecases.entitlement_catalog import preview_catalog
+from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.configuration import rules, wire
+from latchkey.subjects.configuration.rules import Names, Things, path_of
+from latchkey.subjects.configuration.usecases import things
+from latchkey.subjects.configuration.usecases.document import FIELDS, checked
+from latchkey.subjects.configuration.usecases.things import Desk
+from latchkey.subjects.webhooks.usecases.registry import Registry
+
+# How long a plan counts the customers whose access changes.
+PREVIEW_SECONDS = 5.0
+# What the audit log calls what happens to things.
+_AUDITED = {
+    ("apps",): ("app.created", "app.changed", "app.deleted"),
+    ("currencies",): ("currency.created", "currency.updated", "currency.deleted"),
+    ("entitlements",): ("entitlement.created", "entitlement.renamed", "entitlement.deleted"),
+    ("products",): ("product.created", "product.updated", "product.deleted"),
+    ("products", "prices"): ("product.price_set", "product.price_set", "product.price_deleted"),
+    ("offerings",): ("offering.created", "offering.updated", "offering.deleted"),
+    ("offerings", "packages"): ("package.created", "package.updated", "package.deleted"),
+    ("placements",): ("placement.created", "placement.updated", "placement.deleted"),
+    ("experiments",): ("experiment.created", "experiment.updated", ""),
+    ("webhooks",): ("webhook.created", "webhook.changed", "webhook.deleted"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a caller asks for, and who asks."""
+
+    document: Mapping[str, Any]
+    # Of the environment, as far as the document refers to them.
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Also delete what the sections of the document do not name.
+    prune: bool = False
+    # Apply exactly the changes of the plan that had it, or none.
+    fingerprint: str | None = None
+    actor: str = ""
+    address: str = ""
+
+
+class _RolledBack(Exception):
+    """Ends a transaction that is not to be committed."""
+
+
+async def load_document(webhooks: Registry, project_id: str) -> dict[str, dict[str, Any]]:
+    """Everything that a file can have."""
+    async with webhooks.database.transaction(isolation="repeatable_read") as connection:
+        return rules.document_of(await things.load(_desk(webhooks, connection, project_id, 0)))
+
+
+async def plan(webhooks: Registry, project_id: str, wish: Wish, now: Ms) -> wire.ConfigPlan:
+    """What `apply` would change, and whose access."""
+    made, before, after = await _carried_out(webhooks, project_id, wish, now, applied=False)
+    counted = await preview_catalog(webhooks.database, project_id, before, after, now, seconds=PREVIEW_SECONDS)
+    share = round(counted.place.share, 4)
+    access = wire.AccessChange(gains=dict(counted.gains), losses=dict(counted.losses), counted_share=share)
+    return structs.replace(made, access=access)
+
+
+async def apply(webhooks: Registry, project_id: str, wish: Wish, now: Ms) -> wire.ConfigPlan:
+    return (await _carried_out(webhooks, project_id, wish, now, applied=True))[0]
+
+
+async def _carried_out(
+    webhooks: Registry, project_id: str, wish: Wish, now: Ms, *, applied: bool
+) -> tuple[wire.ConfigPlan, Catalog, Catalog]:
+    """The plan, and the catalog before and after it. Committed only if it is to be applied and changes anything."""
+    wanted = rules.things_of(checked(wish.document))
+    rules.resolve(wanted, wish.variables, things.secret_settings())
+    rules.require_one(wanted, "offerings", "is_current")
+    rules.require_one(wanted, "placements", "is_fallback")
+    try:
+        # Locks the project, so that nothing is based on what another change replaces.
+        async with changing_catalog(webhooks.database, project_id) as connection:
+            at = _desk(webhooks, connection, project_id, now)
+            # A cache of its own: the versions of a transaction that is rolled back are used again.
+            was = await Catalogs().at(connection, project_id, 0)
+            before = await things.load(at)
+            await _save(at, wanted, before)
+            reasons: dict[Names, str] = {}
+            if wish.prune:
+                reasons = await _prune(at, wanted, wish.document)
+                # Refuses a file that refers to what was deleted.
+                await _save(at, wanted, await things.load(at))
+            after = await things.load(at)
+            becomes = await Catalogs().at(connection, project_id, 0)
+            changes = _changes(before, after, wanted)
+            made = wire.ConfigPlan(
+                project_id=project_id,
+                applied=applied,
+                fingerprint=sha256(json.encode(list(changes.values()))).hexdigest()[:32],
+                changes=list(changes.values()),
+                left_alone=[
+                    wire.LeftAlone(path=path_of(names), reason=reasons.get(names))
+                    for names in rules.left_alone(after, wanted)
+                ],
+                access=None,
+            )
+            if wish.fingerprint not in (None, made.fingerprint):
+                raise Conflict("The project has changed since the plan was made. Nothing was changed; plan again.")
+            if not applied or not changes:
+                raise _RolledBack
+            for names, change in changes.items():
+                await _note(at, wish, names, change)
+    except _RolledBack:
+        pass
+    return made, was, becomes
+
+
+def _desk(webhooks: Registry, connection: Connection, project_id: str, now: Ms) -> Desk:
+    database = OneTransaction(webhooks.database, connection)
+    return Desk(database, replace(webhooks, database=database), project_id, now)
+
+
+async def _save(at: Desk, wanted: Things, known: Things) -> None:
+    for names, fields in wanted.items():
+        before = known.get(names)
+        if before is not None and all(before.get(name) == value for name, value in fields.items()):
+            continue
+        with _placed(names):
+            for name in things.NEEDED.get(names[0], ()) if before is None and len(names) == 2 else ():
+                if name not in fields:
+                    raise Refusal("What is new needs this field.", param=name)
+            await things.save(at, names, fields, before)
+    orders: dict[str, list[str]] = {}
+    for names in wanted:
+        if names[0] == "offerings" and len(names) == 4:
+            orders.setdefault(names[1], []).append(names[3])
+    await things.arrange_packages(at, orders)
+
+
+async def _prune(at: Desk, wanted: Things, sections: Collection[str]) -> dict[Names, str]:
+    """Deletes what these sections do not name. What cannot be deleted stays; returns the reasons."""
+    reasons = {}
+    for names in reversed(rules.left_alone(await things.load(at), wanted)):
+        if names[0] not in sections:
+            continue
+        try:
+            await things.delete(at, names)
+        except Refusal as refusal:
+            reasons[names] = refusal.message
+    return reasons
+
+
+@contextmanager
+def _placed(names: Names) -> Iterator[None]:
+    """Adds to a refusal where in the file its reason is."""
+    try:
+        yield
+    except Refusal as refusal:
+        param = refusal.param if refusal.param and refusal.param.partition(".")[0] in FIELDS else None
+        path = path_of(names, param)
+        raise Refusal(f"{path}: {refusal.message}", param=path) from None
+
+
+def _changes(before: Things, after: Things, wanted: Things) -> dict[Names, wire.ConfigChange]:
+    """What differs; what is deleted comes last."""
+    found: dict[Names, wire.ConfigChange] = {}
+    for names, new in after.items():
+        old, asked = before.get(names, {}), wanted.get(names, {})
+        fields = [
+            wire.ConfigField(
+                name=name, before=rules.shown(old.get(name), asked.get(name)), after=rules.shown(value, asked.get(name))
+            )
+            for name, value in new.items()
+            if names not in before or old.get(name) != value
+        ]
+        if fields:
+            action: wire.Action = "update" if names in before else "create"
+            found[names] = wire.ConfigChange(action=action, path=path_of(names), fields=fields)
+    for names in (names for names in before if names not in after):
+        found[names] = wire.ConfigChange(action="delete", path=path_of(names), fields=[])
+    return found
+
+
+async def _note(at: Desk, wish: Wish, names: Names, change: wire.ConfigChange) -> None:
+    """An entry in the audit log, as if the change had been made alone. It is committed with it."""
+    action = _AUDITED[names[::2]][("create", "update", "delete").index(change.action)]
+    subject, sent = ", ".join(names[1::2]), {one.name: one.after for one in change.fields}
+    by = {"actor": wish.actor, "address": wish.address}
+    place = {"project_id": at.project_id, "subject": subject}
+    position = await audit.begin(at.database, account_id=None, action=action, now=at.now, **by, **place)
+    await audit.finish(at.database, position, "done", subject, {"with": "config.applied", "sent": sent})

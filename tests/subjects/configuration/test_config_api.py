@@ -1,0 +1,277 @@
+"""A project's configuration as one document over V2: pulled, planned, applied."""
+
+import asyncio
+from typing import Any
+
+from tests.http.client import Reply, Shop
+from tests.http.management import get, holds, post
+
+
+async def pulled(shop: Shop) -> Any:
+    reply = await get(shop, "config")
+    assert reply.status == 200, reply
+    return reply.json()["config"]
+
+
+async def planned(shop: Shop, config: Any, **more: Any) -> Any:
+    reply = await post(shop, "config/plan", {"config": config, **more})
+    assert reply.status == 200, reply
+    return reply.json()
+
+
+async def applied(shop: Shop, config: Any, **more: Any) -> Any:
+    reply = await post(shop, "config/apply", {"config": config, **more})
+    assert reply.status == 200, reply
+    return reply.json()
+
+
+def paths(plan: Any) -> dict[str, str]:
+    return {change["path"]: change["action"] for change in plan["changes"]}
+
+
+def fields(plan: Any, path: str) -> dict[str, Any]:
+    [change] = [change for change in plan["changes"] if change["path"] == path]
+    return {field["name"]: (field["before"], field["after"]) for field in change["fields"]}
+
+
+async def test_what_was_pulled_changes_nothing_and_leaves_nothing_out(shop: Shop) -> None:
+    config = await pulled(shop)
+    assert config["products"]["pro_monthly"]["entitlement_ids"] == ["pro"]
+    plan = await planned(shop, config, prune=True)
+    assert (plan["changes"], plan["left_alone"]) == ([], [])
+
+
+async def test_a_new_catalog_is_applied_as_a_whole_and_a_second_plan_is_empty(shop: Shop) -> None:
+    config = {
+        "apps": {"ios": {"name": "iOS", "store": "app_store", "bundle_id": "com.example.app"}},
+        "currencies": {"GEM": {"name": "Gems"}},
+        "entitlements": {"max": {}},
+        "products": {
+            "max_weekly": {
+                "type": "subscription",
+                "price": 3,
+                "currency": "EUR",
+                "duration": "P1W",
+                "entitlement_ids": ["max"],
+                "app_ids": ["ios"],
+                "prices": {"-.DE.EUR": 2.99, "app_store.-.USD": 3.49},
+            },
+            "gems": {"type": "consumable", "price": 1, "currency": "EUR", "credits": {"code": "GEM", "amount": 5}},
+        },
+        "offerings": {
+            "spring": {
+                "is_current": True,
+                "metadata": {"title": "Spring", "since": [1, {"a": None}]},
+                "packages": {"$rc_weekly": {"products": {"max_weekly": "all"}}, "gems": {"products": {"gems": "all"}}},
+            }
+        },
+        "placements": {"paywall": {"offering": "spring"}},
+        "experiments": {"prices": {"name": "Prices", "variants": {"a": {"offering": "spring"}, "b": {"weight": 3}}}},
+        "webhooks": {"backend": {"url": "https://93.184.215.14/hook", "event_types": ["RENEWAL"]}},
+    }
+    before = await pulled(shop)
+    plan = await planned(shop, config)
+    assert set(paths(plan).values()) == {"create", "update"}
+    assert paths(plan)["offerings.spring.packages.$rc_weekly"] == "create"
+    # Another offering is not the current one any more.
+    assert fields(plan, "offerings.default") == {"is_current": (True, False)}
+    assert await pulled(shop) == before, "a plan has changed something"
+
+    done = await applied(shop, config, fingerprint=plan["fingerprint"])
+    assert (done["applied"], done["changes"]) == (True, plan["changes"])
+    after = await pulled(shop)
+    assert after["products"]["max_weekly"]["prices"] == {"-.DE.EUR": 2.99, "app_store.-.USD": 3.49}
+    assert list(after["offerings"]["spring"]["packages"]) == ["$rc_weekly", "gems"]
+    again = await planned(shop, config)
+    assert again["changes"] == []
+    assert (await planned(shop, after, prune=True))["changes"] == []
+    assert (await applied(shop, config))["changes"] == []
+
+
+async def test_a_plan_counts_whose_access_changes(shop: Shop) -> None:
+    for who in ("ann", "ben"):
+        await shop.act("purchase", who, "pro_monthly")
+    config = {"entitlements": {"max": {}}, "products": {"pro_monthly": {"entitlement_ids": ["max"]}}}
+    plan = await planned(shop, config)
+    assert plan["access"] == {"gains": {"max": 2}, "losses": {"pro": 2}, "counted_share": 1.0}
+    assert await holds(shop, "ann") == {"pro"}
+    assert (await applied(shop, config))["access"] is None
+    assert await holds(shop, "ann") == {"max"}
+
+
+async def refused(shop: Shop, config: Any, path: str, **more: Any) -> Reply:
+    before = await pulled(shop)
+    for doing in ("plan", "apply"):
+        reply = await post(shop, f"config/{doing}", {"config": config, **more})
+        assert (reply.status, reply.json().get("param")) == (422, path), reply
+        assert reply.json()["message"].startswith(f"{path}: ")
+    assert await pulled(shop) == before
+    return reply
+
+
+async def test_a_refusal_names_the_place_in_the_file_and_changes_nothing(shop: Shop) -> None:
+    good: dict[str, Any] = {"entitlements": {"max": {}}}
+    new = {"type": "one_time", "price": 1, "currency": "USD"}
+    for path, config in (
+        ("colours", {"colours": {}}),
+        ("products.new.colour", {"products": {"new": {**new, "colour": "red"}}}),
+        ("products.new.price", {"products": {"new": {"type": "one_time", "currency": "USD"}}}),
+        ("products.new.price", {"products": {"new": {**new, "price": "1"}}}),
+        ("products.new.currency", {"products": {"new": {**new, "currency": "XXX"}}}),
+        ("products.new.duration", {"products": {"new": {**new, "type": "subscription", "duration": "1 month"}}}),
+        ("products.new.entitlement_ids", {"products": {"new": {**new, "entitlement_ids": ["none"]}}}),
+        ("products.new.app_ids", {"products": {"new": {**new, "app_ids": ["none"]}}}),
+        ("products.new.credits.code", {"products": {"new": {**new, "credits": {"code": "NO", "amount": 1}}}}),
+        ("products.new.prices.DE", {"products": {"new": {**new, "prices": {"DE": 1}}}}),
+        (
+            "offerings.o.packages.p.products",
+            {"offerings": {"o": {"packages": {"p": {"products": {"none": "all"}}}}}},
+        ),
+        ("offerings.b.is_current", {"offerings": {"a": {"is_current": True}, "b": {"is_current": True}}}),
+        ("offerings. a", {"offerings": {" a": {}}}),
+        ("placements.p.offering", {"placements": {"p": {"offering": "none"}}}),
+        (
+            "experiments.e.variants.a.offering",
+            {"experiments": {"e": {"name": "E", "variants": {"a": {"offering": "none"}}}}},
+        ),
+        ("apps.x.package_name", {"apps": {"x": {"name": "X", "store": "app_store", "package_name": "x"}}}),
+        ("apps.app_demo.store", {"apps": {"app_demo": {"store": "stripe"}}}),
+        ("webhooks.w.url", {"webhooks": {"w": {"url": "https://127.0.0.1/"}}}),
+        ("webhooks.w.app_id", {"webhooks": {"w": {"url": "https://93.184.215.14/", "app_id": "none"}}}),
+    ):
+        await refused(shop, {**good, **config}, path)
+
+
+HOOK = {"url": "https://93.184.215.14/${PATH_SECRET}", "authorization_header": "Bearer ${TOKEN}"}
+VARIABLES = {"PATH_SECRET": "hush-1", "TOKEN": "hush-2"}
+
+
+async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Shop) -> None:
+    config = {"webhooks": {"backend": HOOK}}
+    await refused(shop, config, "webhooks.backend.url", variables={"TOKEN": "hush-2"})
+    literal = {"webhooks": {"backend": {**HOOK, "authorization_header": "Bearer hush-2"}}}
+    reply = await refused(shop, literal, "webhooks.backend.authorization_header", variables=VARIABLES)
+    assert b"hush" not in reply.body
+
+    plan = await planned(shop, config, variables=VARIABLES)
+    assert "hush" not in str(plan)
+    assert fields(plan, "webhooks.backend")["authorization_header"] == (None, "(hidden)")
+    assert "hush" not in str(await applied(shop, config, variables=VARIABLES))
+    assert (await planned(shop, config, variables=VARIABLES))["changes"] == []
+    async with shop.database.acquire() as connection:
+        logged = await connection.fetch("select action, detail::text from audit_entries")
+    assert "webhook.created" in {row["action"] for row in logged}
+    assert "hush" not in str(logged)
+
+    # The header is not in what is pulled, and stays as it is.
+    entry = (await pulled(shop))["webhooks"]["backend"]
+    assert "authorization_header" not in entry
+    assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
+    changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
+    assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+async def test_what_is_not_in_the_file_is_named_and_stays_unless_it_is_pruned(shop: Shop) -> None:
+    old: dict[str, Any] = {"old": {"packages": {"a": {}, "b": {}}}}
+    await applied(shop, {"offerings": {**old, "spare": {"packages": {"c": {}}}}, "placements": {"here": {}}})
+    config = {"offerings": {"default": {}, "old": {"packages": {"b": {}}}}, "placements": {"here": {}}}
+    plan = await planned(shop, config)
+    named = {one["path"]: one["reason"] for one in plan["left_alone"]}
+    assert named["offerings.old.packages.a"] is None
+    assert {"products.pro_monthly", "offerings.spare"} <= named.keys()
+    assert "offerings.spare.packages.c" not in named, "its offering is named"
+    assert paths(plan) == {"offerings.old.packages.b": "update", "offerings.old.packages.a": "update"}, "the order"
+
+    await applied(shop, {"placements": {"here": {"offering": "old"}}})
+    pruned = await planned(shop, {"offerings": {"default": {}}}, prune=True)
+    kept = {one["path"]: one["reason"] for one in pruned["left_alone"]}
+    assert "the placement 'here' shows it" in kept["offerings.old"]
+    assert paths(pruned)["offerings.spare"] == "delete"
+    # A section that the file does not have is left alone.
+    assert kept["products.pro_monthly"] is None
+    await applied(shop, {"offerings": {"default": {}}}, prune=True)
+    assert "spare" not in (await pulled(shop))["offerings"]
+
+
+async def test_an_entitlement_that_customers_hold_is_not_pruned(shop: Shop) -> None:
+    await shop.act("purchase", "ann", "pro_monthly")
+    done = await applied(shop, {"entitlements": {}}, prune=True)
+    assert "Detach the products first" in {one["path"]: one["reason"] for one in done["left_alone"]}["entitlements.pro"]
+    assert await holds(shop, "ann") == {"pro"}
+
+
+async def test_a_plan_is_applied_exactly_or_not_at_all(shop: Shop) -> None:
+    config = {"entitlements": {"max": {}, "pro": {"display_name": "All of it"}}}
+    plan = await planned(shop, config)
+    await post(shop, "entitlements", {"id": "max", "lookup_key": "max", "display_name": "max"})
+    await applied(shop, {"entitlements": {"max": {"display_name": "max"}}})
+    reply = await post(shop, "config/apply", {"config": config, "fingerprint": plan["fingerprint"]})
+    assert (reply.status, "plan again" in reply.json()["message"]) == (409, True), reply
+    assert (await pulled(shop))["entitlements"]["pro"]["display_name"] != "All of it"
+
+
+async def test_every_change_is_in_the_audit_log_with_the_name_of_the_key(shop: Shop) -> None:
+    await applied(shop, {"entitlements": {"max": {}}, "products": {"pro_monthly": {"entitlement_ids": ["max"]}}})
+    async with shop.database.acquire() as connection:
+        rows = await connection.fetch(
+            "select action, subject, outcome, actor from audit_entries order by position desc limit 3"
+        )
+    assert {(row["action"], row["subject"], row["outcome"]) for row in rows} == {
+        ("config.applied", "config", "done"),
+        ("entitlement.created", "max", "done"),
+        ("product.updated", "pro_monthly", "done"),
+    }
+    assert len({row["actor"] for row in rows}) == 1
+
+
+async def test_packages_are_in_the_order_of_the_file(shop: Shop) -> None:
+    def offering(*names: str) -> Any:
+        return {"offerings": {"new": {"packages": {name: {} for name in names}}}}
+
+    await applied(shop, offering("a", "b", "c"))
+    for names, order in ((("c", "b", "a"), "cba"), (("n", "b"), "nbca"), (("a",), "anbc")):
+        await applied(shop, offering(*names))
+        assert "".join((await pulled(shop))["offerings"]["new"]["packages"]) == order
+        assert (await planned(shop, offering(*names)))["changes"] == []
+
+
+async def test_an_experiment_keeps_its_weights_and_gets_other_offerings(shop: Shop) -> None:
+    first = {"experiments": {"e": {"name": "E", "variants": {"a": {"weight": 1}, "b": {"weight": 2}}}}}
+    await applied(shop, first)
+    other = {"experiments": {"e": {"variants": {"b": {"offering": "default"}}}}}
+    assert paths(await applied(shop, other)) == {"experiments.e": "update"}
+    assert (await planned(shop, other))["changes"] == []
+    heavier = {"experiments": {"e": {"variants": {"b": {"weight": 3}}}}}
+    await refused(shop, heavier, "experiments.e.variants")
+
+
+async def test_two_applied_at_once_do_not_mix(shop: Shop) -> None:
+    wanted = [{"entitlements": {"max": {"display_name": name}}} for name in ("one", "two")]
+    first, second = await asyncio.gather(*(applied(shop, config) for config in wanted))
+    assert {paths(first)["entitlements.max"], paths(second)["entitlements.max"]} == {"create", "update"}
+
+
+async def test_a_destination_is_a_webhook_whose_secret_settings_are_hidden(shop: Shop) -> None:
+    address = "https://hooks.slack.com/services/hush"
+    config = {"webhooks": {"team": {"destination": {"preset": "slack", "settings": {"webhook_url": "${SLACK_URL}"}}}}}
+    path = "webhooks.team.destination.settings.webhook_url"
+    await refused(shop, config, path)
+    literal = {"webhooks": {"team": {"destination": {"preset": "slack", "settings": {"webhook_url": address}}}}}
+    assert b"hush" not in (await refused(shop, literal, path)).body
+    await refused(shop, {"webhooks": {"team": {"destination": {"preset": "none"}}}}, "webhooks.team.destination.preset")
+
+    done = await applied(shop, config, variables={"SLACK_URL": address})
+    hidden = {"preset": "slack", "settings": {"webhook_url": "(hidden)"}}
+    assert fields(done, "webhooks.team")["destination"] == (None, hidden)
+    assert (await planned(shop, config, variables={"SLACK_URL": address}))["changes"] == []
+    entry = (await pulled(shop))["webhooks"]["team"]
+    assert (entry["destination"], "url" in entry) == ({"preset": "slack", "settings": {}}, False)
+    assert (await planned(shop, {"webhooks": {"team": entry}}, prune=True))["changes"] == []
+    changed = await planned(shop, config, variables={"SLACK_URL": f"{address}2"})
+    assert fields(changed, "webhooks.team") == {"destination": (hidden, hidden)}
+
+
+async def test_a_file_that_refers_to_what_it_deletes_is_refused(shop: Shop) -> None:
+    config = {"products": {}, "offerings": {"new": {"packages": {"p": {"products": {"pro_monthly": "all"}}}}}}
+    await refused(shop, config, "offerings.new.packages.p.products", prune=True)
+    assert (await planned(shop, config))["changes"]
