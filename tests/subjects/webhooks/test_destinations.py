@@ -97,13 +97,20 @@ def test_a_name_cannot_mention_a_channel() -> None:
         ("amplitude", "$amplitudeUserId", lambda body: body["events"][0]["user_id"]),
         ("mixpanel", "$mixpanelDistinctId", lambda body: body[0]["properties"]["distinct_id"]),
         ("posthog", "$posthogUserId", lambda body: body["distinct_id"]),
-        ("onesignal", "$onesignalUserId", lambda body: body["identity"]["external_id"]),
-        ("braze", "$brazeAliasName", lambda body: body["events"][0]["external_id"]),
+        ("onesignal", "$onesignalUserId", lambda body: min(body["identity"].values())),
     ],
 )
 def test_a_reserved_attribute_names_the_user(preset: str, attribute: str, where: Any) -> None:
     assert where(body(preset)) == "sample_user"
     assert where(body(preset, attributes={attribute: "theirs"})) == "theirs"
+
+
+def test_a_user_of_braze_has_an_alias_if_name_and_label_are_known() -> None:
+    alias = {"alias_name": "ada", "alias_label": "app"}
+    made = body("braze", attributes={"$brazeAliasName": "ada", "$brazeAliasLabel": "app"})
+    for sent in (made["events"][0], made["purchases"][0]):
+        assert (sent["user_alias"], sent.get("external_id")) == (alias, None)
+    assert body("braze", attributes={"$brazeAliasName": "ada"})["events"][0]["external_id"] == "sample_user"
 
 
 @pytest.mark.parametrize(("preset", "attribute"), [("appsflyer", "$appsflyerId"), ("adjust", "$adjustId")])
@@ -121,6 +128,12 @@ def test_money_is_in_dollars_negative_for_refunds_and_absent_where_none_moved() 
     assert (form["revenue"], form["currency"], form["s2s"]) == ("9.99", "USD", "1")
     assert json.decode(body("appsflyer")["eventValue"])["af_revenue"] == 9.99
     assert body("ga4", "REFUND")["events"][0]["params"]["value"] == 9.99
+    # These two count no negative amounts.
+    assert "revenue" not in dict(parse_qsl(sent("adjust", "REFUND").body.decode()))
+    assert (
+        body("meta", "REFUND")["data"][0]["custom_data"] | {"value": 0, "refunded": 9.99}
+        == (body("meta", "REFUND")["data"][0]["custom_data"])
+    )
 
 
 def test_a_template_keeps_types_and_leaves_out_nulls() -> None:

@@ -104,10 +104,19 @@ class _Environment(SandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+def _ulid(text: str) -> str:
+    """A ULID that is always the same for the same text."""
+    number = int.from_bytes(hashlib.sha256(str(text).encode()).digest()[:16])
+    return "".join("0123456789ABCDEFGHJKMNPQRSTVWXYZ"[number >> shift & 31] for shift in range(125, -1, -5))
+
+
 def _environment() -> _Environment:
     made = _Environment(cache_size=0)
     made.filters = {name: made.filters[name] for name in _FILTERS} | {
         "sha256": lambda text: None if not text else hashlib.sha256(str(text).strip().lower().encode()).hexdigest(),
+        # A phone number as it is hashed: with its country code, without + and leading zeros.
+        "digits": lambda text: re.sub(r"\D", "", str(text)).lstrip("0"),
+        "ulid": _ulid,
         "base64": lambda text: base64.b64encode(str(text).encode()).decode(),
         "tojson": lambda value: json.encode(_defined(value)).decode(),
         "path": lambda text: quote(str(text), safe=""),
