@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
+from msgspec import Struct, field
 from msgspec.structs import replace
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -174,22 +174,21 @@ class Intake:
         return work
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """A batch while it is processed."""
 
     locked: LockedCopies
     # Maps every id in the batch to the id its copy is stored under.
     canonical: dict[str, str]
     copies: dict[str, LocalCopy]
-    outcomes: dict[str, EventOutcome] = field(default_factory=dict)
-    done: list[ReceivedEvent] = field(default_factory=list)
+    outcomes: dict[str, EventOutcome] = {}
+    done: list[ReceivedEvent] = []
     # An id and other ids that turned out to be the same customer, in the order of the events.
-    names: list[tuple[str, set[str]]] = field(default_factory=list)
+    names: list[tuple[str, set[str]]] = []
     reread: set[str] = field(default_factory=set)
-    handled: list[Handling] = field(default_factory=list)
+    handled: list[Handling] = []
     # Events that were not late, each with the copy after it.
-    news: list[tuple[ReceivedEvent, LocalCopy]] = field(default_factory=list)
+    news: list[tuple[ReceivedEvent, LocalCopy]] = []
     followed_up: bool = False
 
     def copy_of(self, event: ReceivedEvent) -> LocalCopy:

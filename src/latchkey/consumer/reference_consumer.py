@@ -65,10 +65,7 @@ class Consumer:
         self.settings = settings
         self._store = ConsumerStorage(settings.database_url)
         self.client = client or Client(
-            settings.service_url,
-            settings.api_key,
-            project_id=settings.project_id,
-            ca_cert=settings.service_ca or None,
+            settings.service_url, settings.api_key, project_id=settings.project_id, ca_cert=settings.service_ca or None
         )
         self._identify = identify or JwtUsers(settings)
         self._now = now

@@ -34,11 +34,7 @@ async def hot_transaction(database: Database) -> AsyncIterator[Connection]:
 
 
 # The database answers, but refuses changes: its disk is full or broken, or it is a standby.
-REFUSES_WRITES = (
-    asyncpg.DiskFullError,
-    asyncpg.PostgresSystemError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
+REFUSES_WRITES = (asyncpg.DiskFullError, asyncpg.PostgresSystemError, asyncpg.ReadOnlySQLTransactionError)
 # The server is gone, stopping, starting, overloaded or read-only, or two transactions collided.
 _OUTAGES = (
     *REFUSES_WRITES,

@@ -13,14 +13,12 @@ No message ever contains the REST API key, even if the provider repeats it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class PushNotification:
+class PushNotification(msgspec.Struct, frozen=True):
     """Texts by language code. Providers use `en` for languages without a text."""
 
     contents: Mapping[str, str]
@@ -31,8 +29,7 @@ class PushNotification:
             raise ValueError("a notification needs a text in at least one language")
 
 
-@dataclass(frozen=True, slots=True)
-class PushResult:
+class PushResult(msgspec.Struct, frozen=True):
     """What the provider accepted. One notification may take several calls, because a call takes 2,000 ids.
 
     `invalid_player_ids` do not exist and can be deleted. `unsubscribed_player_ids` were in a call that reached nobody:
@@ -154,8 +151,7 @@ def _words(errors: Any) -> Iterator[str]:
             yield "".join(sign if sign.isprintable() else " " for sign in part[:_REASON_LENGTH])
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """All times in seconds. `deadline` covers one call with all its retries."""
 
     tries: int = 5

@@ -105,8 +105,7 @@ class DeviceScreen:
                 "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": "latchkey"}
             )
             shown: Any = await session.send(
-                "Runtime.evaluate",
-                {"expression": f"{_BANNER}(...{card})", "contextId": world["executionContextId"]},
+                "Runtime.evaluate", {"expression": f"{_BANNER}(...{card})", "contextId": world["executionContextId"]}
             )
             if "exceptionDetails" in shown:
                 self._report("The notification could not be drawn on this page.")

@@ -26,8 +26,7 @@ class ConnectedApp:
     proven: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class Incoming(Struct, frozen=True, kw_only=True):
     """A request from a store to an app's notification URL."""
 
     body: bytes
@@ -36,8 +35,7 @@ class Incoming:
     received_at: Ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notification:
+class Notification(Struct, frozen=True, kw_only=True):
     """A notification whose sender and addressee were checked: what the journal keeps."""
 
     # The store's own id. The same id again is the same notification.
@@ -54,8 +52,7 @@ class Notification:
     checked: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenPurchase:
+class SeenPurchase(Struct, frozen=True, kw_only=True):
     snapshot: Subscription | Purchase
     # The app user id that the app gave to the store with the purchase, if it did.
     account_token: str | None
@@ -83,8 +80,7 @@ class SeenPurchase:
     offered: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBack:
+class GivenBack(Struct, frozen=True, kw_only=True):
     """The money of one transaction went back. The store no longer tells how its purchase stands."""
 
     # Of the purchase, as in `Seen`.
@@ -93,8 +89,7 @@ class GivenBack:
     at: Ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreReading:
+class StoreReading(Struct, frozen=True, kw_only=True):
     seen: tuple[SeenPurchase, ...] = ()
     given_back: tuple[GivenBack, ...] = ()
     # Why nothing follows, in the words of the journal.
@@ -131,8 +126,7 @@ class ActionTarget:
     ends_at: Ms | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True):
     """How far the end of a period is moved: by so much, or until then."""
 
     by: Ms | None = None

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec import Struct
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -56,8 +57,7 @@ def api_address_field(label: str) -> CredentialField:
     return address_field("api_base_url", label, "Another host in place of the store's, if it is allowed.")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CredentialForm:
+class CredentialForm(Struct, frozen=True, eq=False):
     # Of the store, as its own documentation names it.
     title: str
     fields: tuple[CredentialField, ...]

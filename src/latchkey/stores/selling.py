@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Literal, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckoutOrder:
+class CheckoutOrder(Struct, frozen=True, kw_only=True):
     """What is sold, to whom. All of it comes from the catalog and the checkout; from the page only the email, the
     language and which of the catalog's offerings it showed."""
 
@@ -34,8 +35,7 @@ class CheckoutOrder:
     offering: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderAccount:
+class ProviderAccount(Struct, frozen=True, kw_only=True):
     """What the provider's script in the page needs. None of it is secret."""
 
     account_id: str
@@ -51,8 +51,7 @@ class HostedPage:
     client_secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaymentForm:
+class PaymentForm(Struct, frozen=True, kw_only=True):
     account: ProviderAccount
     # `setup` only saves a way to pay, for a trial.
     mode: Literal["payment", "setup"]
@@ -65,8 +64,7 @@ class PaymentForm:
     total: Price
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunCheckout:
+class BegunCheckout(Struct, frozen=True, kw_only=True):
     page: HostedPage | PaymentForm
     # What the provider knows the payment by. A form has none yet.
     handle: str | None
@@ -95,8 +93,7 @@ class CheckoutState(Enum):
     EXPIRED = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sale:
+class Sale(Struct, frozen=True, kw_only=True):
     standing: CheckoutState
     # For what was paid: what `Adapter.read_receipt` takes.
     receipt: str | None = None

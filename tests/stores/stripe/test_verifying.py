@@ -1,7 +1,6 @@
 """Who may tell Latchkey something in Stripe's name, and what the journal keeps of it."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ import pytest
 import stripe as library
 from hypothesis import given as drawn
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import ConnectedApp

@@ -1,7 +1,6 @@
 """The endpoints for the app's users, 4.6 of the specification, and for their devices."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -36,8 +35,7 @@ class NewDevice(Struct, frozen=True):
 _decoder = msgspec.json.Decoder(NewDevice)
 
 
-@dataclass(frozen=True, slots=True)
-class UserEndpoints:
+class UserEndpoints(Struct, frozen=True):
     _billing: BillingService
     _store: ConsumerStorage
     _settings: Settings

@@ -33,9 +33,7 @@ from latchkey.consumer.rules.timestamps import Ms
 
 ID = 255
 
-metadata = MetaData(
-    naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"},
-)
+metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"})
 
 _json = JSON().with_variant(JSONB(), "postgresql")
 # SQLite autoincrements only a column of the type INTEGER.

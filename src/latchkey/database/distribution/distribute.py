@@ -148,9 +148,7 @@ async def _put_keys_aside(connection: Any, missing: Sequence[str]) -> None:
         touched,
     )
     for row in await connection.fetch(
-        f"select r.relname::text as of_table, c.conname::text as name {keys}",
-        list(TABLES),
-        touched,
+        f"select r.relname::text as of_table, c.conname::text as name {keys}", list(TABLES), touched
     ):
         await connection.execute(f"alter table public.{row['of_table']} drop constraint {row['name']}")
 

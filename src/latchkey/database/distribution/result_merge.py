@@ -127,11 +127,7 @@ async def admit_reads_with_leases(connection: Any, args: Sequence[Any]) -> list[
 
 
 async def _read(
-    connection: Any,
-    firsts: Sequence[int],
-    amounts: Sequence[int],
-    ids: Sequence[str | None],
-    counted: Sequence[Any],
+    connection: Any, firsts: Sequence[int], amounts: Sequence[int], ids: Sequence[str | None], counted: Sequence[Any]
 ) -> list[Any]:
     """The project of a key never changes. If it is known, the node reads while the coordinator counts."""
     directory, hashes = connection.directory, counted[0]

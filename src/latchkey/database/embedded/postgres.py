@@ -204,10 +204,7 @@ class EmbeddedServer:
         # No server runs here any more, but PostgreSQL treats an unreaped dead postmaster as alive.
         for stale in (SOCKET_NAME, f"{SOCKET_NAME}.lock"):
             (self._sockets / stale).unlink(missing_ok=True)
-        contents = {
-            "postgresql.conf": configuration(self._sockets, self._settings),
-            **access_rules(user),
-        }
+        contents = {"postgresql.conf": configuration(self._sockets, self._settings), **access_rules(user)}
         for name, text in contents.items():
             path, draft = self.data / name, self.data / f"{name}.new"
             if path.exists() and path.read_text() == text:
@@ -260,12 +257,7 @@ class EmbeddedServer:
 
     def _run(self, user: SystemUser, name: str, *words: str, fed: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603 - the wheel's own programs
-            [self.programs / name, *words],
-            input=fed,
-            capture_output=True,
-            text=True,
-            cwd="/",
-            **user.switch,
+            [self.programs / name, *words], input=fed, capture_output=True, text=True, cwd="/", **user.switch
         )
 
 
@@ -298,11 +290,7 @@ def stop_leftovers(data: Path, said: Callable[[str], None]) -> None:
         # Fast shutdown of the main process, which ends the others; then stronger signals. Without a main process, the
         # others would take an interrupt only as the end of a query.
         politely = [(main, signal.SIGINT, 30.0), (main, signal.SIGQUIT, 5.0)] if main else []
-        for targets, number, patience in (
-            *politely,
-            (found, signal.SIGQUIT, 5.0),
-            (found, signal.SIGKILL, 30.0),
-        ):
+        for targets, number, patience in (*politely, (found, signal.SIGQUIT, 5.0), (found, signal.SIGKILL, 30.0)):
             for process in targets:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(number)

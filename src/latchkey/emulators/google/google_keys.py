@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 ISSUER = "https://accounts.google.com"
 TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
@@ -116,8 +117,7 @@ def _certified(key: RSAPrivateKey) -> SigningKey:
     return SigningKey(key, builder.sign(key, hashes.SHA256()))
 
 
-@dataclass(frozen=True, slots=True)
-class GoogleKeys:
+class GoogleKeys(Struct, frozen=True):
     """`google` signs the pushes; `account` is the key that the service asks the API with."""
 
     google: SigningKey

@@ -71,11 +71,7 @@ def item(books: StripeBooks, subscription: StripeSubscription, item: StripeItem)
         current_period_end=item.ends,
         current_period_start=item.starts,
         plan=stripe_object(
-            "plan",
-            sold,
-            amount_decimal=str(sold.amount),
-            interval_count=sold.count,
-            livemode=books.live,
+            "plan", sold, amount_decimal=str(sold.amount), interval_count=sold.count, livemode=books.live
         ),
         price=price(books, sold),
         subscription=subscription.id,
@@ -122,13 +118,7 @@ def _phase(price: str, starts: int, ends: int, quantity: int) -> dict[str, Any]:
 
 def product(books: StripeBooks, product: StripeProduct) -> dict[str, Any]:
     first = next((price.id for price in books.prices.values() if price.product == product.id), None)
-    return stripe_object(
-        "product",
-        product,
-        default_price=first,
-        livemode=books.live,
-        updated=product.created,
-    )
+    return stripe_object("product", product, default_price=first, livemode=books.live, updated=product.created)
 
 
 def price(books: StripeBooks, price: StripePrice) -> dict[str, Any]:

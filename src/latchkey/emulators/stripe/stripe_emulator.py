@@ -19,11 +19,7 @@ from latchkey.emulators.stripe.stripe_catalog_objects import stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
-from latchkey.emulators.stripe.stripe_purchases import (
-    FIRST_PRODUCTS,
-    StripeProductRequest,
-    StripeSaleRequest,
-)
+from latchkey.emulators.stripe.stripe_purchases import FIRST_PRODUCTS, StripeProductRequest, StripeSaleRequest
 from latchkey.now import real_now
 
 
@@ -198,12 +194,7 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         if event.previous is not None:
             data["previous_attributes"] = event.previous
         return stripe_object(
-            "event",
-            event,
-            api_version=API_VERSION,
-            data=data,
-            livemode=self.books.live,
-            pending_webhooks=int(waiting),
+            "event", event, api_version=API_VERSION, data=data, livemode=self.books.live, pending_webhooks=int(waiting)
         )
 
     def _change(self, books: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:

@@ -242,12 +242,7 @@ def dispute(books: StripeBooks, dispute: StripeDispute) -> dict[str, Any]:
     moved = [_movement(dispute, f"txn_out_{rest}", -dispute.amount, dispute.created)]
     if dispute.reinstated_at is not None:
         moved.append(_movement(dispute, f"txn_in_{rest}", dispute.amount, dispute.reinstated_at))
-    return stripe_object(
-        "dispute",
-        dispute,
-        balance_transactions=moved,
-        livemode=books.live,
-    )
+    return stripe_object("dispute", dispute, balance_transactions=moved, livemode=books.live)
 
 
 def _movement(of: StripeRefund | StripeDispute, id: str, amount: int, at: int) -> dict[str, Any]:

@@ -49,8 +49,7 @@ def announce(
     table.add_row("Demo project", connection.project_id)
     table.add_row("Certificate authority", connection.ca_cert)
     table.add_row(
-        "  for browsers",
-        f"{latchkey} trust{where} makes browsers trust it; {latchkey} untrust{where} undoes that",
+        "  for browsers", f"{latchkey} trust{where} makes browsers trust it; {latchkey} untrust{where} undoes that"
     )
     if not chosen.given.smtp_host:
         table.add_row(

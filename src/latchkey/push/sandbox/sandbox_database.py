@@ -3,10 +3,9 @@
 import sqlite3
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 
 from latchkey.push.sandbox.protocol import NewNotification, NewPlayer, PlayerChange, in_language
 
@@ -30,8 +29,7 @@ create index if not exists under_way on arrivals (player_id) where arrived_at is
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedNotification:
+class AcceptedNotification(Struct, frozen=True):
     """`reached` are the devices to notify; empty for a call that was processed before."""
 
     id: str

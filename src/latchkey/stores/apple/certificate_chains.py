@@ -7,21 +7,20 @@ fifth of the start of a process, and most processes check none for a long time.
 import base64
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from appstoreserverlibrary.signed_data_verifier import VerificationException, VerificationStatus, _ChainVerifier
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from msgspec import Struct
 
 from latchkey.stores.errors import NotAuthentic
 
 _CHAINS_KEPT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Good:
+class _Good(Struct, frozen=True):
     key: PublicKeyTypes
     # Epoch seconds, both included.
     since: float

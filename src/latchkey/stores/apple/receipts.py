@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Struct
 
 from latchkey.stores.apple.credentials import to_der
 from latchkey.stores.errors import InvalidReceipt, StoreDown
@@ -46,8 +46,7 @@ _DIGESTS: dict[bytes, hashes.HashAlgorithm] = {
 _BUNDLE_ID, _CREATED, _IN_APP, _TRANSACTION_ID, _ORIGINAL_TRANSACTION_ID = 2, 12, 17, 1703, 1705
 
 
-@dataclass(frozen=True, slots=True)
-class StoreKit1Receipt:
+class StoreKit1Receipt(Struct, frozen=True):
     bundle_id: str
     created_at: datetime
     # Of any purchase in it; None if there is none.
@@ -80,8 +79,7 @@ def _decoded(text: str) -> bytes:
         raise InvalidReceipt("This is neither a signed transaction nor a receipt in base64.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(Struct, frozen=True):
     """PKCS #7 SignedData with one signer, RFC 2315."""
 
     content: bytes
@@ -215,8 +213,7 @@ def _fields(der: bytes) -> Iterator[tuple[int, bytes]]:
         yield int.from_bytes(_expect(number, _INTEGER), "big"), _expect(value, _OCTETS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Element:
+class _Element(Struct, frozen=True):
     tag: int
     value: bytes
     # With tag and length.

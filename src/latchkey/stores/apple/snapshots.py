@@ -2,7 +2,8 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import UNKNOWN, Price
@@ -53,8 +54,7 @@ _FREE_TRIAL = "FREE_TRIAL"
 _SHORTEST_GRACE: Ms = 3 * DAY
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(Struct, frozen=True):
     """How a subscription stands: its renewal info, and the status beside it where Apple gave one."""
 
     info: RenewalInfo

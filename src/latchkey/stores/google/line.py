@@ -6,8 +6,8 @@ Each top-up of a prepaid plan is a purchase of its own, with an order and a toke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
@@ -41,8 +41,7 @@ def earlier_orders(purchase: SubscriptionPurchase, chain: Chain, *, whole: bool)
     return tuple(dict.fromkeys(wanted))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Struct, frozen=True, kw_only=True):
     purchase: SubscriptionPurchase
     item: LineItem
     order_id: str
@@ -54,8 +53,7 @@ class _Part:
         return instant(self.purchase.start_time) or paid_at or ends_at
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionLine:
+class SubscriptionLine(Struct, frozen=True):
     # Oldest first; the last is the one at hand.
     parts: tuple[_Part, ...]
     orders: Mapping[str, GoogleOrder]

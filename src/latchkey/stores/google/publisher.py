@@ -125,13 +125,12 @@ class _Kept:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(slots=True)
-class AccessTokens:
+class AccessTokens(msgspec.Struct):
     """One token for each app and version of its credentials. However many ask at once, Google is asked once."""
 
     _http: StoreHttp
     _now: Callable[[], Ms]
-    _kept: OrderedDict[tuple[str, str, int], _Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, str, int], _Kept] = msgspec.field(default_factory=OrderedDict)
 
     async def get(self, app: ConnectedApp, *, instead_of: str | None = None) -> str:
         """`instead_of`: the token that the API has just refused. It is replaced unless somebody else has done it."""
@@ -206,8 +205,7 @@ _VOIDED_AT_ONCE = 1000
 _PATIENCE: Ms = 2 * MINUTE
 
 
-@dataclass(slots=True)
-class Publisher:
+class Publisher(msgspec.Struct):
     """Raises Unknown and Gone for a purchase or order that Google does not tell of; StoreDown and CredentialsRefused as
     everywhere."""
 
@@ -215,7 +213,7 @@ class Publisher:
     _tokens: AccessTokens
     _now: Callable[[], Ms]
     # By app: since when its orders cannot be read.
-    _without_orders: dict[str, Ms] = field(default_factory=dict)
+    _without_orders: dict[str, Ms] = {}
 
     async def subscription(self, app: ConnectedApp, token: str) -> resources.SubscriptionPurchase:
         return await self._get(app, f"/purchases/subscriptionsv2/tokens/{_part(token)}", resources.SubscriptionPurchase)

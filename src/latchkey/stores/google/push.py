@@ -5,7 +5,6 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
@@ -120,22 +119,20 @@ _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.ASCII | re.IG
 _MOST_CERTIFICATES = 50
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     # By key id, in PEM form.
-    certificates: dict[str, str] = field(default_factory=dict)
+    certificates: dict[str, str] = {}
     fresh_until: Ms = 0
     ask_after: Ms = 0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
-@dataclass(slots=True)
-class GoogleCertificates:
+class GoogleCertificates(msgspec.Struct):
     """Google's public certificates, fetched once and kept for as long as Google says."""
 
     _http: StoreHttp
     _now: Callable[[], Ms]
-    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _kept: dict[str, _Kept] = {}
 
     async def find(self, url: str, kid: str) -> str | None:
         """The certificate of a key id; None where Google has none. StoreDown where that cannot be found out now."""

@@ -4,10 +4,9 @@ Latchkey's words. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import UNKNOWN
@@ -45,8 +44,7 @@ ADD_ON = "#"
 NO_ORDER = "GPT."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurchaseContext:
+class PurchaseContext(Struct, frozen=True, kw_only=True):
     """What was read beside the purchase."""
 
     orders: Mapping[str, GoogleOrder]
@@ -186,10 +184,12 @@ def _seen_subscription(
     )
     if item.prepaid_plan is not None:
         # The owner of what was topped up, if nobody says whose the top-up is.
-        return replace(seen, replaces=() if suffix else tuple(token for token, _ in (*around.chain, *around.topped_up)))
+        return structs.replace(
+            seen, replaces=() if suffix else tuple(token for token, _ in (*around.chain, *around.topped_up))
+        )
     _, number = periods.split(order_id)
     replaces = tuple(one + suffix for one, _ in around.chain)
-    return replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))
+    return structs.replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))
 
 
 def _subscription(

@@ -4,10 +4,9 @@ stand is always read from Stripe's API, in one pinned version."""
 import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -191,7 +190,7 @@ class StripeAdapter(Selling):
         seen = by_item.get(item_id) or next((purchase for purchase in reading.seen if purchase.handle == found), None)
         if seen is None or not isinstance(seen.snapshot, Subscription):
             return replace(reading, seen=())
-        return replace(reading, seen=(replace(seen, snapshot=structs.replace(seen.snapshot, id=item_id)),))
+        return replace(reading, seen=(replace(seen, snapshot=replace(seen.snapshot, id=item_id)),))
 
     async def _subscription(
         self, app: ConnectedApp, id: str, *, whole: bool = False, told_at: Ms | None = None

@@ -1,7 +1,8 @@
 """Stripe's amounts, in the smallest unit of their currency, as prices, and which part of a payment went back. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import Price
@@ -34,8 +35,7 @@ def country_of(charges: Iterable[Charge], address: BillingAddress | None) -> str
     return known.upper() if known else None
 
 
-@dataclass(frozen=True, slots=True)
-class GoneBack:
+class GoneBack(Struct, frozen=True):
     # All of it went back, and maybe came again.
     facts: tuple[MoneyBack, ...] = ()
     # A part of it is back now, in the smallest unit of the currency. 0 where all of it is.

@@ -5,7 +5,8 @@ that is gone was replaced, if another one began when it ended, and was removed o
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.stores.stripe.resources import (
@@ -20,8 +21,7 @@ from latchkey.stores.stripe.resources import (
 _TOGETHER = 60
 
 
-@dataclass(eq=False)
-class Succession:
+class Succession(Struct, eq=False):
     """An item, and the items that it has replaced."""
 
     # Oldest first. The first one gives the succession its id.
@@ -35,8 +35,7 @@ class Succession:
     removed_at: Ms | None = None
 
 
-@dataclass(frozen=True)
-class ItemLines:
+class ItemLines(Struct, frozen=True):
     """The lines of an invoice that are about one succession."""
 
     invoice: StripeInvoice

@@ -6,8 +6,8 @@ nothing: Stripe charges the difference with the next invoice.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import Ms
@@ -23,16 +23,15 @@ NOW = Moment(0)
 _CLOSE = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionContext:
+class SubscriptionContext(Struct, frozen=True, kw_only=True):
     """What was read beside the subscription."""
 
     # Oldest first.
     invoices: tuple[resources.StripeInvoice, ...]
     # By what an invoice names as its payment.
-    charges: Mapping[str, tuple[resources.Charge, ...]] = field(default_factory=dict)
+    charges: Mapping[str, tuple[resources.Charge, ...]] = {}
     # By their charge.
-    disputes: Mapping[str, tuple[resources.Dispute, ...]] = field(default_factory=dict)
+    disputes: Mapping[str, tuple[resources.Dispute, ...]] = {}
     # Of changes that are not charged yet.
     pending: tuple[resources.InvoiceItem, ...] = ()
     # About when a change came that nothing else dates.

@@ -1,7 +1,6 @@
 """A subscription of Stripe, in Latchkey's words. Pure."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
@@ -52,8 +51,7 @@ def read(
     return StoreReading(note="No invoice of the subscription is paid yet.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """What is read of one item, and of those that it replaced."""
 
     subscription: resources.StripeSubscription

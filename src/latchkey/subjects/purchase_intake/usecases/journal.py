@@ -1,11 +1,11 @@
 """Notifications from stores: checked, written to the journal, and only then answered. Processing follows."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Database

@@ -175,15 +175,17 @@ class Taker(Struct, frozen=True):
                 taken = await self._take(purchase, self.changes.now(), depth + 1)
                 of_chain = next((x for x in taken.committed.customer.subscriptions if _continues(x, purchase)), None)
                 if of_chain is not None:
-                    return replace(seen, snapshot=structs.replace(seen.snapshot, id=of_chain.id))
+                    return structs.replace(seen, snapshot=structs.replace(seen.snapshot, id=of_chain.id))
         if found is None:
             return seen
-        return replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
+        return structs.replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
 
     async def _as_imported(self, seen: SeenPurchase, snapshot: Subscription) -> SeenPurchase:
         known = await self._handles(seen.handle)
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
-        return seen if store_id == snapshot.id else replace(seen, snapshot=structs.replace(snapshot, id=store_id))
+        return (
+            seen if store_id == snapshot.id else structs.replace(seen, snapshot=structs.replace(snapshot, id=store_id))
+        )
 
     async def _imported_id(self, seen: SeenPurchase, snapshot: Subscription) -> str:
         """The store sends a notification before it was asked about what was imported."""
