@@ -10,17 +10,8 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from latchkey.client import client_errors
 from latchkey.client.client import Client
-from latchkey.client.client_errors import (
-    ApiError,
-    BadAnswer,
-    ClientError,
-    NotFound,
-    RateLimited,
-    Unreachable,
-    Untrusted,
-    UnusableId,
-)
 from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.consumer_settings import Settings, variable
 from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
@@ -76,7 +67,7 @@ _REST_MS = 5_000
 _UNACCEPTABLE = 400
 
 
-class TooBusyError(ClientError):
+class TooBusyError(client_errors.ClientError):
     """The user's events arrive faster than the service can be read; a later re-read will correct the copy."""
 
 
@@ -133,7 +124,7 @@ class BillingService:
             return View(copy, "database", reasons, unverified=True, failure=self._rest_reason)
         try:
             fresh = await self._once(app_user_id, details)
-        except ClientError as error:
+        except client_errors.ClientError as error:
             failure = failure_text(error)
             self._rest(error, failure)
             log.warning("could not verify a user with the service", error=failure, status=error.status)
@@ -152,7 +143,7 @@ class BillingService:
             before = await self.local(app_user_id)
             try:
                 reading = await self.read(app_user_id, details=details, deadline=deadline)
-            except NotFound:
+            except client_errors.NotFound:
                 await self._store.database.write(lambda connection: self._gone(connection, app_user_id))
                 return None
             stored = await self._store.database.write(
@@ -168,11 +159,11 @@ class BillingService:
         """V2, and also V1 if the details are needed."""
         try:
             return await self._asked(self._read(app_user_id, details, deadline))
-        except UnusableId as error:
-            raise NotFound(404, str(error)) from error
-        except ApiError as error:
+        except client_errors.UnusableId as error:
+            raise client_errors.NotFound(404, str(error)) from error
+        except client_errors.ApiError as error:
             if error.status == _UNACCEPTABLE:
-                raise NotFound(404, error.message) from error
+                raise client_errors.NotFound(404, error.message) from error
             raise
 
     async def events(self, after: str | None, deadline: float) -> Page[Raw]:
@@ -184,10 +175,10 @@ class BillingService:
         left = self._limited_until - self._now()
         if left > 0:
             asking.close()
-            raise RateLimited(429, "The service's rate limit is used up.", retry_after=left / 1000)
+            raise client_errors.RateLimited(429, "The service's rate limit is used up.", retry_after=left / 1000)
         try:
             return await asking
-        except RateLimited as error:
+        except client_errors.RateLimited as error:
             wait = error.retry_after if error.retry_after is not None else RETRY_AFTER
             self._limited_until = max(self._limited_until, self._now() + round(wait * 1000))
             raise
@@ -252,12 +243,16 @@ class BillingService:
         reset = replace(after.subscription, stale=False, **counted)
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
 
-    def _rest(self, error: ClientError, failure: str) -> None:
+    def _rest(self, error: client_errors.ClientError, failure: str) -> None:
         """If the next request would fail the same way, users' requests do not wait for it."""
         status = error.status or 0
-        if isinstance(error, RateLimited):
+        if isinstance(error, client_errors.RateLimited):
             self._rest_until, self._rest_reason = self._limited_until, failure
-        elif isinstance(error, Unreachable | BadAnswer) or status in (401, 403) or status >= 500:
+        elif (
+            isinstance(error, client_errors.Unreachable | client_errors.BadAnswer)
+            or status in (401, 403)
+            or status >= 500
+        ):
             self._rest_until, self._rest_reason = self._now() + _REST_MS, failure
 
 
@@ -277,31 +272,31 @@ async def check_connection(client: Client, deadline: float) -> Checked:
     """Whether the service can be reached, has a trusted certificate, and accepts our key for the project."""
     try:
         await client.customer(NOBODY, deadline=deadline)
-    except NotFound:
+    except client_errors.NotFound:
         return Checked()
-    except ClientError as error:
-        certain = isinstance(error, Untrusted) or error.status in (401, 403)
+    except client_errors.ClientError as error:
+        certain = isinstance(error, client_errors.Untrusted) or error.status in (401, 403)
         return Checked(failure_text(error), certain)
     return Checked()
 
 
-def failure_text(error: ClientError) -> str:
+def failure_text(error: client_errors.ClientError) -> str:
     """Why the service could not be asked, and which setting to check."""
     match error:
-        case Untrusted():
+        case client_errors.Untrusted():
             return f"The billing service's certificate is not trusted. Check {variable('service_ca')}."
-        case Unreachable():
+        case client_errors.Unreachable():
             return f"The billing service cannot be reached. Check {variable('service_url')} and the network."
-        case RateLimited():
+        case client_errors.RateLimited():
             return "The billing service is asked too often with this key. It will be asked again later."
-        case ApiError(status=401):
+        case client_errors.ApiError(status=401):
             return f"The billing service refused the API key (401). Check {variable('api_key')}."
-        case ApiError(status=403):
+        case client_errors.ApiError(status=403):
             names = f"{variable('api_key')} and {variable('project_id')}"
             return f"The API key may not read this project (403). Check {names}."
-        case ApiError():
+        case client_errors.ApiError():
             return f"The billing service answered {error.status}."
-        case BadAnswer():
+        case client_errors.BadAnswer():
             return f"What answers at {variable('service_url')} is not the billing service."
         case _:
             return "The billing service could not be read."

@@ -21,17 +21,8 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.changes import Deliverer
-from latchkey.http import health
+from latchkey.http import errors, health
 from latchkey.http import openapi as http_openapi
-from latchkey.http.errors import (
-    ApiError,
-    BadRequest,
-    InvalidAppUserId,
-    InvalidParameter,
-    MethodNotAllowed,
-    NoSuchPath,
-    said,
-)
 from latchkey.http.exchange import SCOPE_KEY, WRITES_KEY, Exchange
 from latchkey.http.front import AccessLog, Front, as_api_error
 from latchkey.http.hot_reads import Reads
@@ -177,27 +168,27 @@ def handle_faults(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-def from_validation(error: RequestValidationError) -> ApiError:
+def from_validation(error: RequestValidationError) -> errors.ApiError:
     """The first error, with the name of its field."""
     first: dict[str, Any] = error.errors()[0]
     names = [name for part in first["loc"] if part not in _PLACES and not _BRANCH.fullmatch(name := str(part))]
     param = ".".join(names) or None
-    message = said(first)
+    message = errors.said(first)
     if first["type"] in {EMPTY_USER_ID, INVALID_USER_ID}:
-        return InvalidAppUserId(message, param=param or "app_user_id", empty=first["type"] == EMPTY_USER_ID)
+        return errors.InvalidAppUserId(message, param=param or "app_user_id", empty=first["type"] == EMPTY_USER_ID)
     if param is None:
         message = "Send a body: a JSON object." if first["type"] == "missing" else "The body must be a JSON object."
-    return InvalidParameter(f"{param}: {message}" if param else message, param=param)
+    return errors.InvalidParameter(f"{param}: {message}" if param else message, param=param)
 
 
-def own_error(error: Exception, path: str, methods: list[tuple[re.Pattern[str], set[str]]]) -> ApiError:
+def own_error(error: Exception, path: str, methods: list[tuple[re.Pattern[str], set[str]]]) -> errors.ApiError:
     if isinstance(error, RequestValidationError):
         return from_validation(error)
-    if isinstance(error, ApiError) or not isinstance(error, HTTPException) or error.status_code >= 500:
+    if isinstance(error, errors.ApiError) or not isinstance(error, HTTPException) or error.status_code >= 500:
         return as_api_error(error)
     if error.status_code == 405:
         allowed = set().union(*(found for pattern, found in methods if pattern.match(path)))
         if "GET" in allowed:
             allowed.add("HEAD")
-        return MethodNotAllowed(sorted(allowed))
-    return NoSuchPath() if error.status_code == 404 else BadRequest(str(error.detail))
+        return errors.MethodNotAllowed(sorted(allowed))
+    return errors.NoSuchPath() if error.status_code == 404 else errors.BadRequest(str(error.detail))

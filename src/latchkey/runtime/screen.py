@@ -9,16 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import (
-    BrowserContext,
-    CDPSession,
-    ConsoleMessage,
-    Error,
-    Frame,
-    Page,
-    Playwright,
-    async_playwright,
-)
+from playwright import async_api
 
 from latchkey.runtime.chromium import FLAGS, find_chromium, require_screen
 from latchkey.runtime.device_errors import CannotShowError
@@ -31,13 +22,17 @@ _BANNER = files("latchkey.runtime").joinpath("banner.js").read_text(encoding="ut
 
 class DeviceScreen:
     def __init__(
-        self, playwright: Playwright, context: BrowserContext, page: Page, report: Callable[[str], None]
+        self,
+        playwright: async_api.Playwright,
+        context: async_api.BrowserContext,
+        page: async_api.Page,
+        report: Callable[[str], None],
     ) -> None:
         self._playwright = playwright
         self.context = context
         self.page = page
         self._report = report
-        self._session: CDPSession | None = None
+        self._session: async_api.CDPSession | None = None
         page.on("console", self._console_message)
 
     @classmethod
@@ -54,7 +49,7 @@ class DeviceScreen:
         if window:
             require_screen()
         program = find_chromium()
-        playwright = await async_playwright().start()
+        playwright = await async_api.async_playwright().start()
         try:
             phone = {**playwright.devices[PHONE], "device_scale_factor": 2}
             phone.pop("default_browser_type")
@@ -71,13 +66,13 @@ class DeviceScreen:
                 handle_sigterm=False,
                 **phone,
             )
-        except Error as error:
+        except async_api.Error as error:
             await playwright.stop()
             raise CannotShowError(f"Chromium ({program}) did not start: {_first_line(error)}") from error
         return cls(playwright, context, context.pages[0], report)
 
     async def close(self) -> None:
-        with contextlib.suppress(Error):
+        with contextlib.suppress(async_api.Error):
             await self.context.close()
         await self._playwright.stop()
 
@@ -88,7 +83,7 @@ class DeviceScreen:
     async def open(self, url: str) -> None:
         try:
             await self.page.goto(url, wait_until="load")
-        except Error as error:
+        except async_api.Error as error:
             raise CannotShowError(f"{url} cannot be shown: {_first_line(error)}") from error
 
     async def show(self, notification: ArrivedNotification, own: Callable[[str], bool]) -> None:
@@ -97,7 +92,7 @@ class DeviceScreen:
         card = json.dumps(
             [{"heading": notification.heading, "content": notification.content, "url": url}, SHOWN_SECONDS]
         )
-        with contextlib.suppress(Error):
+        with contextlib.suppress(async_api.Error):
             # One session for all: it keeps the JavaScript world in which the earlier cards were created.
             session = self._session = self._session or await self.context.new_cdp_session(self.page)
             tree: Any = await session.send("Page.getFrameTree")
@@ -111,16 +106,16 @@ class DeviceScreen:
                 self._report("The notification could not be drawn on this page.")
 
     def when_elsewhere(self, own: Callable[[str], bool]) -> None:
-        def navigated(frame: Frame) -> None:
+        def navigated(frame: async_api.Frame) -> None:
             if frame is self.page.main_frame and frame.url.startswith("http") and not own(frame.url):
                 self._report(f"{frame.url} is not one of the app's own addresses: no bridge there.")
 
         self.page.on("framenavigated", navigated)
 
-    def _console_message(self, message: ConsoleMessage) -> None:
+    def _console_message(self, message: async_api.ConsoleMessage) -> None:
         if message.type in {"warning", "error"}:
             self._report(f"page: {message.text}")
 
 
-def _first_line(error: Error) -> str:
+def _first_line(error: async_api.Error) -> str:
     return error.message.splitlines()[0]

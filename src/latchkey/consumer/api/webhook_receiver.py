@@ -10,15 +10,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from latchkey.consumer.api.http_endpoint import (
-    RequestRefused,
-    TooLargeError,
-    bearer,
-    body_of,
-    headers_of,
-    matches,
-    reply,
-)
+from latchkey.consumer.api import http_endpoint
 from latchkey.consumer.api.operator_endpoints import ConsumerMetrics
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.event_intake import EventOutcome, Intake, is_about_one_event
@@ -76,7 +68,7 @@ MESSAGES = {
 }
 INTERNAL_ERROR = "Internal processing error"
 # Every event gets one of three responses. A response that is sent is not changed, so these are built once.
-_REPLIES = {outcome: reply({"message": message}) for outcome, message in MESSAGES.items()}
+_REPLIES = {outcome: http_endpoint.reply({"message": message}) for outcome, message in MESSAGES.items()}
 
 
 class WebhookReceiver:
@@ -91,30 +83,30 @@ class WebhookReceiver:
             return await self._receive(request)
 
     async def _receive(self, request: Request) -> Response:
-        headers = headers_of(request)
-        if not matches(bearer(headers), self._settings.webhook_secret):
+        headers = http_endpoint.headers_of(request)
+        if not http_endpoint.matches(http_endpoint.bearer(headers), self._settings.webhook_secret):
             self._metrics.refused.labels("unauthorized").inc()
-            raise RequestRefused(401, "Unauthorized")
+            raise http_endpoint.RequestRefused(401, "Unauthorized")
         try:
-            body = await body_of(request, self._settings.body_limit_bytes)
-        except TooLargeError:
+            body = await http_endpoint.body_of(request, self._settings.body_limit_bytes)
+        except http_endpoint.TooLargeError:
             self._metrics.refused.labels("too_large").inc()
             raise
         if self._signatures and not self._signatures.verify(headers, body):
             self._metrics.refused.labels("unauthorized").inc()
-            raise RequestRefused(401, "Unauthorized")
+            raise http_endpoint.RequestRefused(401, "Unauthorized")
         try:
             event = read(body)
         except MalformedEvent as malformed:
             self._metrics.refused.labels("malformed").inc()
             log.warning("malformed webhook", error=str(malformed), bytes=len(body))
-            raise RequestRefused(400, str(malformed)) from None
+            raise http_endpoint.RequestRefused(400, str(malformed)) from None
         if headers.get(_TEST_EVENT) == b"true":
             # Only a sender with the secret gets here, and real deliveries never have the header. If one were marked by
             # mistake, the sweep would find it in the service's feed.
             log.info("test event", event_id=event.id, type=event.type)
             self._metrics.received(event.type, "test")
-            return reply({"message": "Test event received"})
+            return http_endpoint.reply({"message": "Test event received"})
         return await self._process(event)
 
     async def _process(self, event: ReceivedEvent) -> Response:
@@ -125,9 +117,9 @@ class WebhookReceiver:
             self._metrics.received(event.type, "failed")
             # An outage of the database has nothing to do with this event: it is sent again.
             if self._settings.on_error == "retry" or not is_about_one_event(error):
-                raise RequestRefused(500, INTERNAL_ERROR) from error
+                raise http_endpoint.RequestRefused(500, INTERNAL_ERROR) from error
             # If this fails too, the response is 500: a 200 never means that an event is lost.
             await self._intake.set_aside(event, error)
-            return reply({"message": "Event set aside", "error": INTERNAL_ERROR})
+            return http_endpoint.reply({"message": "Event set aside", "error": INTERNAL_ERROR})
         self._metrics.received(event.type, outcome.value)
         return _REPLIES[outcome]

@@ -11,21 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.lenient_json import storable
 from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, empty_copy
+from latchkey.consumer.storage import copy_tables
 from latchkey.consumer.storage.batch_statements import InsertRows, Row, SelectByIds, SelectTogether, insert_together
 from latchkey.consumer.storage.consumer_database import ConsumerDatabase
-from latchkey.consumer.storage.copy_tables import (
-    aliases,
-    currency_transactions,
-    enrollments,
-    entitlements,
-    invoices,
-    processed_events,
-    set_aside,
-    subscriptions,
-)
 
 _JSON, _FLAGS = (
-    [place for place, column in enumerate(subscriptions.columns) if isinstance(column.type, type)]
+    [place for place, column in enumerate(copy_tables.subscriptions.columns) if isinstance(column.type, type)]
     for type in (JSON, Boolean)
 )
 _ACTIVE = Entitlement.__struct_fields__.index("is_active")
@@ -45,28 +36,29 @@ class LockedCopies(Struct, frozen=True):
 class Copies:
     def __init__(self, database: ConsumerDatabase) -> None:
         self._database = database
-        chosen = select(subscriptions).where(database.any_of(subscriptions.c.app_user_id))
+        chosen = select(copy_tables.subscriptions).where(database.any_of(copy_tables.subscriptions.c.app_user_id))
         self._find = SelectByIds(database, chosen)
-        self._lock = SelectByIds(database, chosen.order_by(subscriptions.c.app_user_id).with_for_update())
-        theirs = select(entitlements).where(database.any_of(entitlements.c.app_user_id))
+        self._lock = SelectByIds(database, chosen.order_by(copy_tables.subscriptions.c.app_user_id).with_for_update())
+        theirs = select(copy_tables.entitlements).where(database.any_of(copy_tables.entitlements.c.app_user_id))
         self._rows = SelectByIds(database, theirs)
-        named = select(aliases.c.alias, aliases.c.app_user_id)
-        leading = named.where(database.any_of(aliases.c.alias))
+        named = select(copy_tables.aliases.c.alias, copy_tables.aliases.c.app_user_id)
+        leading = named.where(database.any_of(copy_tables.aliases.c.alias))
         self._canonical = SelectByIds(database, leading)
-        done, aside = processed_events.c.event_id, set_aside.c.event_id
+        done, aside = copy_tables.processed_events.c.event_id, copy_tables.set_aside.c.event_id
         self._under_lock = SelectTogether(
             database, theirs, leading, *(select(id).where(database.any_of(id)) for id in (done, aside))
         )
-        self._hold = database.insert(subscriptions).on_conflict_do_nothing()
-        self._save = InsertRows(subscriptions, overwrite=True)
-        self._save_row = InsertRows(entitlements, overwrite=True)
-        self._name = database.upsert(aliases)
+        self._hold = database.insert(copy_tables.subscriptions).on_conflict_do_nothing()
+        self._save = InsertRows(copy_tables.subscriptions, overwrite=True)
+        self._save_row = InsertRows(copy_tables.entitlements, overwrite=True)
+        self._name = database.upsert(copy_tables.aliases)
         self._move = [
             update(table).where(database.any_of(table.c.app_user_id)).values(app_user_id=bindparam("owner"))
-            for table in (aliases, currency_transactions, invoices)
+            for table in (copy_tables.aliases, copy_tables.currency_transactions, copy_tables.invoices)
         ]
         self._drop = [
-            delete(table).where(database.any_of(table.c.app_user_id)) for table in (subscriptions, entitlements)
+            delete(table).where(database.any_of(table.c.app_user_id))
+            for table in (copy_tables.subscriptions, copy_tables.entitlements)
         ]
 
     async def find(self, connection: AsyncConnection, app_user_id: str) -> LocalCopy | None:
@@ -146,16 +138,16 @@ class Copies:
         await self.remove_alias(connection, app_user_id)
         for dropping in self._drop:
             await connection.execute(dropping, {"ids": fresh})
-        theirs = self._database.any_of(enrollments.c.app_user_id)
-        moved = (await connection.execute(select(enrollments).where(theirs), {"ids": fresh})).all()
+        theirs = self._database.any_of(copy_tables.enrollments.c.app_user_id)
+        moved = (await connection.execute(select(copy_tables.enrollments).where(theirs), {"ids": fresh})).all()
         if moved:
-            insert = self._database.insert(enrollments).on_conflict_do_nothing()
+            insert = self._database.insert(copy_tables.enrollments).on_conflict_do_nothing()
             await connection.execute(insert, [{**row._mapping, "app_user_id": app_user_id} for row in moved])
-            await connection.execute(delete(enrollments).where(theirs), {"ids": fresh})
+            await connection.execute(delete(copy_tables.enrollments).where(theirs), {"ids": fresh})
 
     async def remove_alias(self, connection: AsyncConnection, app_user_id: str) -> None:
         """The id is a customer's own id now."""
-        await connection.execute(delete(aliases).where(aliases.c.alias == app_user_id))
+        await connection.execute(delete(copy_tables.aliases).where(copy_tables.aliases.c.alias == app_user_id))
 
     async def owner_of(self, connection: AsyncConnection, app_user_id: str) -> str:
         """The id that the customer's copy is stored under, for any of the customer's ids."""

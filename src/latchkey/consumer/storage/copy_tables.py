@@ -8,23 +8,8 @@ from types import NoneType, UnionType
 from typing import Any, get_args
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import Struct
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    false,
-    true,
-)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from latchkey.consumer.rules.event_handlers import CurrencyRow, EnrollmentRow, InvoiceRow
@@ -33,41 +18,41 @@ from latchkey.consumer.rules.timestamps import Ms
 
 ID = 255
 
-metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"})
+metadata = sa.MetaData(naming_convention={"pk": "pk_%(table_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"})
 
-_json = JSON().with_variant(JSONB(), "postgresql")
+_json = sa.JSON().with_variant(JSONB(), "postgresql")
 # SQLite autoincrements only a column of the type INTEGER.
-_serial = BigInteger().with_variant(Integer(), "sqlite")
+_serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-def _instant(name: str, *, nullable: bool = True) -> Column[int]:
-    return Column(name, BigInteger, nullable=nullable)
+def _instant(name: str, *, nullable: bool = True) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=nullable)
 
 
 # What a field of a struct is in a table. An amount is a number of any kind: the specification does not give its type.
 _TYPES: dict[Any, Any] = {
-    float: Double,
-    bool: Boolean,
-    int: BigInteger,
-    bytes: LargeBinary,
-    str: String(ID),
+    float: sa.Double,
+    bool: sa.Boolean,
+    int: sa.BigInteger,
+    bytes: sa.LargeBinary,
+    str: sa.String(ID),
     Mapping[str, Any]: _json,
 }
 
 
-def _columns(row: type[Struct], *key: str, long: tuple[str, ...] = ()) -> list[Column[Any]]:
+def _columns(row: type[Struct], *key: str, long: tuple[str, ...] = ()) -> list[sa.Column[Any]]:
     """A column for each field of the struct, in the same order and with its default. `long` are texts of any length."""
-    columns: list[Column[Any]] = []
+    columns: list[sa.Column[Any]] = []
     for field in msgspec.structs.fields(row):
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
         type = next(type for kind, type in _TYPES.items() if kind in kinds)
         default: Any = "{}" if type is _json else None
         if isinstance(field.default, int):
-            default = "0" if type is BigInteger else true() if field.default else false()
+            default = "0" if type is sa.BigInteger else sa.true() if field.default else sa.false()
         columns.append(
-            Column(
+            sa.Column(
                 field.name,
-                Text if field.name in long else type,
+                sa.Text if field.name in long else type,
                 primary_key=field.name in key,
                 nullable=NoneType in kinds,
                 server_default=default,
@@ -76,18 +61,18 @@ def _columns(row: type[Struct], *key: str, long: tuple[str, ...] = ()) -> list[C
     return columns
 
 
-subscriptions = Table(
+subscriptions = sa.Table(
     "billing_subscriptions",
     metadata,
     *_columns(Subscription, "app_user_id", long=("external_user_id", "email")),
     # The sweep checks users first who were not checked for the longest time.
-    Index(None, "last_revenue_sync_at"),
+    sa.Index(None, "last_revenue_sync_at"),
 )
 
-entitlements = Table(
+entitlements = sa.Table(
     "billing_entitlements",
     metadata,
-    Column("app_user_id", String(ID), primary_key=True),
+    sa.Column("app_user_id", sa.String(ID), primary_key=True),
     *_columns(Entitlement, "entitlement_id"),
 )
 
@@ -100,43 +85,43 @@ class ProcessedEvent(Struct, frozen=True):
     processed_at: Ms
 
 
-processed_events = Table("billing_processed_events", metadata, *_columns(ProcessedEvent, "event_id"))
+processed_events = sa.Table("billing_processed_events", metadata, *_columns(ProcessedEvent, "event_id"))
 
 # Other ids of a customer, and the id its record is stored under.
-aliases = Table(
+aliases = sa.Table(
     "billing_aliases",
     metadata,
-    Column("alias", String(ID), primary_key=True),
-    Column("app_user_id", String(ID), nullable=False),
-    Index(None, "app_user_id"),
+    sa.Column("alias", sa.String(ID), primary_key=True),
+    sa.Column("app_user_id", sa.String(ID), nullable=False),
+    sa.Index(None, "app_user_id"),
 )
 
-currency_transactions = Table(
-    "billing_currency_transactions", metadata, *_columns(CurrencyRow, "event_id"), Index(None, "app_user_id")
+currency_transactions = sa.Table(
+    "billing_currency_transactions", metadata, *_columns(CurrencyRow, "event_id"), sa.Index(None, "app_user_id")
 )
 
-enrollments = Table("billing_enrollments", metadata, *_columns(EnrollmentRow, "app_user_id", "experiment_id"))
+enrollments = sa.Table("billing_enrollments", metadata, *_columns(EnrollmentRow, "app_user_id", "experiment_id"))
 
-invoices = Table("billing_invoices", metadata, *_columns(InvoiceRow, "event_id"), Index(None, "app_user_id"))
+invoices = sa.Table("billing_invoices", metadata, *_columns(InvoiceRow, "event_id"), sa.Index(None, "app_user_id"))
 
-jobs = Table(
+jobs = sa.Table(
     "billing_jobs",
     metadata,
-    Column("id", _serial, primary_key=True, autoincrement=True),
-    Column("kind", String(64), nullable=False),
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("kind", sa.String(64), nullable=False),
     # One job per kind and key is enough: if added again, it runs once more.
-    Column("key", String(ID), nullable=False),
-    Column("payload", _json, nullable=False, server_default="{}"),
-    Column("asked", BigInteger, nullable=False, server_default="1"),
-    Column("attempts", Integer, nullable=False, server_default="0"),
+    sa.Column("key", sa.String(ID), nullable=False),
+    sa.Column("payload", _json, nullable=False, server_default="{}"),
+    sa.Column("asked", sa.BigInteger, nullable=False, server_default="1"),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     _instant("run_at", nullable=False),
     # The lease of the job's current holder, with a new token for each holder.
     _instant("leased_until"),
-    Column("lease", String(64)),
-    Column("last_error", Text),
+    sa.Column("lease", sa.String(64)),
+    sa.Column("last_error", sa.Text),
     _instant("created_at", nullable=False),
-    Index("ux_billing_jobs_kind_key", "kind", "key", unique=True),
-    Index(None, "run_at"),
+    sa.Index("ux_billing_jobs_kind_key", "kind", "key", unique=True),
+    sa.Index(None, "run_at"),
 )
 
 
@@ -151,37 +136,37 @@ class SetAside(Struct, frozen=True):
     body: bytes
 
 
-set_aside = Table("billing_events_set_aside", metadata, *_columns(SetAside, "event_id", long=("error",)))
+set_aside = sa.Table("billing_events_set_aside", metadata, *_columns(SetAside, "event_id", long=("error",)))
 
 # Events with fields that could not be used, each as received.
-event_bodies = Table(
+event_bodies = sa.Table(
     "billing_event_bodies",
     metadata,
-    Column("event_id", String(ID), primary_key=True),
+    sa.Column("event_id", sa.String(ID), primary_key=True),
     # Names of the fields, separated by commas.
-    Column("unread_fields", Text, nullable=False),
-    Column("body", LargeBinary, nullable=False),
+    sa.Column("unread_fields", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
     _instant("received_at", nullable=False),
 )
 
 # Phones, by their push player id. One belongs to the user who registered it last.
-devices = Table(
+devices = sa.Table(
     "billing_devices",
     metadata,
-    Column("player_id", String(ID), primary_key=True),
-    Column("app_user_id", String(ID), nullable=False),
-    Column("platform", String(32)),
-    Column("language", String(35)),
+    sa.Column("player_id", sa.String(ID), primary_key=True),
+    sa.Column("app_user_id", sa.String(ID), nullable=False),
+    sa.Column("platform", sa.String(32)),
+    sa.Column("language", sa.String(35)),
     _instant("registered_at", nullable=False),
     _instant("last_seen_at", nullable=False),
-    Index(None, "app_user_id"),
+    sa.Index(None, "app_user_id"),
 )
 
 # The position in the service's feed.
-progress = Table(
+progress = sa.Table(
     "billing_progress",
     metadata,
-    Column("name", String(64), primary_key=True),
-    Column("value", Text, nullable=False),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
     _instant("updated_at", nullable=False),
 )

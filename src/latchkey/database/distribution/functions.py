@@ -21,19 +21,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from latchkey.database.distribution.statements import (
-    COMMENT,
-    INSERTED,
-    ROUTES,
-    TABLE,
-    TABLES,
-    Apart,
-    AtProject,
-    EachShard,
-    Home,
-    Planned,
-    UnfitStatementError,
-)
+from latchkey.database.distribution import statements
 from latchkey.database.sql import all_queries, query
 
 _WRITTEN = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(?P<table>[a-z_]+)\b", re.IGNORECASE)
@@ -89,7 +77,8 @@ def wanted() -> list[str]:
     return [
         name
         for name in all_queries()
-        if not isinstance(route := ROUTES[name], Apart | Planned) and not (isinstance(route, Home) and not route.quick)
+        if not isinstance(route := statements.ROUTES[name], statements.Apart | statements.Planned)
+        and not (isinstance(route, statements.Home) and not route.quick)
     ]
 
 
@@ -106,26 +95,26 @@ def source_digest(name: str) -> str:
 
 def template(name: str, text: str) -> str:
     """The text with @table@ where a shard's table has to be named."""
-    bare = COMMENT.sub("", text)
-    home = isinstance(ROUTES[name], Home)
+    bare = statements.COMMENT.sub("", text)
+    home = isinstance(statements.ROUTES[name], statements.Home)
     for match in _WRITTEN.finditer(bare):
-        if TABLES.get(match["table"].lower()) == "reference":
-            raise UnfitStatementError(f"{name} writes {match['table']}, of which every node has a copy.")
+        if statements.TABLES.get(match["table"].lower()) == "reference":
+            raise statements.UnfitStatementError(f"{name} writes {match['table']}, of which every node has a copy.")
 
     def placed(match: re.Match[str]) -> str:
         table = match["table"].lower()
-        place = TABLES.get(table)
+        place = statements.TABLES.get(table)
         if place is None or (home and place == "local"):
             return match[0]
         if place == "local" or (home and place == "by project"):
-            raise UnfitStatementError(f"{name} uses {table}, which is {place}.")
+            raise statements.UnfitStatementError(f"{name} uses {table}, which is {place}.")
         return f"{match['before']}{match['space']}@{table}@"
 
-    return INSERTED.sub(placed, TABLE.sub(placed, bare))
+    return statements.INSERTED.sub(placed, statements.TABLE.sub(placed, bare))
 
 
 def writes(text: str) -> bool:
-    bare = COMMENT.sub("", text)
+    bare = statements.COMMENT.sub("", text)
     return bool(_WRITTEN.search(bare) or _LOCKED.search(bare))
 
 
@@ -140,12 +129,12 @@ def direct_call(call: str) -> str:
 
 def is_asked_of_nodes(name: str) -> bool:
     """Whether it reads what is due on all shards of a node."""
-    route = ROUTES[name]
-    return isinstance(route, EachShard) and route.by_node and not writes(query(name))
+    route = statements.ROUTES[name]
+    return isinstance(route, statements.EachShard) and route.by_node and not writes(query(name))
 
 
 def _is_ordinary(name: str) -> bool:
-    return isinstance(ROUTES[name], AtProject) and name not in _HOT_READS and only_reads(name)
+    return isinstance(statements.ROUTES[name], statements.AtProject) and name not in _HOT_READS and only_reads(name)
 
 
 def only_reads(name: str) -> bool:
@@ -162,7 +151,7 @@ def function(
 ) -> Function:
     """`parameters` are types, `columns` names and types. `source`: the statement calls a function with these arguments
     and this body, which are used in its place."""
-    home = isinstance(ROUTES[name], Home)
+    home = isinstance(statements.ROUTES[name], statements.Home)
     declared = ", ".join(f"a{number} {type}" for number, type in enumerate(parameters, 1))
     results = [(f"c{number}", type, column) for number, (column, type) in enumerate(columns, 1)]
     if source is not None:

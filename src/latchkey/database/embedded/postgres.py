@@ -17,15 +17,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-from latchkey.database.embedded.data_files import (
-    SOCKET_NAME,
-    access_rules,
-    configuration,
-    lock,
-    socket_folder,
-    socket_url,
-    unlock,
-)
+from latchkey.database.embedded import data_files
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.database.errors import EmbeddedServerError
 
@@ -58,7 +50,7 @@ class EmbeddedServer:
                 self.folder.mkdir(parents=True)
                 self.folder.chmod(0o711 if user.is_other else 0o700)
             self._check_owner(user)
-            self._lock = lock(self.folder)
+            self._lock = data_files.lock(self.folder)
         except OSError as error:
             owner = owner_of(self.folder)
             belongs = f"; it belongs to {owner}" if owner and isinstance(error, PermissionError) else ""
@@ -115,7 +107,7 @@ class EmbeddedServer:
     def stop(self) -> None:
         self._end_process()
         if self._lock is not None:
-            unlock(self._lock)
+            data_files.unlock(self._lock)
             self._lock = None
 
     def _end_process(self) -> None:
@@ -133,7 +125,7 @@ class EmbeddedServer:
     def url(self, database: str = DATABASE) -> str:
         if self._sockets is None:
             raise EmbeddedServerError("The embedded PostgreSQL has not been started.")
-        return socket_url(self._sockets, database)
+        return data_files.socket_url(self._sockets, database)
 
     @property
     def pid(self) -> int | None:
@@ -200,11 +192,14 @@ class EmbeddedServer:
         self._wait_until_ready(said, given_up)
 
     def _write_configuration(self, user: SystemUser) -> None:
-        self._sockets = socket_folder(self.data, user)
+        self._sockets = data_files.socket_folder(self.data, user)
         # No server runs here any more, but PostgreSQL treats an unreaped dead postmaster as alive.
-        for stale in (SOCKET_NAME, f"{SOCKET_NAME}.lock"):
+        for stale in (data_files.SOCKET_NAME, f"{data_files.SOCKET_NAME}.lock"):
             (self._sockets / stale).unlink(missing_ok=True)
-        contents = {"postgresql.conf": configuration(self._sockets, self._settings), **access_rules(user)}
+        contents = {
+            "postgresql.conf": data_files.configuration(self._sockets, self._settings),
+            **data_files.access_rules(user),
+        }
         for name, text in contents.items():
             path, draft = self.data / name, self.data / f"{name}.new"
             if path.exists() and path.read_text() == text:

@@ -10,14 +10,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import Duration, Ms, add
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
-from latchkey.emulators.control_requests import (
-    ControlRequest,
-    ProductRequest,
-    SaleRequest,
-    duration_of,
-    price_of,
-    refuse_if,
-)
+from latchkey.emulators import control_requests
 
 
 class AppleKind(StrEnum):
@@ -198,7 +191,7 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-class AppleOfferRequest(ControlRequest, frozen=True):
+class AppleOfferRequest(control_requests.ControlRequest, frozen=True):
     kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
     discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
     # How long each period with this price lasts, and how many there are.
@@ -214,14 +207,14 @@ class AppleOfferRequest(ControlRequest, frozen=True):
         return AppleOffer(
             kind=AppleOfferKind[self.kind.upper()],
             discount=discount,
-            duration=duration_of(self.duration, "duration"),
-            price=price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
+            duration=control_requests.duration_of(self.duration, "duration"),
+            price=control_requests.price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
             periods=self.periods,
             id=self.id or (None if self.kind == "introductory" else "offer"),
         )
 
 
-class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
+class AppleProductRequest(control_requests.ProductRequest, frozen=True, kw_only=True):
     kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
     group: str = "main"
     level: int = 1
@@ -236,7 +229,7 @@ class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
         return AppleProduct(
             id=self.id,
             kind=AppleKind[self.kind.upper()],
-            price=price_of(self.price, self.currency),
+            price=control_requests.price_of(self.price, self.currency),
             period=self.length(),
             group=self.group,
             level=self.level,
@@ -245,7 +238,7 @@ class AppleProductRequest(ProductRequest, frozen=True, kw_only=True):
         )
 
 
-class AppleSaleRequest(SaleRequest, frozen=True, kw_only=True):
+class AppleSaleRequest(control_requests.SaleRequest, frozen=True, kw_only=True):
     intro: bool = False
     offer: AppleOfferRequest | None = None
     family: bool = False
@@ -366,8 +359,10 @@ def _offer_used(
         raise Refusal(message, param="product_id")
     if not sale.trial and not sale.intro:
         return offer
-    refuse_if(sale.trial and product.trial is None, f"{product.id!r} has no trial on offer.", "trial")
-    refuse_if(sale.intro and product.intro is None, f"{product.id!r} has no introductory price on offer.", "intro")
+    control_requests.refuse_if(sale.trial and product.trial is None, f"{product.id!r} has no trial on offer.", "trial")
+    control_requests.refuse_if(
+        sale.intro and product.intro is None, f"{product.id!r} has no introductory price on offer.", "intro"
+    )
     before = [bought.offer for bought in known.transactions] if known is not None else []
     if any(used is not None and used.kind is AppleOfferKind.INTRODUCTORY for used in before):
         raise Refusal("The buyer has used an introductory offer of this group already.", param="trial")

@@ -8,21 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from latchkey.domain.instants import HOUR, Ms
-from latchkey.emulators.apple import apple_acts
-from latchkey.emulators.apple.apple_books import (
-    FIRST_PRODUCTS,
-    AppleBooks,
-    AppleKind,
-    AppleNotice,
-    AppleOffer,
-    AppleProductRequest,
-    ApplePurchase,
-    AppleSaleRequest,
-    AppleStatus,
-    AppleTransaction,
-    buy,
-    purchase_of,
-)
+from latchkey.emulators.apple import apple_acts, apple_books
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.control_requests import Acts, converted
 from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
@@ -40,9 +26,13 @@ class AppleApp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def transaction_payload(
-    app: AppleApp, books: AppleBooks, purchase: ApplePurchase, transaction: AppleTransaction, signed_at: Ms
+    app: AppleApp,
+    books: apple_books.AppleBooks,
+    purchase: apple_books.ApplePurchase,
+    transaction: apple_books.AppleTransaction,
+    signed_at: Ms,
 ) -> dict[str, Any]:
-    subscription = purchase.kind is AppleKind.SUBSCRIPTION
+    subscription = purchase.kind is apple_books.AppleKind.SUBSCRIPTION
     product = books.products.get(transaction.product_id)
     revocation = None
     if transaction.revoked_at is not None:
@@ -76,20 +66,23 @@ def transaction_payload(
     )
 
 
-def renewal_payload(app: AppleApp, books: AppleBooks, purchase: ApplePurchase, signed_at: Ms) -> dict[str, Any] | None:
+def renewal_payload(
+    app: AppleApp, books: apple_books.AppleBooks, purchase: apple_books.ApplePurchase, signed_at: Ms
+) -> dict[str, Any] | None:
     info = purchase.renewal
     if info is None:
         return None
     next_product = books.products.get(info.product_id)
     price = info.offer.price if info.offer else next_product.price if next_product else None
-    renews = purchase.status is AppleStatus.ACTIVE and info.auto_renew
+    renews = purchase.status is apple_books.AppleStatus.ACTIVE and info.auto_renew
     return _without_none(
         originalTransactionId=purchase.id,
         autoRenewProductId=info.product_id,
         productId=purchase.latest.product_id,
         autoRenewStatus=int(info.auto_renew),
         expirationIntent=info.intent,
-        isInBillingRetryPeriod=purchase.status in (AppleStatus.GRACE, AppleStatus.BILLING_RETRY) or None,
+        isInBillingRetryPeriod=purchase.status in (apple_books.AppleStatus.GRACE, apple_books.AppleStatus.BILLING_RETRY)
+        or None,
         gracePeriodExpiresDate=info.grace_ends_at,
         priceIncreaseStatus=info.price_increase,
         signedDate=signed_at,
@@ -105,7 +98,7 @@ def renewal_payload(app: AppleApp, books: AppleBooks, purchase: ApplePurchase, s
 
 def notification_payload(
     app: AppleApp,
-    notice: AppleNotice,
+    notice: apple_books.AppleNotice,
     uuid: str,
     signed_at: Ms,
     signed_transaction: str | None,
@@ -148,7 +141,7 @@ def app_transaction_payload(app: AppleApp, bought_at: Ms, signed_at: Ms) -> dict
     }
 
 
-def _offer(offer: AppleOffer | None) -> dict[str, Any]:
+def _offer(offer: apple_books.AppleOffer | None) -> dict[str, Any]:
     if offer is None:
         return {}
     return _without_none(offerType=int(offer.kind), offerDiscountType=str(offer.discount), offerIdentifier=offer.id)
@@ -173,19 +166,19 @@ RETRIES = (1, 12, 24, 48, 72)
 class SignedNotice(msgspec.Struct, frozen=True):
     """A notification as it was signed when it happened, and what it takes to sign a lie instead."""
 
-    notice: AppleNotice
+    notice: apple_books.AppleNotice
     signed_at: Ms
     signed_payload: str
 
 
-class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
+class AppleEmulator(Emulator[apple_books.AppleBooks, apple_books.AppleNotice]):
     name = "apple"
     lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
     accepted = frozenset(range(200, 207))
-    first_products = FIRST_PRODUCTS
+    first_products = apple_books.FIRST_PRODUCTS
     rules = apple_acts
 
-    def __init__(self, keys: AppleKeys, app: AppleApp, books: AppleBooks, clock: EmulatorClock) -> None:
+    def __init__(self, keys: AppleKeys, app: AppleApp, books: apple_books.AppleBooks, clock: EmulatorClock) -> None:
         super().__init__(books, clock)
         self.keys = keys
         self.app = app
@@ -196,12 +189,12 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self.extensions: dict[str, list[Ms]] = {}
 
     def add_product(self, given: Mapping[str, Any]) -> None:
-        product = converted(given, AppleProductRequest).product()
+        product = converted(given, apple_books.AppleProductRequest).product()
         self._change(replace(self.books, products={**self.books.products, product.id: product}), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
-        books, notices = buy(self.books, now, converted(sale, AppleSaleRequest))
+        books, notices = apple_books.buy(self.books, now, converted(sale, apple_books.AppleSaleRequest))
         self._change(books, notices)
         assert notices[0].purchase is not None
         return notices[0].purchase.id
@@ -209,10 +202,10 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
     def act(self, purchase: str, act: str, **options: Any) -> str:
         self._advance(now := self.clock.next())
         self._change(*ACTS.apply(act, options, self.books, now, purchase))
-        return purchase_of(self.books, purchase).id
+        return apple_books.purchase_of(self.books, purchase).id
 
-    def _test_notice(self) -> AppleNotice:
-        return AppleNotice(type="TEST", subtype=None, at=self.clock.next())
+    def _test_notice(self) -> apple_books.AppleNotice:
+        return apple_books.AppleNotice(type="TEST", subtype=None, at=self.clock.next())
 
     def products(self) -> list[dict[str, Any]]:
         return [msgspec.to_builtins(product) for product in self.books.products.values()]
@@ -221,7 +214,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         return [self._expected_state(purchase) for purchase in self.books.purchases.values()]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = purchase_of(self.books, purchase)
+        found = apple_books.purchase_of(self.books, purchase)
         return {
             "fetch_token": self.signed_transaction(found, found.latest),
             "product_id": found.latest.product_id,
@@ -242,17 +235,17 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             "api_base_url": base_url,
         }
 
-    def signed_transaction(self, purchase: ApplePurchase, transaction: AppleTransaction) -> str:
+    def signed_transaction(self, purchase: apple_books.ApplePurchase, transaction: apple_books.AppleTransaction) -> str:
         return self.keys.chain.sign(
             transaction_payload(self.app, self.books, purchase, transaction, self._reading_at())
         )
 
-    def signed_renewal(self, purchase: ApplePurchase) -> str:
+    def signed_renewal(self, purchase: apple_books.ApplePurchase) -> str:
         info = renewal_payload(self.app, self.books, purchase, self._reading_at())
         assert info is not None
         return self.keys.chain.sign(info)
 
-    def _message(self, notice: AppleNotice) -> OutgoingNotification:
+    def _message(self, notice: apple_books.AppleNotice) -> OutgoingNotification:
         # Two notifications never have the same date, by which what they say is ordered.
         self._signed_at = max(notice.at, self._signed_at + 1)
         id = str(uuid.uuid4())
@@ -281,7 +274,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             return None
         return message.attempts[-1].at + RETRIES[tries - 1] * HOUR
 
-    def _signed(self, notice: AppleNotice, id: str, at: Ms, lie: str | None) -> str:
+    def _signed(self, notice: apple_books.AppleNotice, id: str, at: Ms, lie: str | None) -> str:
         chain, app = self.keys.chain, self.app
         if lie == "chain":
             chain = make_chain(name="Somebody else")
@@ -303,10 +296,10 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
         self._signed_at = max(self._signed_at, self.clock.now())
         return self._signed_at
 
-    def _expected_state(self, purchase: ApplePurchase) -> ExpectedState:
+    def _expected_state(self, purchase: apple_books.ApplePurchase) -> ExpectedState:
         now, latest, info = self.clock.now(), purchase.latest, purchase.renewal
         ends = latest.expires_at
-        grace = info.grace_ends_at if info and purchase.status is AppleStatus.GRACE else None
+        grace = info.grace_ends_at if info and purchase.status is apple_books.AppleStatus.GRACE else None
         until = [at for at in (grace or ends, latest.revoked_at) if at is not None]
         access = min(until, default=None)
         pending = info.product_id if info and info.product_id != latest.product_id and info.auto_renew else None
@@ -315,7 +308,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             id=purchase.id,
             buyer=purchase.buyer,
             account_token=purchase.account_token,
-            kind="subscription" if purchase.kind is AppleKind.SUBSCRIPTION else "one_time",
+            kind="subscription" if purchase.kind is apple_books.AppleKind.SUBSCRIPTION else "one_time",
             product_id=latest.product_id,
             periods=len(purchase.transactions),
             active=access is None or access > now,
@@ -323,7 +316,7 @@ class AppleEmulator(Emulator[AppleBooks, AppleNotice]):
             access_ends_at=access,
             auto_renew=bool(info and info.auto_renew),
             in_trial=latest.offer is not None and latest.offer.discount == "FREE_TRIAL",
-            billing_problem=purchase.status in (AppleStatus.GRACE, AppleStatus.BILLING_RETRY),
+            billing_problem=purchase.status in (apple_books.AppleStatus.GRACE, apple_books.AppleStatus.BILLING_RETRY),
             grace_ends_at=grace,
             refunded_at=latest.revoked_at if latest.refunded else None,
             next_product_id=pending,

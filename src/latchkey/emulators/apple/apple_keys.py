@@ -18,13 +18,7 @@ from typing import Any
 import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    SECP256R1,
-    SECP384R1,
-    EllipticCurvePrivateKey,
-    EllipticCurvePublicKey,
-    generate_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 # The extensions by which a leaf may sign for the App Store, and an intermediate may issue such a leaf.
@@ -42,7 +36,7 @@ class AppleChain:
     root: x509.Certificate
     intermediate: x509.Certificate
     leaf: x509.Certificate
-    key: EllipticCurvePrivateKey = field(repr=False)
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def root_pem(self) -> str:
@@ -72,7 +66,7 @@ class AppleChain:
         """What `to_pem` wrote; ValueError for anything else."""
         certificates = x509.load_pem_x509_certificates(text.encode())
         key = serialization.load_pem_private_key(text[text.rindex("-----BEGIN PRIVATE KEY") :].encode(), None)
-        if len(certificates) != 3 or not isinstance(key, EllipticCurvePrivateKey):
+        if len(certificates) != 3 or not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("This file is not a certificate chain of the Apple emulator.")
         root, intermediate, leaf = certificates
         return cls(root, intermediate, leaf, key)
@@ -90,7 +84,7 @@ def make_chain(
 
     `not_before` and `not_after` are those of the leaf. The marks can be left out, to show that they are looked at.
     """
-    root_key, middle_key, leaf_key = map(generate_private_key, (SECP384R1(), SECP384R1(), SECP256R1()))
+    root_key, middle_key, leaf_key = map(ec.generate_private_key, (ec.SECP384R1(), ec.SECP384R1(), ec.SECP256R1()))
     issuer = f"{name} Root CA", root_key
     root = _certificate(*issuer, issuer, FROM, UNTIL, authority=True)
     mark = INTERMEDIATE_MARK if intermediate_mark else None
@@ -102,8 +96,8 @@ def make_chain(
 
 def _certificate(
     subject: str,
-    key: EllipticCurvePrivateKey,
-    issuer: tuple[str, EllipticCurvePrivateKey],
+    key: ec.EllipticCurvePrivateKey,
+    issuer: tuple[str, ec.EllipticCurvePrivateKey],
     not_before: datetime,
     not_after: datetime,
     *,
@@ -157,14 +151,14 @@ class AppleKeys:
     private_key: str = field(repr=False)
 
     @property
-    def public_key(self) -> EllipticCurvePublicKey:
+    def public_key(self) -> ec.EllipticCurvePublicKey:
         loaded = serialization.load_pem_private_key(self.private_key.encode(), None).public_key()
-        assert isinstance(loaded, EllipticCurvePublicKey)
+        assert isinstance(loaded, ec.EllipticCurvePublicKey)
         return loaded
 
 
 def make_apple_keys() -> AppleKeys:
-    key = generate_private_key(SECP256R1()).private_bytes(
+    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     key_id = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(10))

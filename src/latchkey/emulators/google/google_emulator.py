@@ -11,19 +11,7 @@ from msgspec.structs import replace
 from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import Acts, converted
 from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
-from latchkey.emulators.google import google_acts, google_due_events, google_resources
-from latchkey.emulators.google.google_books import (
-    FIRST_PRODUCTS,
-    GoogleBooks,
-    GoogleNotice,
-    GooglePhase,
-    GoogleProductRequest,
-    GooglePurchase,
-    GoogleSaleRequest,
-    GoogleState,
-    buy,
-    purchase_of,
-)
+from latchkey.emulators.google import google_acts, google_books, google_due_events, google_resources
 from latchkey.emulators.google.google_keys import GoogleKeys
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
@@ -49,14 +37,14 @@ class GoogleApp(msgspec.Struct, frozen=True, kw_only=True):
     push_audience: str = "https://latchkey.test/google-play"
 
 
-class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
+class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotice]):
     name = "google"
     lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
     accepted = frozenset({102, 200, 201, 202, 204})
-    first_products = FIRST_PRODUCTS
+    first_products = google_books.FIRST_PRODUCTS
     rules = google_due_events
 
-    def __init__(self, keys: GoogleKeys, app: GoogleApp, books: GoogleBooks, clock: EmulatorClock) -> None:
+    def __init__(self, keys: GoogleKeys, app: GoogleApp, books: google_books.GoogleBooks, clock: EmulatorClock) -> None:
         super().__init__(books, clock)
         self.keys = keys
         self.app = app
@@ -66,13 +54,15 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         self.access_tokens: dict[str, int] = {}
 
     def add_product(self, given: Mapping[str, Any]) -> None:
-        product = converted(given, GoogleProductRequest).product()
+        product = converted(given, google_books.GoogleProductRequest).product()
         self._change(replace(self.books, products={**self.books.products, product.name: product}), ())
 
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
         before = self.books.purchases.keys()
-        books, notices = buy(self.books, now, converted(sale, GoogleSaleRequest), test=self.app.test)
+        books, notices = google_books.buy(
+            self.books, now, converted(sale, google_books.GoogleSaleRequest), test=self.app.test
+        )
         self._change(books, notices)
         (token,) = books.purchases.keys() - before
         return token
@@ -83,8 +73,8 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         self._change(*ACTS.apply(act, options, self.books, now, purchase))
         return next(iter(self.books.purchases.keys() - before), purchase)
 
-    def _test_notice(self) -> GoogleNotice:
-        return GoogleNotice(at=self.clock.next())
+    def _test_notice(self) -> google_books.GoogleNotice:
+        return google_books.GoogleNotice(at=self.clock.next())
 
     def acknowledge(self, token: str) -> None:
         self._change(*google_acts.acknowledge(self.books, self.clock.now(), token))
@@ -103,7 +93,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         ]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
-        found = purchase_of(self.books, purchase)
+        found = google_books.purchase_of(self.books, purchase)
         product_id, _, _ = found.product.partition(":")
         return {"fetch_token": found.token, "product_id": product_id, "product_ids": [product_id]}
 
@@ -118,7 +108,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             "token_url": f"{base_url}/token",
         }
 
-    def _message(self, notice: GoogleNotice) -> OutgoingNotification:
+    def _message(self, notice: google_books.GoogleNotice) -> OutgoingNotification:
         return OutgoingNotification(
             id=str(next(self._ids)), kind=notice.kind, subject=notice.token or None, at=notice.at, content=notice
         )
@@ -149,7 +139,7 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
         following = message.attempts[-1].at + min(_FIRST_WAIT * 2 ** min(tries - 1, 10), _LONGEST_WAIT)
         return following if following < message.at + message.fate.late_by + _KEPT_FOR else None
 
-    def first_of_chain(self, purchase: GooglePurchase) -> GooglePurchase:
+    def first_of_chain(self, purchase: google_books.GooglePurchase) -> google_books.GooglePurchase:
         """A prepaid plan is no subscription to Latchkey: each top-up, and what follows it, begins anew."""
         while purchase.replaces is not None and (before := self.books.purchases.get(purchase.replaces)):
             if before.prepaid:
@@ -157,15 +147,19 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             purchase = before
         return purchase
 
-    def _expected_state(self, purchase: GooglePurchase, *, replaced: bool) -> ExpectedState:
+    def _expected_state(self, purchase: google_books.GooglePurchase, *, replaced: bool) -> ExpectedState:
         now, latest = self.clock.now(), purchase.latest
-        running = purchase.state in (GoogleState.ACTIVE, GoogleState.CANCELED, GoogleState.IN_GRACE_PERIOD)
+        running = purchase.state in (
+            google_books.GoogleState.ACTIVE,
+            google_books.GoogleState.CANCELED,
+            google_books.GoogleState.IN_GRACE_PERIOD,
+        )
         access = purchase.expires_at if purchase.subscription else None
         if not purchase.subscription:
-            running = purchase.state is GoogleState.ACTIVE
+            running = purchase.state is google_books.GoogleState.ACTIVE
             # A refund alone takes nothing away.
             access = None if running else latest.refunded_at
-        in_grace = purchase.state is GoogleState.IN_GRACE_PERIOD
+        in_grace = purchase.state is google_books.GoogleState.IN_GRACE_PERIOD
         kind = "prepaid" if purchase.prepaid else "subscription" if purchase.subscription else "one_time"
         return ExpectedState(
             purchase=purchase.token,
@@ -179,8 +173,9 @@ class GoogleEmulator(Emulator[GoogleBooks, GoogleNotice]):
             ends_at=purchase.paid_until or purchase.expires_at,
             access_ends_at=access,
             auto_renew=purchase.auto_renew and not purchase.cancellation_scheduled,
-            in_trial=latest.phase is GooglePhase.FREE_TRIAL,
-            billing_problem=purchase.state in (GoogleState.IN_GRACE_PERIOD, GoogleState.ON_HOLD),
+            in_trial=latest.phase is google_books.GooglePhase.FREE_TRIAL,
+            billing_problem=purchase.state
+            in (google_books.GoogleState.IN_GRACE_PERIOD, google_books.GoogleState.ON_HOLD),
             grace_ends_at=purchase.expires_at if in_grace else None,
             refunded_at=latest.refunded_at,
             next_product_id=purchase.next_product,

@@ -5,18 +5,7 @@ from typing import Any
 
 import msgspec
 
-from latchkey.emulators.stripe.stripe_books import (
-    CheckoutItem,
-    CheckoutSession,
-    StripeBooks,
-    StripeCustomer,
-    StripeItem,
-    StripePrice,
-    StripeProduct,
-    StripeSubscription,
-    drawn,
-    next_period,
-)
+from latchkey.emulators.stripe import stripe_books
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -36,7 +25,7 @@ def stripe_object(kind: str, record: Any, **fields: Any) -> dict[str, Any]:
     return {"id": shown.pop("id"), "object": kind, **dict(sorted(shown.items()))}
 
 
-def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[str, Any]:
+def subscription(books: stripe_books.StripeBooks, subscription: stripe_books.StripeSubscription) -> dict[str, Any]:
     cancel_at = subscription.ends if subscription.cancel_at_period_end else subscription.cancel_at
     setup = books.setups.get(subscription.setup or "")
     return stripe_object(
@@ -63,7 +52,9 @@ def subscription(books: StripeBooks, subscription: StripeSubscription) -> dict[s
     )
 
 
-def item(books: StripeBooks, subscription: StripeSubscription, item: StripeItem) -> dict[str, Any]:
+def item(
+    books: stripe_books.StripeBooks, subscription: stripe_books.StripeSubscription, item: stripe_books.StripeItem
+) -> dict[str, Any]:
     sold = books.prices[item.price]
     return stripe_object(
         "subscription_item",
@@ -78,10 +69,10 @@ def item(books: StripeBooks, subscription: StripeSubscription, item: StripeItem)
     )
 
 
-def schedule(books: StripeBooks, subscription: StripeSubscription) -> dict[str, Any]:
+def schedule(books: stripe_books.StripeBooks, subscription: stripe_books.StripeSubscription) -> dict[str, Any]:
     """The subscription schedule of a change that waits for the end of the period."""
     following = subscription.next_price or subscription.items[0].price
-    ends = next_period(books.prices[following], subscription.ends, subscription.anchor)
+    ends = stripe_books.next_period(books.prices[following], subscription.ends, subscription.anchor)
     return stripe_object(
         "subscription_schedule",
         subscription,
@@ -101,7 +92,7 @@ def listed(url: str, data: list[dict[str, Any]], *, has_more: bool = False) -> d
     return {"object": "list", "data": data, "has_more": has_more, "url": url}
 
 
-def pause_collection(subscription: StripeSubscription) -> dict[str, Any] | None:
+def pause_collection(subscription: stripe_books.StripeSubscription) -> dict[str, Any] | None:
     pause = subscription.pause
     return None if pause is None else {"behavior": pause.behavior, "resumes_at": pause.resumes_at}
 
@@ -116,12 +107,12 @@ def _phase(price: str, starts: int, ends: int, quantity: int) -> dict[str, Any]:
     }
 
 
-def product(books: StripeBooks, product: StripeProduct) -> dict[str, Any]:
+def product(books: stripe_books.StripeBooks, product: stripe_books.StripeProduct) -> dict[str, Any]:
     first = next((price.id for price in books.prices.values() if price.product == product.id), None)
     return stripe_object("product", product, default_price=first, livemode=books.live, updated=product.created)
 
 
-def price(books: StripeBooks, price: StripePrice) -> dict[str, Any]:
+def price(books: stripe_books.StripeBooks, price: stripe_books.StripePrice) -> dict[str, Any]:
     return stripe_object(
         "price",
         price,
@@ -133,7 +124,7 @@ def price(books: StripeBooks, price: StripePrice) -> dict[str, Any]:
     )
 
 
-def customer(books: StripeBooks, customer: StripeCustomer) -> dict[str, Any]:
+def customer(books: stripe_books.StripeBooks, customer: stripe_books.StripeCustomer) -> dict[str, Any]:
     return stripe_object(
         "customer",
         customer,
@@ -143,7 +134,7 @@ def customer(books: StripeBooks, customer: StripeCustomer) -> dict[str, Any]:
     )
 
 
-def _recurring(price: StripePrice) -> dict[str, Any] | None:
+def _recurring(price: stripe_books.StripePrice) -> dict[str, Any] | None:
     if price.interval is None:
         return None
     return {
@@ -163,7 +154,7 @@ def postal_address(country: str | None) -> dict[str, Any]:
     return {"city": None, "country": country, "line1": None, "line2": None, "postal_code": None, "state": None}
 
 
-def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
+def session(books: stripe_books.StripeBooks, session: stripe_books.CheckoutSession) -> dict[str, Any]:
     customer = books.customers.get(session.customer or "")
     total = sum(books.prices[item.price].amount * item.quantity for item in session.items)
     free = session.mode == "setup" or bool(session.trial_days or session.trial_end) or total == 0
@@ -193,11 +184,13 @@ def session(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
     )
 
 
-def session_secret(books: StripeBooks, session: CheckoutSession) -> str:
-    return f"{session.id}_secret_{drawn(books.series, f'secret of {session.id}', 25)}"
+def session_secret(books: stripe_books.StripeBooks, session: stripe_books.CheckoutSession) -> str:
+    return f"{session.id}_secret_{stripe_books.drawn(books.series, f'secret of {session.id}', 25)}"
 
 
-def session_item(books: StripeBooks, session: CheckoutSession, item: CheckoutItem) -> dict[str, Any]:
+def session_item(
+    books: stripe_books.StripeBooks, session: stripe_books.CheckoutSession, item: stripe_books.CheckoutItem
+) -> dict[str, Any]:
     sold = books.prices[item.price]
     amount = sold.amount * item.quantity
     free = session.mode == "subscription" and bool(session.trial_days or session.trial_end)

@@ -6,27 +6,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from latchkey.domain.refusal import found
-from latchkey.emulators.stripe import stripe_catalog_objects, stripe_objects
-from latchkey.emulators.stripe.stripe_books import (
-    MOST_EVENTS,
-    SHELVES,
-    CheckoutSession,
-    PaymentIntent,
-    Seconds,
-    StripeBooks,
-    StripeCharge,
-    StripeCustomer,
-    StripeEvent,
-    StripeInvoice,
-    StripePrice,
-    StripeRecord,
-    StripeStep,
-    StripeSubscription,
-    drawn,
-    subject_of,
-)
+from latchkey.emulators.stripe import stripe_books, stripe_catalog_objects, stripe_objects
 
-R = TypeVar("R", bound=StripeRecord)
+R = TypeVar("R", bound=stripe_books.StripeRecord)
 
 # What ids have after their prefix, as Stripe's do; others have a 1.
 _DIGITS = {"pi": "3", "ch": "3", "re": "3", "si": "", "cus": "", "prod": ""}
@@ -36,25 +18,25 @@ def _required(kind: type[R], name: str) -> Callable[["StripeChangeset", str], R]
     """A method that finds an object by its id."""
 
     def find(changes: "StripeChangeset", id: str) -> R:
-        shelf: dict[str, R] = getattr(changes.books, SHELVES[kind])
+        shelf: dict[str, R] = getattr(changes.books, stripe_books.SHELVES[kind])
         return found(shelf.get(id), f"No such {name}: '{id}'", "id")
 
     return find
 
 
 class StripeChangeset:
-    def __init__(self, books: StripeBooks, at: Seconds) -> None:
+    def __init__(self, books: stripe_books.StripeBooks, at: stripe_books.Seconds) -> None:
         self.books = books
         self.at = at
-        self.events: list[StripeEvent] = []
+        self.events: list[stripe_books.StripeEvent] = []
 
-    def step(self) -> StripeStep:
+    def step(self) -> stripe_books.StripeStep:
         return self.books, tuple(self.events)
 
     def put(self, record: R, **changed: Any) -> R:
         """Keeps an object, with the named fields changed."""
         record = replace(record, **changed) if changed else record
-        shelf = SHELVES[type(record)]
+        shelf = stripe_books.SHELVES[type(record)]
         self.books = replace(self.books, **{shelf: {**getattr(self.books, shelf), record.id: record}})
         return record
 
@@ -65,37 +47,41 @@ class StripeChangeset:
         return f"{kind}_{digit}{self._draw(kind, 23 if digit else 14)}"
 
     def secret(self, id: str) -> str:
-        return f"{id}_secret_{drawn(self.books.series, f'secret of {id}', 25)}"
+        return f"{id}_secret_{stripe_books.drawn(self.books.series, f'secret of {id}', 25)}"
 
-    def emit(self, type: str, record: StripeRecord, **previous: Any) -> None:
+    def emit(self, type: str, record: stripe_books.StripeRecord, **previous: Any) -> None:
         """`previous` are the values before, of fields that have changed."""
-        self._emit(type, stripe_objects.rendered(self.books, record), subject_of(self.books, record), previous)
+        self._emit(
+            type, stripe_objects.rendered(self.books, record), stripe_books.subject_of(self.books, record), previous
+        )
 
-    def emit_schedule(self, type: str, of: StripeSubscription) -> None:
+    def emit_schedule(self, type: str, of: stripe_books.StripeSubscription) -> None:
         self._emit(type, stripe_catalog_objects.schedule(self.books, of), of.id, {})
 
-    def update(self, subscription: StripeSubscription, previous: dict[str, Any], **changed: Any) -> StripeSubscription:
+    def update(
+        self, subscription: stripe_books.StripeSubscription, previous: dict[str, Any], **changed: Any
+    ) -> stripe_books.StripeSubscription:
         """Changes a subscription and emits that. `previous` are the values before, in Stripe's fields."""
         subscription = self.put(subscription, **changed)
         self.emit("customer.subscription.updated", subscription, **previous)
         return subscription
 
     def _emit(self, type: str, shown: dict[str, Any], subject: str | None, previous: dict[str, Any]) -> None:
-        event = StripeEvent(
+        event = stripe_books.StripeEvent(
             id=self.id("evt"), type=type, created=self.at, object=shown, previous=previous or None, subject=subject
         )
         self.events.append(event)
-        self.books = replace(self.books, events=(*self.books.events[-MOST_EVENTS + 1 :], event))
+        self.books = replace(self.books, events=(*self.books.events[-stripe_books.MOST_EVENTS + 1 :], event))
 
-    subscription = _required(StripeSubscription, "subscription")
-    invoice = _required(StripeInvoice, "invoice")
-    intent = _required(PaymentIntent, "payment_intent")
-    charge = _required(StripeCharge, "charge")
-    customer = _required(StripeCustomer, "customer")
-    session = _required(CheckoutSession, "checkout.session")
-    price = _required(StripePrice, "price")
+    subscription = _required(stripe_books.StripeSubscription, "subscription")
+    invoice = _required(stripe_books.StripeInvoice, "invoice")
+    intent = _required(stripe_books.PaymentIntent, "payment_intent")
+    charge = _required(stripe_books.StripeCharge, "charge")
+    customer = _required(stripe_books.StripeCustomer, "customer")
+    session = _required(stripe_books.CheckoutSession, "checkout.session")
+    price = _required(stripe_books.StripePrice, "price")
 
     def _draw(self, what: str, length: int) -> str:
         number = self.books.next_number
         self.books = replace(self.books, next_number=number + 1)
-        return drawn(self.books.series, f"{what} {number}", length)
+        return stripe_books.drawn(self.books.series, f"{what} {number}", length)

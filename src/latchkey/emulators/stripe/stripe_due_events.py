@@ -4,36 +4,24 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from latchkey.emulators.stripe import stripe_billing, stripe_purchases
-from latchkey.emulators.stripe.stripe_books import (
-    DAY_S,
-    HOUR_S,
-    OVER,
-    Seconds,
-    StripeBooks,
-    StripeInvoice,
-    StripeStatus,
-    StripeStep,
-    StripeSubscription,
-    next_period,
-)
+from latchkey.emulators.stripe import stripe_billing, stripe_books, stripe_purchases
 from latchkey.emulators.stripe.stripe_catalog_objects import pause_collection
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 # The first payment has to come within this time.
-FIRST_PAYMENT_WITHIN: Seconds = 23 * HOUR_S
+FIRST_PAYMENT_WITHIN: stripe_books.Seconds = 23 * stripe_books.HOUR_S
 # The notice comes so long before the trial ends.
-TRIAL_NOTICE: Seconds = 3 * DAY_S
+TRIAL_NOTICE: stripe_books.Seconds = 3 * stripe_books.DAY_S
 
 
-def happen(books: StripeBooks, event: tuple[Seconds, str, str]) -> StripeStep:
+def happen(books: stripe_books.StripeBooks, event: tuple[stripe_books.Seconds, str, str]) -> stripe_books.StripeStep:
     at, what, id = event
     changes = StripeChangeset(books, at)
     _HAPPENS[what](changes, id)
     return changes.step()
 
 
-def due_events(books: StripeBooks) -> Iterator[tuple[Seconds, str, str]]:
+def due_events(books: stripe_books.StripeBooks) -> Iterator[tuple[stripe_books.Seconds, str, str]]:
     """When, what and to which object. Of what happens at the same moment, the names decide what comes first."""
     for subscription in books.subscriptions.values():
         yield from _due_of(subscription)
@@ -44,23 +32,23 @@ def due_events(books: StripeBooks) -> Iterator[tuple[Seconds, str, str]]:
             yield invoice.next_payment_attempt, "3 collect", invoice.id
         if invoice.status == "open" and invoice.sent and invoice.due_date is not None:
             subscription = books.subscriptions[invoice.subscription]
-            if subscription.status is StripeStatus.ACTIVE:
+            if subscription.status is stripe_books.StripeStatus.ACTIVE:
                 yield invoice.due_date, "3 overdue", invoice.id
-            elif subscription.status is StripeStatus.PAST_DUE and subscription.after_failure != "past_due":
-                yield invoice.due_date + sum(subscription.retry_days) * DAY_S, "4 give up", invoice.id
+            elif subscription.status is stripe_books.StripeStatus.PAST_DUE and subscription.after_failure != "past_due":
+                yield invoice.due_date + sum(subscription.retry_days) * stripe_books.DAY_S, "4 give up", invoice.id
     for session in books.sessions.values():
         if session.status == "open":
             yield session.expires_at, "9 session", session.id
 
 
-def _due_of(subscription: StripeSubscription) -> Iterator[tuple[Seconds, str, str]]:
-    if subscription.status in OVER or subscription.status is StripeStatus.PAUSED:
+def _due_of(subscription: stripe_books.StripeSubscription) -> Iterator[tuple[stripe_books.Seconds, str, str]]:
+    if subscription.status in stripe_books.OVER or subscription.status is stripe_books.StripeStatus.PAUSED:
         return
-    if subscription.status is StripeStatus.INCOMPLETE:
+    if subscription.status is stripe_books.StripeStatus.INCOMPLETE:
         yield subscription.created + FIRST_PAYMENT_WITHIN, "1 never paid", subscription.id
         return
     if (
-        subscription.status is StripeStatus.TRIALING
+        subscription.status is stripe_books.StripeStatus.TRIALING
         and subscription.trial_end is not None
         and not subscription.trial_warned
     ):
@@ -72,13 +60,13 @@ def _due_of(subscription: StripeSubscription) -> Iterator[tuple[Seconds, str, st
     yield subscription.ends, "1 cycle", subscription.id
 
 
-def end(changes: StripeChangeset, subscription: StripeSubscription, reason: str | None) -> None:
+def end(changes: StripeChangeset, subscription: stripe_books.StripeSubscription, reason: str | None) -> None:
     """Over at once. What is open is not collected any more."""
     for invoice in stripe_billing.invoices_of(changes, subscription.id, "open", "draft"):
         changes.put(invoice, next_payment_attempt=None, automatically_finalizes_at=None, due_date=None)
     subscription = changes.put(
         changes.subscription(subscription.id),
-        status=StripeStatus.CANCELED,
+        status=stripe_books.StripeStatus.CANCELED,
         canceled_at=subscription.canceled_at or changes.at,
         ended_at=changes.at,
         cancel_at_period_end=False,
@@ -99,7 +87,9 @@ def collect(changes: StripeChangeset, id: str) -> None:
         return
     waits = subscription.retry_days
     again = invoice.attempt_count < len(waits)
-    stripe_billing.fail(changes, invoice, changes.at + waits[invoice.attempt_count] * DAY_S if again else None)
+    stripe_billing.fail(
+        changes, invoice, changes.at + waits[invoice.attempt_count] * stripe_books.DAY_S if again else None
+    )
     _past_due(changes, subscription.id)
     if not again:
         give_up(changes, subscription.id)
@@ -110,7 +100,7 @@ def give_up(changes: StripeChangeset, id: str) -> None:
     if subscription.after_failure == "cancel":
         end(changes, subscription, "payment_failed")
     elif subscription.after_failure == "unpaid":
-        changes.update(subscription, {"status": str(subscription.status)}, status=StripeStatus.UNPAID)
+        changes.update(subscription, {"status": str(subscription.status)}, status=stripe_books.StripeStatus.UNPAID)
 
 
 def resume(changes: StripeChangeset, id: str) -> None:
@@ -124,7 +114,7 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
     if subscription.cancel_at_period_end:
         _cancel(changes, id)
         return
-    after_trial = subscription.status is StripeStatus.TRIALING
+    after_trial = subscription.status is stripe_books.StripeStatus.TRIALING
     if after_trial and subscription.no_card in ("cancel", "pause"):
         _without_card(changes, subscription)
         return
@@ -133,16 +123,16 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
     }
     anchor = subscription.ends if after_trial else subscription.anchor
     price = changes.price(subscription.next_price or subscription.items[0].price)
-    ends = next_period(price, subscription.ends, anchor)
+    ends = stripe_books.next_period(price, subscription.ends, anchor)
     items = tuple(replace(item, starts=item.ends, ends=ends) for item in subscription.items)
     if subscription.next_price is not None:
         items = (replace(items[0], price=subscription.next_price), *items[1:])
-    status = StripeStatus.ACTIVE if after_trial else subscription.status
+    status = stripe_books.StripeStatus.ACTIVE if after_trial else subscription.status
     subscription = changes.put(subscription, items=items, anchor=anchor, status=status, next_price=None, schedule=None)
     lines = tuple(stripe_billing.line_of(changes, item) for item in items)
     changed = {**before, **({"status": "trialing"} if after_trial else {})}
     invoice = stripe_billing.invoiced(changes, subscription, "subscription_cycle", lines, changed)
-    if subscription.status is StripeStatus.UNPAID:
+    if subscription.status is stripe_books.StripeStatus.UNPAID:
         return
     if subscription.pause is not None:
         _uncollected(changes, subscription, invoice)
@@ -158,7 +148,9 @@ def finalize(changes: StripeChangeset, id: str) -> None:
         collect(changes, id)
 
 
-def _uncollected(changes: StripeChangeset, subscription: StripeSubscription, invoice: StripeInvoice) -> None:
+def _uncollected(
+    changes: StripeChangeset, subscription: stripe_books.StripeSubscription, invoice: stripe_books.StripeInvoice
+) -> None:
     assert subscription.pause is not None
     if subscription.pause.behavior == "keep_as_draft":
         return
@@ -166,18 +158,18 @@ def _uncollected(changes: StripeChangeset, subscription: StripeSubscription, inv
     stripe_billing.close(changes, invoice, void=subscription.pause.behavior == "void")
 
 
-def _without_card(changes: StripeChangeset, subscription: StripeSubscription) -> None:
+def _without_card(changes: StripeChangeset, subscription: stripe_books.StripeSubscription) -> None:
     if subscription.no_card == "cancel":
         end(changes, subscription, "cancellation_requested")
         return
-    paused = changes.update(subscription, {"status": "trialing"}, status=StripeStatus.PAUSED)
+    paused = changes.update(subscription, {"status": "trialing"}, status=stripe_books.StripeStatus.PAUSED)
     changes.emit("customer.subscription.paused", paused)
 
 
 def _past_due(changes: StripeChangeset, id: str) -> None:
     subscription = changes.subscription(id)
-    if subscription.status is StripeStatus.ACTIVE:
-        changes.update(subscription, {"status": "active"}, status=StripeStatus.PAST_DUE)
+    if subscription.status is stripe_books.StripeStatus.ACTIVE:
+        changes.update(subscription, {"status": "active"}, status=stripe_books.StripeStatus.PAST_DUE)
 
 
 def _overdue(changes: StripeChangeset, id: str) -> None:
@@ -189,7 +181,7 @@ def _overdue(changes: StripeChangeset, id: str) -> None:
 def _never_paid(changes: StripeChangeset, id: str) -> None:
     for invoice in stripe_billing.invoices_of(changes, id, "open"):
         stripe_billing.close(changes, invoice)
-    over = {"status": StripeStatus.INCOMPLETE_EXPIRED, "ended_at": changes.at}
+    over = {"status": stripe_books.StripeStatus.INCOMPLETE_EXPIRED, "ended_at": changes.at}
     changes.update(changes.subscription(id), {"status": "incomplete"}, **over)
 
 

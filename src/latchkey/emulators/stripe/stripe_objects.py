@@ -3,30 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from latchkey.emulators.stripe import stripe_books
 from latchkey.emulators.stripe import stripe_catalog_objects as catalog
-from latchkey.emulators.stripe.stripe_books import (
-    SHELVES,
-    CheckoutSession,
-    InvoiceLine,
-    PaymentIntent,
-    SetupIntent,
-    StripeBooks,
-    StripeCharge,
-    StripeCustomer,
-    StripeDispute,
-    StripeInvoice,
-    StripePrice,
-    StripeProduct,
-    StripeRecord,
-    StripeRefund,
-    StripeSubscription,
-)
 from latchkey.emulators.stripe.stripe_catalog_objects import address, postal_address, stripe_object
 
 API_VERSION = "2026-10-28.endive"
 
 
-def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
+def invoice(books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice) -> dict[str, Any]:
     customer = books.customers[invoice.customer]
     total = invoice.total
     remaining = max(0, invoice.amount_due - invoice.amount_paid)
@@ -71,7 +55,9 @@ def invoice(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any]:
     )
 
 
-def line(books: StripeBooks, invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
+def line(
+    books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine
+) -> dict[str, Any]:
     return stripe_object(
         "line_item",
         line,
@@ -88,7 +74,7 @@ def line(books: StripeBooks, invoice: StripeInvoice, line: InvoiceLine) -> dict[
     )
 
 
-def _pricing(books: StripeBooks, line: InvoiceLine) -> dict[str, Any]:
+def _pricing(books: stripe_books.StripeBooks, line: stripe_books.InvoiceLine) -> dict[str, Any]:
     price = books.prices[line.price]
     return {
         "price_details": {"price": price.id, "product": price.product},
@@ -97,7 +83,7 @@ def _pricing(books: StripeBooks, line: InvoiceLine) -> dict[str, Any]:
     }
 
 
-def _parent(invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
+def _parent(invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine) -> dict[str, Any]:
     """A proration comes from an invoice item, which names the subscription but not its item."""
     if line.proration:
         details = {
@@ -117,7 +103,9 @@ def _parent(invoice: StripeInvoice, line: InvoiceLine) -> dict[str, Any]:
     return {"invoice_item_details": None, "subscription_item_details": details, "type": "subscription_item_details"}
 
 
-def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: InvoiceLine) -> dict[str, Any]:
+def invoice_item(
+    books: stripe_books.StripeBooks, subscription: stripe_books.StripeSubscription, line: stripe_books.InvoiceLine
+) -> dict[str, Any]:
     """A proration that waits for the next invoice."""
     return stripe_object(
         "invoiceitem",
@@ -137,7 +125,7 @@ def invoice_item(books: StripeBooks, subscription: StripeSubscription, line: Inv
     )
 
 
-def invoice_payment(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any] | None:
+def invoice_payment(books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice) -> dict[str, Any] | None:
     """Its only payment. An invoice that costs nothing has none."""
     if invoice.payment_intent is None:
         return None
@@ -157,7 +145,7 @@ def invoice_payment(books: StripeBooks, invoice: StripeInvoice) -> dict[str, Any
     )
 
 
-def intent(books: StripeBooks, intent: PaymentIntent) -> dict[str, Any]:
+def intent(books: stripe_books.StripeBooks, intent: stripe_books.PaymentIntent) -> dict[str, Any]:
     failure = {
         "charge": intent.latest_charge,
         "code": "card_declined",
@@ -176,7 +164,7 @@ def intent(books: StripeBooks, intent: PaymentIntent) -> dict[str, Any]:
     )
 
 
-def setup(books: StripeBooks, setup: SetupIntent) -> dict[str, Any]:
+def setup(books: stripe_books.StripeBooks, setup: stripe_books.SetupIntent) -> dict[str, Any]:
     return stripe_object(
         "setup_intent",
         setup,
@@ -185,7 +173,7 @@ def setup(books: StripeBooks, setup: SetupIntent) -> dict[str, Any]:
     )
 
 
-def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
+def charge(books: stripe_books.StripeBooks, charge: stripe_books.StripeCharge) -> dict[str, Any]:
     customer = books.customers.get(charge.customer or "")
     failed = not charge.succeeded
     return stripe_object(
@@ -220,7 +208,7 @@ def charge(books: StripeBooks, charge: StripeCharge) -> dict[str, Any]:
     )
 
 
-def refund(books: StripeBooks, refund: StripeRefund) -> dict[str, Any]:
+def refund(books: stripe_books.StripeBooks, refund: stripe_books.StripeRefund) -> dict[str, Any]:
     failed = refund.status == "failed"
     return stripe_object(
         "refund",
@@ -232,12 +220,12 @@ def refund(books: StripeBooks, refund: StripeRefund) -> dict[str, Any]:
     )
 
 
-def failure_movement(refund: StripeRefund) -> dict[str, Any]:
+def failure_movement(refund: stripe_books.StripeRefund) -> dict[str, Any]:
     """The money of a refund that failed comes back to the account."""
     return _movement(refund, f"txn_failed_{refund.id.removeprefix('re_')}", refund.amount, refund.failed_at or 0)
 
 
-def dispute(books: StripeBooks, dispute: StripeDispute) -> dict[str, Any]:
+def dispute(books: stripe_books.StripeBooks, dispute: stripe_books.StripeDispute) -> dict[str, Any]:
     rest = dispute.id.removeprefix("du_")
     moved = [_movement(dispute, f"txn_out_{rest}", -dispute.amount, dispute.created)]
     if dispute.reinstated_at is not None:
@@ -245,33 +233,37 @@ def dispute(books: StripeBooks, dispute: StripeDispute) -> dict[str, Any]:
     return stripe_object("dispute", dispute, balance_transactions=moved, livemode=books.live)
 
 
-def _movement(of: StripeRefund | StripeDispute, id: str, amount: int, at: int) -> dict[str, Any]:
-    kind = "refund_failure" if isinstance(of, StripeRefund) else "adjustment"
+def _movement(
+    of: stripe_books.StripeRefund | stripe_books.StripeDispute, id: str, amount: int, at: int
+) -> dict[str, Any]:
+    kind = "refund_failure" if isinstance(of, stripe_books.StripeRefund) else "adjustment"
     return stripe_object(
         "balance_transaction", of, id=id, amount=amount, created=at, net=amount, source=of.id, type=kind
     )
 
 
 # A product can have any id, so it is looked for first.
-_RENDERERS: dict[type[StripeRecord], Callable[[StripeBooks, Any], dict[str, Any]]] = {
-    StripeProduct: catalog.product,
-    StripePrice: catalog.price,
-    StripeCustomer: catalog.customer,
-    StripeSubscription: catalog.subscription,
-    StripeInvoice: invoice,
-    PaymentIntent: intent,
-    SetupIntent: setup,
-    StripeCharge: charge,
-    StripeRefund: refund,
-    StripeDispute: dispute,
-    CheckoutSession: catalog.session,
+_RENDERERS: dict[type[stripe_books.StripeRecord], Callable[[stripe_books.StripeBooks, Any], dict[str, Any]]] = {
+    stripe_books.StripeProduct: catalog.product,
+    stripe_books.StripePrice: catalog.price,
+    stripe_books.StripeCustomer: catalog.customer,
+    stripe_books.StripeSubscription: catalog.subscription,
+    stripe_books.StripeInvoice: invoice,
+    stripe_books.PaymentIntent: intent,
+    stripe_books.SetupIntent: setup,
+    stripe_books.StripeCharge: charge,
+    stripe_books.StripeRefund: refund,
+    stripe_books.StripeDispute: dispute,
+    stripe_books.CheckoutSession: catalog.session,
 }
 
 
-def rendered(books: StripeBooks, record: StripeRecord) -> dict[str, Any]:
+def rendered(books: stripe_books.StripeBooks, record: stripe_books.StripeRecord) -> dict[str, Any]:
     return _RENDERERS[type(record)](books, record)
 
 
-def record_of(books: StripeBooks, id: str) -> StripeRecord | None:
-    shelves: Iterator[dict[str, StripeRecord]] = (getattr(books, SHELVES[kind]) for kind in _RENDERERS)
+def record_of(books: stripe_books.StripeBooks, id: str) -> stripe_books.StripeRecord | None:
+    shelves: Iterator[dict[str, stripe_books.StripeRecord]] = (
+        getattr(books, stripe_books.SHELVES[kind]) for kind in _RENDERERS
+    )
     return next((shelf[id] for shelf in shelves if id in shelf), None)

@@ -7,33 +7,15 @@ from typing import Any, Literal
 from latchkey.domain.instants import SECOND, add
 from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.emulators.control_requests import ProductRequest, SaleRequest, duration_of, invalid_if, refuse_if
-from latchkey.emulators.stripe import stripe_billing
-from latchkey.emulators.stripe.stripe_books import (
-    DAY_S,
-    HOUR_S,
-    CheckoutItem,
-    CheckoutSession,
-    Interval,
-    NoCard,
-    Seconds,
-    SetupIntent,
-    StripeCustomer,
-    StripeItem,
-    StripePrice,
-    StripeProduct,
-    StripeStatus,
-    StripeSubscription,
-    next_period,
-    smallest_units,
-)
+from latchkey.emulators.stripe import stripe_billing, stripe_books
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
-SESSION_LASTS: Seconds = DAY_S
+SESSION_LASTS: stripe_books.Seconds = stripe_books.DAY_S
 # What is sold, and how many of it.
-Cart = Sequence[tuple[StripePrice, int]]
+Cart = Sequence[tuple[stripe_books.StripePrice, int]]
 
 
-def price_named(changes: StripeChangeset, name: str) -> StripePrice:
+def price_named(changes: StripeChangeset, name: str) -> stripe_books.StripePrice:
     """By `product:price`, by the price's id, or by the product's id if it has one price."""
     found = changes.books.prices.get(name.rpartition(":")[2])
     if found is not None and name in (found.id, found.name):
@@ -47,7 +29,7 @@ def price_named(changes: StripeChangeset, name: str) -> StripePrice:
 
 def customer_named(
     changes: StripeChangeset, buyer: str, country: str | None, metadata: Mapping[str, str]
-) -> StripeCustomer:
+) -> stripe_books.StripeCustomer:
     """The customer of this name, made at the first purchase."""
     found = next((customer for customer in changes.books.customers.values() if customer.name == buyer), None)
     if found is not None:
@@ -57,23 +39,23 @@ def customer_named(
     return new_customer(changes, name=buyer, country=country, metadata=dict(metadata))
 
 
-def new_customer(changes: StripeChangeset, **fields: Any) -> StripeCustomer:
-    customer = changes.put(StripeCustomer(id=changes.id("cus"), created=changes.at, **fields))
+def new_customer(changes: StripeChangeset, **fields: Any) -> stripe_books.StripeCustomer:
+    customer = changes.put(stripe_books.StripeCustomer(id=changes.id("cus"), created=changes.at, **fields))
     changes.emit("customer.created", customer)
     return customer
 
 
 def subscribe(
     changes: StripeChangeset,
-    customer: StripeCustomer,
+    customer: stripe_books.StripeCustomer,
     cart: Cart,
     *,
     metadata: Mapping[str, str],
-    trial_end: Seconds | None = None,
+    trial_end: stripe_books.Seconds | None = None,
     waits: bool = False,
     declined: bool = False,
     **behaviour: Any,
-) -> StripeSubscription:
+) -> stripe_books.StripeSubscription:
     """A new subscription and its first invoice. It is incomplete if the first payment `waits` for the customer, or was
     `declined`. `behaviour` are further fields of the subscription."""
     first, _ = cart[0]
@@ -82,20 +64,20 @@ def subscribe(
     if any((price.currency, price.interval, price.count) != (first.currency, first.interval, first.count)
            for price, _ in cart):  # fmt: skip
         raise Refusal("All items of a subscription have the same currency and interval.", param="items")
-    ends = trial_end if trial_end is not None else next_period(first, changes.at, changes.at)
+    ends = trial_end if trial_end is not None else stripe_books.next_period(first, changes.at, changes.at)
     items = tuple(
-        StripeItem(
+        stripe_books.StripeItem(
             id=changes.id("si"), price=price.id, created=changes.at, starts=changes.at, ends=ends, quantity=quantity
         )
         for price, quantity in cart
     )
-    subscription = StripeSubscription(
+    subscription = stripe_books.StripeSubscription(
         id=changes.id("sub"),
         customer=customer.id,
         currency=first.currency,
         created=changes.at,
         items=items,
-        status=StripeStatus.TRIALING if trial_end is not None else StripeStatus.ACTIVE,
+        status=stripe_books.StripeStatus.TRIALING if trial_end is not None else stripe_books.StripeStatus.ACTIVE,
         anchor=ends if trial_end is not None else changes.at,
         trial_start=changes.at if trial_end is not None else None,
         trial_end=trial_end,
@@ -104,7 +86,7 @@ def subscribe(
     )
     costs = trial_end is None and any(price.amount * quantity for price, quantity in cart)
     if costs and (waits or declined) and not subscription.sends_invoices:
-        subscription = changes.put(subscription, status=StripeStatus.INCOMPLETE)
+        subscription = changes.put(subscription, status=stripe_books.StripeStatus.INCOMPLETE)
     elif waits and trial_end is not None:
         subscription = changes.put(subscription, setup=new_setup(changes, customer.id, metadata).id)
     changes.put(subscription)
@@ -119,11 +101,13 @@ def subscribe(
     return changes.subscription(subscription.id)
 
 
-def new_setup(changes: StripeChangeset, customer: str | None, metadata: Mapping[str, str]) -> SetupIntent:
+def new_setup(changes: StripeChangeset, customer: str | None, metadata: Mapping[str, str]) -> stripe_books.SetupIntent:
     id = changes.id("seti")
     secret = changes.secret(id)
     made = changes.put(
-        SetupIntent(id=id, client_secret=secret, customer=customer, created=changes.at, metadata=dict(metadata))
+        stripe_books.SetupIntent(
+            id=id, client_secret=secret, customer=customer, created=changes.at, metadata=dict(metadata)
+        )
     )
     changes.emit("setup_intent.created", made)
     return made
@@ -155,7 +139,7 @@ def confirm_setup(changes: StripeChangeset, id: str) -> None:
     changes.emit("setup_intent.succeeded", changes.put(setup, status="succeeded"))
 
 
-def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any) -> CheckoutSession:
+def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any) -> stripe_books.CheckoutSession:
     """An open checkout session."""
     recurring = any(price.interval is not None for price, _ in cart)
     if mode == "payment" and recurring:
@@ -168,7 +152,9 @@ def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any
         raise Refusal(
             "You must provide at least one recurring price in `subscription` mode when using prices.", param="mode"
         )
-    items = tuple(CheckoutItem(id=changes.id("li"), price=price.id, quantity=quantity) for price, quantity in cart)
+    items = tuple(
+        stripe_books.CheckoutItem(id=changes.id("li"), price=price.id, quantity=quantity) for price, quantity in cart
+    )
     made: Any = {
         "id": changes.id("cs"),
         "mode": mode,
@@ -178,12 +164,16 @@ def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any
         "items": items,
         **fields,
     }
-    return changes.put(CheckoutSession(**made))
+    return changes.put(stripe_books.CheckoutSession(**made))
 
 
 def complete_session(
-    changes: StripeChangeset, session: CheckoutSession, *, buyer: str | None = None, country: str | None = None
-) -> CheckoutSession:
+    changes: StripeChangeset,
+    session: stripe_books.CheckoutSession,
+    *,
+    buyer: str | None = None,
+    country: str | None = None,
+) -> stripe_books.CheckoutSession:
     """The customer has paid: the subscription or the payment exists now."""
     refuse_if(session.status != "open", f"The checkout session is {session.status}.")
     customer = changes.books.customers.get(session.customer or "")
@@ -197,7 +187,7 @@ def complete_session(
         assert customer is not None
         trial_end = session.trial_end
         if session.trial_days is not None:
-            trial_end = changes.at + session.trial_days * DAY_S
+            trial_end = changes.at + session.trial_days * stripe_books.DAY_S
         made = subscribe(changes, customer, cart, metadata=session.made_metadata, trial_end=trial_end)
         session = changes.put(session, subscription=made.id, invoice=made.latest_invoice)
     elif session.mode == "payment":
@@ -225,7 +215,7 @@ def expire_session(changes: StripeChangeset, id: str) -> None:
     changes.emit("checkout.session.expired", changes.put(session, status="expired", expires_at=changes.at))
 
 
-def trial_end_of(changes: StripeChangeset, price: StripePrice) -> Seconds:
+def trial_end_of(changes: StripeChangeset, price: stripe_books.StripePrice) -> stripe_books.Seconds:
     if price.trial is None:
         raise Refusal(f"{price.name!r} has no trial on offer.", param="trial")
     return add(changes.at * SECOND, price.trial) // SECOND
@@ -243,12 +233,12 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
         interval, count = _interval(self.period) if self.period else (None, 1)
         invalid_if(self.trial and interval is None, "Only a recurring price has a trial.", "trial")
         if self.id not in changes.books.products or self.name is not None:
-            changes.put(StripeProduct(id=self.id, name=self.name or self.id, created=changes.at))
+            changes.put(stripe_books.StripeProduct(id=self.id, name=self.name or self.id, created=changes.at))
         changes.put(
-            StripePrice(
+            stripe_books.StripePrice(
                 id=self.price_id or f"price_{self.id}",
                 product=self.id,
-                amount=smallest_units(self.price, currency),
+                amount=stripe_books.smallest_units(self.price, currency),
                 currency=currency,
                 created=changes.at,
                 interval=interval,
@@ -277,7 +267,7 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
     # Minutes for which a renewal's invoice is a draft; 60 at the real Stripe.
     draft_minutes: int = 0
     # There is no card: what follows the trial.
-    no_card: NoCard | None = None
+    no_card: stripe_books.NoCard | None = None
 
     def apply(self, changes: StripeChangeset) -> str:
         """The name by which the control API calls the purchase."""
@@ -311,7 +301,7 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
             declined=self.declined,
             sends_invoices=self.send_invoice,
             days_until_due=self.days_until_due if self.send_invoice else None,
-            draft_for=self.draft_minutes * HOUR_S // 60,
+            draft_for=self.draft_minutes * stripe_books.HOUR_S // 60,
             no_card=self.no_card,
         )
         return made.id
@@ -329,7 +319,7 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def _interval(period: str) -> tuple[Interval, int]:
+def _interval(period: str) -> tuple[stripe_books.Interval, int]:
     length = duration_of(period, "period")
     invalid_if(length.ms or (length.months and length.days), "A period is in days, weeks, months or years.", "period")
     if length.months:

@@ -35,14 +35,7 @@ from latchkey.process.up.demo_stores import DemoStores
 from latchkey.process.up.push_sandbox import push_sandbox
 from latchkey.process.up.up_settings import UpSettings, settings_for_up
 from latchkey.settings import ROLES, Settings
-from latchkey.subjects.demo.usecases.project import (
-    OWNER,
-    STORE_APPS,
-    ensure_demo,
-    ensure_owner,
-    ensure_store_app,
-    want_history,
-)
+from latchkey.subjects.demo.usecases import project
 
 log = structlog.get_logger()
 
@@ -238,13 +231,15 @@ async def prepare_database(
     async with Database(settings.database_url, max_size=2, application_name="latchkey up") as database:
         kept = read_json(folder.demo)
         secret, public = kept.get("api_key"), kept.get("public_api_key")
-        demo = await ensure_demo(database, real_now(), secret_key=secret, public_key=public)
+        demo = await project.ensure_demo(database, real_now(), secret_key=secret, public_key=public)
         if parts.asked_for_history or (demo.new and settings.demo_history):
-            await want_history(database, demo.project_id, real_now())
-        password = await ensure_owner(database, real_now(), kept.get("dashboard_password"))
+            await project.want_history(database, demo.project_id, real_now())
+        password = await project.ensure_owner(database, real_now(), kept.get("dashboard_password"))
         await parts.consumer.connect(database, demo.project_id, settings)
-        for store in STORE_APPS if parts.stores is not None else ():
-            public_keys[store] = await ensure_store_app(database, real_now(), store, kept.get(f"{store}_api_key"))
+        for store in project.STORE_APPS if parts.stores is not None else ():
+            public_keys[store] = await project.ensure_store_app(
+                database, real_now(), store, kept.get(f"{store}_api_key")
+            )
     keys = {f"{store}_api_key": key for store, key in public_keys.items()}
     own = {"api_key": demo.secret_key, "public_api_key": demo.public_key, "dashboard_password": password}
     if (after := {**kept, **own, **keys}) != kept:
@@ -259,7 +254,7 @@ async def prepare_database(
         database_url=settings.database_url,
         push=push,
         consumer=parts.consumer.connection,
-        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=OWNER, password=password),
+        dashboard=DashboardConnection(url=f"{base_url}/dashboard", email=project.OWNER, password=password),
         stores=parts.stores.connections(public_keys) if parts.stores is not None else {},
     )
 
