@@ -167,7 +167,6 @@ class BillingService:
             raise
 
     async def events(self, after: str | None, deadline: float) -> Page[Raw]:
-        """A page of the service's feed."""
         return await self._asked(self.client.event_page(after=after, deadline=deadline))
 
     async def _asked(self, asking: Coroutine[Any, Any, T]) -> T:
@@ -261,8 +260,6 @@ NOBODY = "latchkey-connection-check"
 
 
 class Checked(Struct, frozen=True):
-    """The result of a connection check."""
-
     problem: str | None = None
     # True if the settings are wrong, so that waiting does not help. False if the service may only be unreachable.
     certain: bool = False

@@ -175,8 +175,6 @@ class Intake:
 
 
 class _Work(Struct):
-    """A batch while it is processed."""
-
     locked: LockedCopies
     # Maps every id in the batch to the id its copy is stored under.
     canonical: dict[str, str]

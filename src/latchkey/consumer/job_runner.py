@@ -44,7 +44,6 @@ class Runner:
         self._stopping = False
 
     def wake(self) -> None:
-        """There may be something to do."""
         self._woken.set()
 
     def start(self) -> None:

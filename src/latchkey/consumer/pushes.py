@@ -44,8 +44,6 @@ AWAY_MS: Ms = 15_000
 
 
 class PushOrder(Struct, frozen=True, kw_only=True):
-    """The parameters of a job."""
-
     occasion: str
     app_user_id: str
     until: Ms

@@ -92,7 +92,13 @@ class Database:
         except _UNREACHABLE as error:
             raise unreachable(self.url, error) from error
         try:
-            self._cluster = await self._find_cluster(primary)
+            connection = await primary.connect(
+                timeout=self._connect_timeout, server_settings=dict(self._server_settings)
+            )
+            try:
+                self._cluster = await Cluster.find(connection, self.url, self._connect_to, self.acquire)
+            finally:
+                await connection.close()
             ordinary = max(1, self._max_size // 2)
             self._pool = await self._create_pool(primary, 1, ordinary, {})
             hot = max(1, self._max_size - ordinary)
@@ -123,13 +129,6 @@ class Database:
             init=use_raw_json,
             reset=cluster.release if cluster is not None else _keep_as_it_is,
         )
-
-    async def _find_cluster(self, primary: Primary) -> Cluster | None:
-        connection = await primary.connect(timeout=self._connect_timeout, server_settings=dict(self._server_settings))
-        try:
-            return await Cluster.find(connection, self.url, self._connect_to, self.acquire)
-        finally:
-            await connection.close()
 
     async def _connect_to(self, url: str) -> asyncpg.Connection[asyncpg.Record]:
         """A connection as those of the hot pool, to another server."""

@@ -206,8 +206,10 @@ class Primary:
             while pending and (left := until - time.monotonic()) > 0:
                 done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 answers = [one.result() for one in asking if one.done()]
-                if done and self._choice(answers) is not None:
-                    until = min(until, time.monotonic() + OTHERS_PATIENCE)
+                if done:
+                    with contextlib.suppress(NoPrimaryError):
+                        choose(answers, self._seen)
+                        until = min(until, time.monotonic() + OTHERS_PATIENCE)
         finally:
             for task in pending:
                 task.cancel()
@@ -216,12 +218,6 @@ class Primary:
             Silent(host, "does not answer", hangs=True) if task in pending else task.result()
             for task, host in asking.items()
         ]
-
-    def _choice(self, answers: Sequence[Server | Silent]) -> Server | None:
-        try:
-            return choose(answers, self._seen)[0]
-        except NoPrimaryError:
-            return None
 
     async def _ask(self, host: Host) -> Server | Silent:
         options: dict[str, Any] = {"target_session_attrs": "any", "server_settings": _WATCHING}
@@ -235,7 +231,6 @@ class Primary:
             return Silent(host, f"cannot be used ({str(error).strip() or type(error).__name__})")
 
     async def _find(self) -> Server:
-        """The primary, or NoPrimaryError."""
         answers = await self.survey()
         self._seen = self._seen.with_all([answer for answer in answers if isinstance(answer, Server)])
         found, self._seen = choose(answers, self._seen)

@@ -21,8 +21,6 @@ from latchkey.domain.instants import Ms
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A host that answers."""
-
     host: Host
     # The cluster's identifier: all copies of one database have the same. Empty where a service hides it.
     system: str

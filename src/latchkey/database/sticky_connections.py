@@ -52,8 +52,6 @@ class AtHand:
 
 
 class HeldConnection:
-    """One use of a connection, as a context manager."""
-
     __slots__ = ("_at_hand", "_connection", "_pool")
 
     def __init__(self, at_hand: AtHand) -> None:

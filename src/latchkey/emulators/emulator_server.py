@@ -209,7 +209,6 @@ def _later(now: Ms, by: object, param: str) -> Ms:
 
 
 def checked_url(url: object) -> str:
-    """An address to which notifications can be sent."""
     try:
         parts = urlsplit(str(url))
         host, _ = parts.hostname, parts.port

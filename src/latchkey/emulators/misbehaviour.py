@@ -48,8 +48,6 @@ class Misbehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of one notification."""
-
     drop: bool = False
     copies: int = 1
     late_by: Ms = 0
@@ -112,8 +110,6 @@ _PAGE = "<html><body><h1>{status}</h1><p>The server is temporarily unable to ser
 
 
 class BrokenResponse(Response):
-    """Ends the connection in the middle of an answer."""
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

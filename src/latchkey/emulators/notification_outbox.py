@@ -51,8 +51,6 @@ class OutgoingNotification:
 
 
 class NotificationRequest(msgspec.Struct, frozen=True):
-    """A request to the notification URL."""
-
     headers: dict[str, str]
     body: bytes
 

@@ -126,7 +126,11 @@ class Dashboard:
             log.error("page failed", request_id=request_id(scope), path=route, exc_info=error)
             if started:
                 raise
-            status, words = _fault_of(error)
+            status, words = 500, "An unexpected error in the service."
+            if isinstance(error, REFUSES_WRITES):
+                status, words = 503, "The database takes no changes right now: its disk is full, or it is read-only."
+            elif isinstance(error, PASSING):
+                status, words = 503, "The database does not answer right now."
             await self._fault(Request(scope), status, words)(scope, receive, sending)
         finally:
             if self._warming is None and are_cold():
@@ -151,14 +155,6 @@ class Dashboard:
             request_id=request_id(request.scope) if status >= 500 else None,
             back=_back(request),
         )
-
-
-def _fault_of(error: Exception) -> tuple[int, str]:
-    if isinstance(error, REFUSES_WRITES):
-        return 503, "The database takes no changes right now: its disk is full, or it is read-only."
-    if isinstance(error, PASSING):
-        return 503, "The database does not answer right now."
-    return 500, "An unexpected error in the service."
 
 
 def request_id(scope: Scope) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib import import_module
@@ -56,15 +56,14 @@ _ROUTERS = """
 """
 
 
-def _routers() -> Iterator[APIRouter]:
-    names = [name.rpartition(".") for name in _ROUTERS.split()]
-    # In this order their schemas are in the OpenAPI document.
-    modules = {name: import_module(f"latchkey.subjects.{name}") for name in sorted({module for module, _, _ in names})}
-    for module, _, router in names:
-        yield getattr(modules[module], router)
-
-
-ROUTERS = (*_routers(), health.router, http_openapi.router)
+_names = [name.rpartition(".") for name in _ROUTERS.split()]
+# In this order their schemas are in the OpenAPI document.
+_modules = {name: import_module(f"latchkey.subjects.{name}") for name in sorted({module for module, _, _ in _names})}
+ROUTERS: tuple[APIRouter, ...] = (
+    *(getattr(_modules[module], router) for module, _, router in _names),
+    health.router,
+    http_openapi.router,
+)
 
 
 @cache

@@ -88,7 +88,6 @@ _REASON_LENGTH = 200
 
 
 def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | PushError:
-    """The meaning of a response to a call for the `asked` ids."""
     if status == 429:
         return BusyError("The push provider is busy (429).")
     if status >= 500 or status == 408:

@@ -129,7 +129,9 @@ class Device:
             self._start_listening()
 
     async def _inject(self) -> None:
-        await self._running_screen().inject(bridge_script(self.player_id, self._origins, self._options.names))
+        """Into every document from now on. A later script overrides an earlier one."""
+        script = bridge_script(self.player_id, self._origins, self._options.names)
+        await self._running_screen().context.add_init_script(script)
 
     async def _register(self) -> None:
         """Register with the push service, or unsubscribe if the user refused notifications."""

@@ -76,10 +76,6 @@ class DeviceScreen:
             await self.context.close()
         await self._playwright.stop()
 
-    async def inject(self, script: str) -> None:
-        """Into every document from now on. A later script overrides an earlier one."""
-        await self.context.add_init_script(script)
-
     async def open(self, url: str) -> None:
         try:
             await self.page.goto(url, wait_until="load")

@@ -27,8 +27,6 @@ class ConnectedApp:
 
 
 class Incoming(Struct, frozen=True, kw_only=True):
-    """A request from a store to an app's notification URL."""
-
     body: bytes
     # Names in lower case.
     headers: Mapping[str, str]
@@ -110,8 +108,6 @@ class AppReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTarget:
-    """A purchase that its store is asked to change."""
-
     # What to ask the store with.
     handle: str = field(repr=False)
     environment: Environment

@@ -74,8 +74,6 @@ class BegunCheckout(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """The payment that the buyer's browser confirms."""
-
     handle: str
     client_secret: str = field(repr=False)
     # Whether the provider tells of the payment by itself. Otherwise it is asked, also if the page asks no more.

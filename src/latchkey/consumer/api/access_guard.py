@@ -109,7 +109,6 @@ class Guard:
         self.__wrapped__ = self.check
 
     async def check(self, request: Request) -> str:
-        """The user's id; raises if access is refused."""
         user = await identified(self._identify, request)
         if user is None:
             raise AccessRefused(401, {"error": "Not authenticated"})

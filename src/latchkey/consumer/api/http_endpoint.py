@@ -28,8 +28,6 @@ CHUNK_TIMEOUT = 1
 
 
 class RequestRefused(Exception):
-    """An error response."""
-
     def __init__(self, status: int, error: str, **more: Any) -> None:
         super().__init__(error)
         self.status = status
@@ -37,8 +35,6 @@ class RequestRefused(Exception):
 
 
 class TooLargeError(RequestRefused):
-    """The body is larger than it may be."""
-
     def __init__(self) -> None:
         super().__init__(413, "Payload too large")
 
@@ -111,17 +107,14 @@ async def body_of(request: Request, limit: int) -> bytes:
         chunk, more = await _chunk(request)
         read += chunk
     if len(read) > limit:
-        await _discard(request, len(read), more)
+        size = len(read)
+        with contextlib.suppress(TimeoutError):
+            while more and size <= LARGEST_DISCARDED:
+                async with asyncio.timeout(CHUNK_TIMEOUT):
+                    chunk, more = await _chunk(request)
+                size += len(chunk)
         raise TooLargeError
     return bytes(read)
-
-
-async def _discard(request: Request, size: int, more: bool) -> None:
-    with contextlib.suppress(TimeoutError):
-        while more and size <= LARGEST_DISCARDED:
-            async with asyncio.timeout(CHUNK_TIMEOUT):
-                chunk, more = await _chunk(request)
-            size += len(chunk)
 
 
 async def _chunk(request: Request) -> tuple[bytes, bool]:

@@ -77,7 +77,6 @@ class OperatorEndpoints:
         self._metrics = metrics
 
     async def reprocess(self, event_id: str) -> ReprocessedEvent | None:
-        """Try an event again; None if no such event was set aside."""
         found = await self._store.events.one_set_aside(event_id)
         return await self._again(found) if found is not None else None
 

@@ -22,8 +22,6 @@ BILLING_ISSUE = "billing_issue"
 
 
 class SubscriptionState(Struct, frozen=True):
-    """The state of a subscription as an event type decides it."""
-
     subscription_status: str | None
     auto_renew: bool = True
     billing_issue: bool = False
@@ -62,8 +60,6 @@ class CustomerSnapshot(Struct, frozen=True):
 
 
 class V1Details(Struct, frozen=True):
-    """The data from V1."""
-
     entitlements: Mapping[str, HeldEntitlement]
     # Subscription by product id, as V1 writes it.
     subscriptions: Mapping[str, Any]

@@ -80,8 +80,6 @@ class _Envelope(Struct, frozen=True):
 
 
 class HeldEntitlement(Struct, frozen=True):
-    """An entitlement in an event."""
-
     product_id: str | None = None
     expires_at: Ms | None = None
     grace_period_expires_at: Ms | None = None
@@ -126,7 +124,6 @@ _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
 
 def read(body: bytes) -> ReceivedEvent:
-    """The event in a webhook's body."""
     try:
         raw = _envelopes.decode(body).event
         found = b"" if raw is UNSET else bytes(raw)
@@ -153,7 +150,10 @@ def read_event(raw: bytes) -> ReceivedEvent:
             raise MalformedEvent(INVALID_EVENT) from None
         if not isinstance(given, dict):
             raise MalformedEvent(INVALID_EVENT) from None
-        fields, held, attributes, unread = _leniently(given)
+        found = {name: reader(given[name]) for name, reader in _LENIENT.items() if given.get(name) is not None}
+        unread = tuple(name for name, value in found.items() if value is None)
+        held, attributes = found.pop("entitlements", None), found.pop("subscriber_attributes", None)
+        fields = EventFields(**found)
     if not (fields.type and fields.app_user_id):
         raise MalformedEvent(INVALID_EVENT)
     return ReceivedEvent(
@@ -263,12 +263,3 @@ _LENIENT: Mapping[str, Callable[[Any], Any]] = {
     "entitlements": _lenient_entitlements,
     "subscriber_attributes": _lenient_attributes,
 }
-
-
-def _leniently(
-    given: Mapping[str, Any],
-) -> tuple[EventFields, dict[str, HeldEntitlement] | None, dict[str, str] | None, tuple[str, ...]]:
-    found = {name: reader(given[name]) for name, reader in _LENIENT.items() if given.get(name) is not None}
-    unread = tuple(name for name, value in found.items() if value is None)
-    held, attributes = found.pop("entitlements", None), found.pop("subscriber_attributes", None)
-    return EventFields(**found), held, attributes, unread

@@ -67,7 +67,6 @@ class Entitlement(Struct, frozen=True):
     environment: str | None = None
 
     def as_written(self, now: Ms) -> dict[str, Any]:
-        """As webhooks and V1 write it at `now`."""
         return {
             "expires_date": end_or_none(self.expires_at, now),
             "grace_period_expires_date": end_or_none(self.grace_period_expires_at, now),

@@ -21,8 +21,6 @@ Row: TypeAlias = dict[str, Any] | Struct
 
 
 class SelectByIds:
-    """A SELECT of the rows that have one of the given ids."""
-
     def __init__(self, database: ConsumerDatabase, statement: Any) -> None:
         self._database = database
         self._sql = str(statement.compile(dialect=database.engine.dialect))

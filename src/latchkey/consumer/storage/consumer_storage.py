@@ -39,13 +39,11 @@ class RegisteredDevices:
         return await self._database.write(work)
 
     async def of_user(self, app_user_id: str) -> list[dict[str, Any]]:
-        """The user's phones, newest first."""
         mine = select(devices).where(devices.c.app_user_id == app_user_id).order_by(devices.c.last_seen_at.desc())
         async with self._database.reading() as connection:
             return [dict(row._mapping) for row in await connection.execute(mine)]
 
     async def forget(self, app_user_id: str, player_id: str) -> bool:
-        """Returns whether it was the user's."""
         theirs = delete(devices).where(devices.c.player_id == player_id, devices.c.app_user_id == app_user_id)
         return await self._database.write(lambda connection: _changed(connection, theirs))
 

@@ -56,7 +56,6 @@ class EventLog:
         self._note = database.upsert(progress)
 
     async def processed(self, connection: AsyncConnection, ids: Collection[str]) -> set[str]:
-        """Which of these were processed already."""
         return {row[0] for row in await self._known(connection, ids)}
 
     def recorded(self, done: Sequence[ReceivedEvent], now: Ms) -> tuple[InsertRows, list[Row]]:
@@ -113,7 +112,8 @@ class EventLog:
         table = currency_transactions.c
         total = select(table.currency, func.sum(table.amount)).where(table.app_user_id == app_user_id)
         rows: Any = await connection.execute(total.group_by(table.currency))
-        return {currency: _plain(amount) for currency, amount in rows}
+        # Whole amounts as integers, others rounded to remove binary fractions.
+        return {currency: int(sum) if sum == int(sum) else round(sum, 9) for currency, sum in rows}
 
     async def experiments(self, connection: AsyncConnection, app_user_id: str) -> dict[str, str]:
         table = enrollments.c
@@ -135,8 +135,3 @@ class EventLog:
     async def set_progress(self, name: str, value: str, now: Ms) -> None:
         row = {"name": name, "value": value, "updated_at": now}
         await self._database.write(lambda connection: connection.execute(self._note, row))
-
-
-def _plain(amount: float) -> int | float:
-    """Whole amounts as integers, others rounded to remove binary fractions."""
-    return int(amount) if amount == int(amount) else round(amount, 9)

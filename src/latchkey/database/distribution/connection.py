@@ -186,10 +186,6 @@ class DistributedConnection(asyncpg.Connection):
                 raise NodeAwayError(f"A node of the database does not answer: {error}") from error
             raise
 
-    async def _is_away(self, project_id: str) -> bool:
-        away = self.directory.away
-        return bool(away) and await self.directory.node_of(self, project_id) in away
-
     async def _by_project(self, call: ShardCall, route: ByProject, args: Sequence[Any]) -> list[Any]:
         projects = result_merge.projects(route, args)
         if len(projects) == 1:
@@ -250,7 +246,8 @@ class DistributedConnection(asyncpg.Connection):
                 own[route.limit - 1] = args[route.limit - 1] - len(rows)
                 if own[route.limit - 1] <= 0:
                     break
-            if route.goes_past and await self._is_away(project_id):
+            away = self.directory.away
+            if route.goes_past and away and await self.directory.node_of(self, project_id) in away:
                 continue
             try:
                 rows += await self._at(call, project_id, own)
@@ -296,7 +293,6 @@ class Cluster:
         return {f"{node.host}:{node.port}": node not in self._away for node in found if node is not None}
 
     async def release(self, connection: Any) -> None:
-        """When a connection goes back into the pool."""
         if connection in self._directory.spoiled:
             connection.terminate()
 

@@ -74,7 +74,6 @@ class Directory:
         return None if found is None else found[0]
 
     async def shard_of(self, connection: Any, project_id: str) -> tuple[NodeAddress, int] | None:
-        """The node of a project, and the number of its shard."""
         known = self._node_of.get(project_id)
         if known is not None and monotonic() - known[1] < _CURRENT:
             return known[0]

@@ -62,7 +62,6 @@ async def require_cluster(connection: Any) -> None:
 
 
 async def undistributed(connection: Any) -> list[str]:
-    """The tables that `distribute` would spread."""
     there = await _distributed_tables(connection)
     return [table for table, place in TABLES.items() if place != "local" and table not in there]
 

@@ -73,7 +73,6 @@ class Function(Struct, frozen=True):
 
 
 def wanted() -> list[str]:
-    """The names of the statements that are functions."""
     return [
         name
         for name in all_queries()

@@ -149,7 +149,6 @@ class Away:
             raise NodeAwayError(f"The node {node.host}:{node.port} of the database does not answer.")
 
     def note(self, node: NodeAddress, project_id: str) -> None:
-        """A node that has this project does not answer."""
         if node in self._waiting:
             return
         log.warning("node of the database is away", host=node.host, port=node.port)

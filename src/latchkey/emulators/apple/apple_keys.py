@@ -51,7 +51,6 @@ class AppleChain:
         ]
 
     def sign(self, payload: Mapping[str, Any]) -> str:
-        """The payload as a JWS in Apple's form."""
         return jwt.encode(dict(payload), self.key, algorithm="ES256", headers={"x5c": self.x5c, "typ": None})
 
     def to_pem(self) -> str:

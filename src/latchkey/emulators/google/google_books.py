@@ -55,8 +55,6 @@ class GoogleState(StrEnum):
 
 
 class CancelledBy(StrEnum):
-    """Who cancelled."""
-
     USER = "user"
     SYSTEM = "system"
     DEVELOPER = "developer"

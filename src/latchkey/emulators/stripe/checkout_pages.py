@@ -96,7 +96,6 @@ class _Pages:
 
 
 def summary(books: StripeBooks, session: CheckoutSession) -> dict[str, Any]:
-    """What a page shows of a checkout."""
     shown = session_resource(books, session)
     names = [books.products[books.prices[item.price].product].name for item in session.items]
     total = Decimal(shown["amount_total"]).scaleb(-decimals_of(session.currency))

@@ -186,7 +186,6 @@ def pay(changes: StripeChangeset, invoice: StripeInvoice) -> None:
 
 
 def fail(changes: StripeChangeset, invoice: StripeInvoice, next_attempt: Seconds | None = None) -> None:
-    """A try to collect an open invoice fails."""
     assert invoice.payment_intent is not None
     intent = changes.intent(invoice.payment_intent)
     charge = _charge(changes, intent, succeeded=False)

@@ -15,8 +15,6 @@ _DIGITS = {"pi": "3", "ch": "3", "re": "3", "si": "", "cus": "", "prod": ""}
 
 
 def _required(kind: type[R], name: str) -> Callable[["StripeChangeset", str], R]:
-    """A method that finds an object by its id."""
-
     def find(changes: "StripeChangeset", id: str) -> R:
         shelf: dict[str, R] = getattr(changes.books, stripe_books.SHELVES[kind])
         return found(shelf.get(id), f"No such {name}: '{id}'", "id")

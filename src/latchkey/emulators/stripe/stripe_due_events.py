@@ -115,8 +115,12 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
         _cancel(changes, id)
         return
     after_trial = subscription.status is stripe_books.StripeStatus.TRIALING
-    if after_trial and subscription.no_card in ("cancel", "pause"):
-        _without_card(changes, subscription)
+    if after_trial and subscription.no_card == "cancel":
+        end(changes, subscription, "cancellation_requested")
+        return
+    if after_trial and subscription.no_card == "pause":
+        paused = changes.update(subscription, {"status": "trialing"}, status=stripe_books.StripeStatus.PAUSED)
+        changes.emit("customer.subscription.paused", paused)
         return
     before = {
         "items": {"data": [{"current_period_end": subscription.ends, "current_period_start": subscription.starts}]}
@@ -135,7 +139,9 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
     if subscription.status is stripe_books.StripeStatus.UNPAID:
         return
     if subscription.pause is not None:
-        _uncollected(changes, subscription, invoice)
+        if subscription.pause.behavior != "keep_as_draft":
+            invoice = changes.put(invoice, finalized_at=changes.at)
+            stripe_billing.close(changes, invoice, void=subscription.pause.behavior == "void")
     elif subscription.draft_for:
         changes.put(invoice, automatically_finalizes_at=changes.at + subscription.draft_for)
     else:
@@ -146,24 +152,6 @@ def finalize(changes: StripeChangeset, id: str) -> None:
     invoice = stripe_billing.finalize(changes, changes.invoice(id))
     if invoice.status == "open" and not invoice.sent:
         collect(changes, id)
-
-
-def _uncollected(
-    changes: StripeChangeset, subscription: stripe_books.StripeSubscription, invoice: stripe_books.StripeInvoice
-) -> None:
-    assert subscription.pause is not None
-    if subscription.pause.behavior == "keep_as_draft":
-        return
-    invoice = changes.put(invoice, finalized_at=changes.at)
-    stripe_billing.close(changes, invoice, void=subscription.pause.behavior == "void")
-
-
-def _without_card(changes: StripeChangeset, subscription: stripe_books.StripeSubscription) -> None:
-    if subscription.no_card == "cancel":
-        end(changes, subscription, "cancellation_requested")
-        return
-    paused = changes.update(subscription, {"status": "trialing"}, status=stripe_books.StripeStatus.PAUSED)
-    changes.emit("customer.subscription.paused", paused)
 
 
 def _past_due(changes: StripeChangeset, id: str) -> None:

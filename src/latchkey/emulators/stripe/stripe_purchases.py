@@ -140,7 +140,6 @@ def confirm_setup(changes: StripeChangeset, id: str) -> None:
 
 
 def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any) -> stripe_books.CheckoutSession:
-    """An open checkout session."""
     recurring = any(price.interval is not None for price, _ in cart)
     if mode == "payment" and recurring:
         raise Refusal(

@@ -48,7 +48,6 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def items(value: Any) -> list[Any]:
-    """A list that was sent in a form."""
     if value in (None, ""):
         return []
     if not isinstance(value, dict):
@@ -64,7 +63,6 @@ _DEEPEST = 4
 
 
 def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
-    """Any object by its id."""
     if (record := record_of(books, id)) is not None:
         return rendered(books, record)
     if id.startswith("inpay_"):
@@ -83,7 +81,6 @@ def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
 
 
 def of_kind(books: StripeBooks, kind: str, id: str) -> dict[str, Any]:
-    """The object with this id, if it is of this kind."""
     shown = found(books, id)
     if shown is None or shown["object"] != kind:
         raise missing(kind, id)
@@ -181,7 +178,6 @@ def page(books: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], aske
 
 
 def charge_for(books: StripeBooks, asked: Mapping[str, Any]) -> str:
-    """The payment that a refund names."""
     if (charge := asked.get("charge")) is not None:
         of_kind(books, "charge", charge)
         return str(charge)

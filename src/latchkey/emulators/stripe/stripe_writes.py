@@ -227,7 +227,6 @@ def expire_session(changes: StripeChangeset, id: str, asked: Asked) -> None:  # 
 
 
 def complete_session(changes: StripeChangeset, id: str, asked: Asked) -> None:
-    """What the checkout's page asks for."""
     if _is_declined(asked):
         raise StripeError(402, "Your card was declined.", code="card_declined")
     session = changes.session(id)

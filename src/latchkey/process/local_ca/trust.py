@@ -195,15 +195,12 @@ def browser_stores(home: Path, certutil: str) -> list[TrustStore]:
     if sys.platform == "darwin":
         # On macOS it reads the keychain.
         chromium = []
+    roots = (".mozilla/firefox", "snap/firefox/common/.mozilla/firefox", "Library/Application Support/Firefox/Profiles")
+    firefox = sorted(path.parent for root in roots for path in (home / root).glob("*/cert9.db"))
     return [
         *(NssDatabase("Chromium and Chrome", folder, certutil) for folder in chromium),
-        *(NssDatabase("Firefox", folder, certutil) for folder in firefox_profiles(home)),
+        *(NssDatabase("Firefox", folder, certutil) for folder in firefox),
     ]
-
-
-def firefox_profiles(home: Path) -> list[Path]:
-    roots = (".mozilla/firefox", "snap/firefox/common/.mozilla/firefox", "Library/Application Support/Firefox/Profiles")
-    return sorted(path.parent for root in roots for path in (home / root).glob("*/cert9.db"))
 
 
 def _has_chromium() -> bool:

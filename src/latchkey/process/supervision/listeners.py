@@ -45,7 +45,6 @@ def bind_wished(host: str, wishes: list[int]) -> socket.socket:
 
 
 def bind_metrics(host: str, port: int) -> socket.socket | None:
-    """The port of its own for the metrics, if one is set."""
     try:
         return bind(host, port, 1)[0] if port else None
     except CannotListenError as error:

@@ -52,8 +52,6 @@ def settings_from_wire(values: dict[str, Any]) -> Settings:
 
 
 class SupervisorChannel:
-    """The child's end."""
-
     def __init__(self, supervisor: socket.socket, lines: BufferedReader, orders: ChildOrders) -> None:
         self.orders = orders
         self.stop = asyncio.Event()

@@ -110,8 +110,6 @@ def show(console: Console, parts: UpParts, chosen: UpSettings) -> None:
 
 
 class UpParts(Struct, frozen=True):
-    """What `up` is made of."""
-
     folder: DataFolder
     server: EmbeddedServer
     listening: socket.socket

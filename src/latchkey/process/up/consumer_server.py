@@ -72,7 +72,6 @@ async def _misconfigured(consumer: Consumer) -> str | None:
 
 
 def main() -> None:
-    """A child of `latchkey up`."""
     run_child(_run)
 
 

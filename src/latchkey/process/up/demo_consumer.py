@@ -106,7 +106,6 @@ class DemoConsumer:
     def settings(
         self, service_url: str, project_id: str, certificates: LocalCertificates, push: PushConnection
     ) -> dict[str, Any]:
-        """The consumer's settings, as its process takes them."""
         kept = self._kept
         return {
             "service_url": service_url,

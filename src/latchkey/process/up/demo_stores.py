@@ -23,8 +23,6 @@ _HOST = "127.0.0.1"
 
 
 class StoresOrders(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process of the store emulators gets."""
-
     connection: Connection
     folder: str
     # File descriptors: "apple_api", "apple_control", ...
@@ -70,7 +68,6 @@ class DemoStores:
         }
 
     def tell(self, connection: Connection) -> None:
-        """What their process has to know."""
         sockets = {name: one.fileno() for name, one in self._sockets.items()}
         orders = StoresOrders(connection=connection, folder=str(self._folder), sockets=sockets)
         self.child.settings = msgspec.to_builtins(orders)

@@ -35,8 +35,6 @@ HEARTBEAT = 15.0
 
 
 class DeviceStreams:
-    """An open stream to each connected device."""
-
     def __init__(self, database: SandboxDatabase, now: Callable[[], int]) -> None:
         self._database = database
         self._now = now

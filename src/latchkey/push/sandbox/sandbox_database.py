@@ -79,8 +79,9 @@ class SandboxDatabase:
 
     def accept(self, new: NewNotification, now: int) -> AcceptedNotification | None:
         """Stores it for all its devices; None if there are none."""
-        if (before := self._accepted_before(new)) is not None:
-            return before
+        same = "select * from notifications where same_as = ?"
+        if new.same_as is not None and (row := self._database.execute(same, (new.same_as,)).fetchone()) is not None:
+            return AcceptedNotification(row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"])
         known = {
             row["id"]: row["notification_types"] > 0
             for row in self._database.execute(
@@ -155,14 +156,6 @@ class SandboxDatabase:
     def notification(self, id: str) -> dict[str, Any] | None:
         row = self._database.execute("select * from notifications where id = ?", (id,)).fetchone()
         return self._shown(row) if row else None
-
-    def _accepted_before(self, new: NewNotification) -> AcceptedNotification | None:
-        if new.same_as is None:
-            return None
-        row = self._database.execute("select * from notifications where same_as = ?", (new.same_as,)).fetchone()
-        return row and AcceptedNotification(
-            row["id"], row["recipients"], json.decode(row["invalid"]), row["external_id"]
-        )
 
     def _shown(self, row: sqlite3.Row) -> dict[str, Any]:
         arrivals = self._database.execute(

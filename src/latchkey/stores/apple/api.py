@@ -200,7 +200,10 @@ class AppStoreApi:
         answer = await self._http.request(method, base + path, headers=headers, query=query, json=body)
         if answer.status < 300:
             return answer
-        code = _code(answer)
+        try:
+            code = msgspec.json.decode(answer.body, type=_Refusal).error_code
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            code = 0
         if answer.status == 401:
             raise CredentialsRefused("Apple refuses the key: check issuer_id, key_id, private_key and bundle_id.")
         if code in _TRY_AGAIN:
@@ -227,13 +230,6 @@ class AppStoreApi:
 
 def _in_path(part: str) -> str:
     return quote(part, safe="")
-
-
-def _code(answer: StoreResponse) -> int:
-    try:
-        return msgspec.json.decode(answer.body, type=_Refusal).error_code
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return 0
 
 
 def sign_offer(

@@ -117,7 +117,6 @@ class Consumption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refund_preference: Literal["DECLINE", "GRANT_FULL", "GRANT_PRORATED"] | None = None
 
     def body(self) -> dict[str, Any]:
-        """As the App Store Server API takes it."""
         told = {
             "customerConsented": self.customer_consented,
             "sampleContentProvided": self.sample_content_provided,
@@ -168,14 +167,12 @@ def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCrede
 
 @cache
 def apple_roots() -> tuple[str, ...]:
-    return tuple(_apple_root(*one) for one in _APPLE_ROOTS.items())
-
-
-def _apple_root(name: str, fingerprint: str) -> str:
-    pem = files(__package__).joinpath("roots", f"{name}.pem").read_text()
-    if x509.load_pem_x509_certificate(pem.encode()).fingerprint(hashes.SHA256()).hex() != fingerprint:
-        raise RuntimeError(f"{name}.pem is not Apple's certificate. Install Latchkey again.")
-    return pem
+    roots = []
+    for name, fingerprint in _APPLE_ROOTS.items():
+        roots.append(files(__package__).joinpath("roots", f"{name}.pem").read_text())
+        if x509.load_pem_x509_certificate(roots[-1].encode()).fingerprint(hashes.SHA256()).hex() != fingerprint:
+            raise RuntimeError(f"{name}.pem is not Apple's certificate. Install Latchkey again.")
+    return tuple(roots)
 
 
 def describe(credentials: AppleCredentials) -> dict[str, str]:

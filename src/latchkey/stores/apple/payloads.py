@@ -51,8 +51,6 @@ class _Dated(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Signatures:
-    """Opens signed objects under one set of roots."""
-
     def __init__(self, roots: Sequence[bytes]) -> None:
         from latchkey.stores.apple.certificate_chains import CertificateChains
 

@@ -184,7 +184,6 @@ def told(
 
 
 def product_before(item: LineItem, order_id: str, orders: Mapping[str, GoogleOrder]) -> str | None:
-    """What the order before this one was for."""
     known = history(order_id)
     ordered = item_of(orders.get(known[-2]), item.product_id) if len(known) > 1 else None
     return product_of(ordered.product_id, _plan(ordered).base_plan_id) if ordered is not None else None

@@ -242,7 +242,10 @@ async def check_sender(credentials: GoogleCredentials, authorization: str, certi
         raise NotAuthentic("The push has no bearer token. Turn on authentication for the push subscription.")
     if len(token) > LARGEST_TOKEN or not token.isascii():
         raise NotAuthentic("The push token is not a token of Google.")
-    kid = _key_id(token)
+    header = _guarded(lambda: jwt.decode_header(token))
+    kid = header.get("kid")
+    if header.get("alg") != "RS256" or not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_ID:
+        raise NotAuthentic("The push token is not signed as Google signs.")
     certificate = await certificates.find(credentials.certificates_url, kid)
     if certificate is None:
         raise NotAuthentic("The push token is signed with a key that is not Google's.")
@@ -255,14 +258,6 @@ async def check_sender(credentials: GoogleCredentials, authorization: str, certi
     # A list of audiences is no form that Google uses: only the one text is right.
     if claims.get("aud") != credentials.push_audience:
         raise Misdirected("The push is addressed to another audience than push_audience.")
-
-
-def _key_id(token: str) -> str:
-    header = _guarded(lambda: jwt.decode_header(token))
-    kid = header.get("kid")
-    if header.get("alg") != "RS256" or not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_ID:
-        raise NotAuthentic("The push token is not signed as Google signs.")
-    return kid
 
 
 def _guarded(read: Any) -> Any:

@@ -45,8 +45,6 @@ NO_ORDER = "GPT."
 
 
 class PurchaseContext(Struct, frozen=True, kw_only=True):
-    """What was read beside the purchase."""
-
     orders: Mapping[str, GoogleOrder]
     # The purchases that this one replaced, newest first, by their tokens. None: Google no longer tells of it.
     chain: Chain = ()

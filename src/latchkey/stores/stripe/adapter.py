@@ -226,7 +226,6 @@ class StripeAdapter(Selling):
         return _with_sale(reading, session.metadata or {})
 
     async def _refunded(self, app: ConnectedApp, told: notification.StripeNotification) -> StoreReading:
-        """What a refunded or disputed payment was for."""
         found = await self._reader.paid_subscription(app, told.charge, told.payment_intent)
         if found is not None:
             return await self._subscription(app, found)

@@ -34,8 +34,6 @@ class UnknownObject(StoreError):
 
 
 class _Refused(msgspec.Struct):
-    """Stripe's form of an error."""
-
     error: dict[str, Any]
 
 

@@ -24,8 +24,6 @@ _CLOSE = 1
 
 
 class SubscriptionContext(Struct, frozen=True, kw_only=True):
-    """What was read beside the subscription."""
-
     # Oldest first.
     invoices: tuple[resources.StripeInvoice, ...]
     # By what an invoice names as its payment.
