@@ -35,7 +35,7 @@ class Desk:
 @pytest.fixture
 async def desk(apple_keys: AppleKeys) -> AsyncIterator[Desk]:
     async with app_store(apple_keys) as store, receiving() as service, running(store) as served:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         yield Desk(store, service, served.control_url)
 
 

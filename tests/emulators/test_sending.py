@@ -21,7 +21,7 @@ from tests.emulators.shops import START, app_store
 @contextlib.asynccontextmanager
 async def connected(keys: AppleKeys, environment: str = "Sandbox") -> AsyncIterator[tuple[AppleEmulator, Service]]:
     async with app_store(keys, environment=environment) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         yield store, service
 
 
@@ -66,22 +66,22 @@ async def test_a_retry_stops_when_the_service_takes_it_and_the_answer_is_kept(ap
 
 async def test_a_service_that_cannot_be_reached_is_tried_again(apple_keys: AppleKeys) -> None:
     async with connected(apple_keys, environment="Production") as (store, service):
-        url, store.notification_url = service.url, "http://127.0.0.1:9/nobody"
+        url, store.outbox.url = service.url, "http://127.0.0.1:9/nobody"
         store.sell(product_id="coins_100")
         await store.deliver()
         assert store.outbox.messages[0].attempts[0].status is None
-        store.notification_url = url
+        store.outbox.url = url
         await store.move(START + 2 * HOUR)
         assert kinds(service) == ["ONE_TIME_CHARGE"]
 
 
 async def test_without_an_address_notifications_wait(apple_keys: AppleKeys) -> None:
     async with connected(apple_keys) as (store, service):
-        store.notification_url = None
+        store.outbox.url = None
         store.sell(product_id="coins_100")
         await store.move(START + DAY)
         assert not service.taken
-        store.notification_url = service.url
+        store.outbox.url = service.url
         await store.deliver()
         assert kinds(service) == ["ONE_TIME_CHARGE"]
 
@@ -91,7 +91,7 @@ async def test_an_authority_that_comes_later_is_trusted_when_the_address_is_told
 ) -> None:
     certificates = ensure_certificates(tmp_path, [], real_now())
     async with app_store(apple_keys, environment="Production") as store, receiving(certificates) as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.sell(product_id="coins_100")
         await store.deliver()
         assert not service.taken

@@ -62,15 +62,15 @@ async def test_a_lie_is_refused_and_nothing_is_stored(apple: World, lie: str, st
     refused = [line for line in logs if line["event"] == "notification refused"]
     assert refused
     assert {line["app_id"] for line in refused} == {apple.app_id}
-    assert apple.store.notification_url is not None
-    assert apple.store.notification_url.rpartition("/")[2] not in str(logs), "the URL is a secret"
+    assert apple.store.outbox.url is not None
+    assert apple.store.outbox.url.rpartition("/")[2] not in str(logs), "the URL is a secret"
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b"\xff\xfe", b'{"signedPayload": 7}', b'{"signedPayload": "a.b.c"}']
 )
 async def test_bytes_that_are_no_notification_are_400_or_401(apple: World, body: bytes) -> None:
-    url = apple.store.notification_url
+    url = apple.store.outbox.url
     assert url is not None
     path = "/incoming/" + url.rpartition("/")[2]
     reply = await apple.client.request("POST", path, body=body)

@@ -173,7 +173,7 @@ async def world(database: Database, store: Emulator[Any, Any]) -> AsyncIterator[
                 )
                 found = await credentials.load(connections, PROJECT, app.id)
                 assert found is not None
-                store.notification_url = url + found.notification_path
+                store.outbox.url = url + found.notification_path
                 await made.connect()
                 yield made
         finally:

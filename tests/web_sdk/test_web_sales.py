@@ -42,9 +42,9 @@ async def key_of(stripe: World, store: AppStore) -> str:
     app = await projects.create_app(stripe.database, PROJECT, "Web", store, stripe.now)
     found = await credentials.load(stripe.connections, PROJECT, app.id)
     assert found is not None
-    origin = stripe.store.notification_url
+    origin = stripe.store.outbox.url
     assert origin is not None
-    stripe.store.notification_url = f"{_origin(origin)}{found.notification_path}"
+    stripe.store.outbox.url = f"{_origin(origin)}{found.notification_path}"
     await credentials.save(stripe.connections, PROJECT, app.id, stripe.store.credentials(stripe.served.base_url))
     return (await keys.create_public_key(stripe.database, PROJECT, app.id, "Web", stripe.now)).plaintext
 
@@ -57,8 +57,8 @@ def _origin(url: str) -> str:
 @asynccontextmanager
 async def visiting(browser: Browser, stripe: World, shop: str, store: AppStore) -> AsyncIterator[Shopper]:
     key = await key_of(stripe, store)
-    assert stripe.store.notification_url is not None
-    service = Service({"base_url": _origin(stripe.store.notification_url), "public_api_key": key})
+    assert stripe.store.outbox.url is not None
+    service = Service({"base_url": _origin(stripe.store.outbox.url), "public_api_key": key})
     script = await asyncio.to_thread(requests.get, f"{stripe.served.base_url}/dahlia/stripe.js")
 
     async def stand_in(route: Route) -> None:

@@ -116,20 +116,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             )
         if self.jwt_public_key:
             found += _tried("jwt_public_key", lambda: load_pem_public_key(self.public_key_pem.encode()))
-        return found + self._push_problems()
-
-    @property
-    def public_key_pem(self) -> str:
-        """The public key itself, where the setting names a file."""
-        given = self.jwt_public_key
-        return given if not given or given.lstrip().startswith("-----BEGIN ") else Path(given).read_text()
-
-    @property
-    def pushes(self) -> bool:
-        return bool(self.push_api_url and self.push_app_id and self.push_rest_api_key)
-
-    def _push_problems(self) -> list[tuple[str, str]]:
-        found = []
         given = {name: getattr(self, name) for name in ("push_api_url", "push_app_id", "push_rest_api_key")}
         if any(given.values()):
             found += [(name, "is missing while other push settings are there.") for name in given if not given[name]]
@@ -140,6 +126,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         if self.push_ca:
             found += _tried("push_ca", lambda: _certificates(self.push_ca))
         return found
+
+    @property
+    def public_key_pem(self) -> str:
+        """The public key itself, where the setting names a file."""
+        given = self.jwt_public_key
+        return given if not given or given.lstrip().startswith("-----BEGIN ") else Path(given).read_text()
+
+    @property
+    def pushes(self) -> bool:
+        return bool(self.push_api_url and self.push_app_id and self.push_rest_api_key)
 
     def transport_problems(self) -> list[tuple[str, str]]:
         """Problems with the network settings of the standalone server."""

@@ -213,7 +213,12 @@ def _require_unchanged(ran: _Ran) -> None:
 
 async def _apply(connection: Any, migration: Migration) -> None:
     for name, statement in migration.concurrent_indexes():
-        await _build_index(connection, name, statement)
+        # Without a time limit: it blocks nobody. An interrupted build leaves an invalid index, which is rebuilt.
+        valid = await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", name)
+        if valid is False:
+            await connection.execute(f"drop index concurrently {name}")
+        if not valid:
+            await connection.execute(statement)
     try:
         async with connection.transaction():
             distributed = await is_distributed(connection)
@@ -229,17 +234,6 @@ async def _apply(connection: Any, migration: Migration) -> None:
             f"{migration.label} waited {LOCK_TIMEOUT_MS // 1000} s for a table that is in use and changed nothing. "
             "Run `latchkey migrate` again."
         ) from error
-
-
-async def _build_index(connection: Any, name: str, statement: str) -> None:
-    """Without a time limit: it blocks nobody. An interrupted build leaves an invalid index, which is dropped and
-    rebuilt."""
-    valid = await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", name)
-    if valid:
-        return
-    if valid is False:
-        await connection.execute(f"drop index concurrently {name}")
-    await connection.execute(statement)
 
 
 async def _record(connection: Any, migration: Migration) -> None:

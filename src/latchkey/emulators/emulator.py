@@ -127,8 +127,6 @@ class Emulator(ABC, Generic[L, N]):
             for product in self.first_products:
                 self.add_product(product)
 
-    # What the store sells, and what happens there.
-
     @abstractmethod
     def add_product(self, given: Mapping[str, Any]) -> None: ...
 
@@ -149,8 +147,6 @@ class Emulator(ABC, Generic[L, N]):
 
     @abstractmethod
     def _test_notice(self) -> N: ...
-
-    # What the store knows.
 
     @abstractmethod
     def products(self) -> list[dict[str, Any]]: ...
@@ -177,8 +173,6 @@ class Emulator(ABC, Generic[L, N]):
     def _due_at(self) -> Ms | None:
         return min((event[0] * self.unit for event in self.rules.due_events(self.books)), default=None)
 
-    # Notifications.
-
     @abstractmethod
     def _message(self, notice: N) -> OutgoingNotification: ...
 
@@ -187,14 +181,6 @@ class Emulator(ABC, Generic[L, N]):
 
     @abstractmethod
     def next_try(self, message: OutgoingNotification) -> Ms | None: ...
-
-    @property
-    def notification_url(self) -> str | None:
-        return self.outbox.url
-
-    @notification_url.setter
-    def notification_url(self, url: str | None) -> None:
-        self.outbox.url = url
 
     def misbehave(self, wanted: Misbehaviour | None = None, **settings: Any) -> None:
         self.dice.want(wanted or converted(settings, Misbehaviour))

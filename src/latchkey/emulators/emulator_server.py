@@ -81,7 +81,7 @@ class _Control:
         return {
             "store": self._store.name,
             "clock": to_iso(self._store.clock.now()),
-            "notification_url": self._store.notification_url,
+            "notification_url": self._store.outbox.url,
             "purchases": len(self._store.expected_states()),
             "notifications": {
                 state: sum(message.state == state for message in messages)
@@ -146,7 +146,7 @@ class _Control:
 
     async def send_again(self, request: Request) -> Any:
         message = self._message(str(request.path_params["id"]))
-        if self._store.notification_url is None:
+        if self._store.outbox.url is None:
             raise Refusal("The emulator does not know where to send notifications; set notification_url first.")
         await self._store.outbox.send_again(message)
         return _message(message)
@@ -167,7 +167,7 @@ class _Control:
         url = (await _body(request)).get("url")
         await self._store.outbox.send_to(checked_url(url) if url is not None else None)
         await self._store.deliver()
-        return {"notification_url": self._store.notification_url}
+        return {"notification_url": self._store.outbox.url}
 
     def _message(self, id: str) -> OutgoingNotification:
         sent = next((message for message in self._store.outbox.messages if message.id == id), None)
@@ -264,9 +264,6 @@ def _refused(status: int, message: str, param: str | None = None) -> Response:
 
 def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
-
-
-# A store emulator on the network: its API, and beside it the control API, which is always on loopback only.
 
 
 _DRAIN_SECONDS = 5.0

@@ -80,7 +80,12 @@ async def examine(config: Path | None, folder: DataFolder) -> list[Finding]:
     elif configured:
         findings += [bad(problem) for problem in problems_of(settings, real_now(), problems)]
     else:
-        findings.append(nothing_configured())
+        words = "nothing is configured, and no `latchkey up` has run in this folder"
+        remedy = (
+            "Start one with `latchkey up`. For `latchkey serve`, set LATCHKEY_DATABASE_URL, LATCHKEY_SECRET_KEY, "
+            "LATCHKEY_TLS_CERT and LATCHKEY_TLS_KEY, then run this again."
+        )
+        findings.append(Finding("unknown", "settings", words, remedy))
     url = settings.database_url or str(running.get("database_url", ""))
     if url:
         # `up` gives its PostgreSQL as many connections as it needs.
@@ -106,16 +111,6 @@ def bad(problem: Problem) -> Finding:
 def judged(about: str, words: str, remedy: str) -> Finding:
     """Good if there is nothing to do about it."""
     return Finding("bad" if remedy else "good", about, words, remedy)
-
-
-def nothing_configured() -> Finding:
-    return Finding(
-        "unknown",
-        "settings",
-        "nothing is configured, and no `latchkey up` has run in this folder",
-        "Start one with `latchkey up`. For `latchkey serve`, set LATCHKEY_DATABASE_URL, LATCHKEY_SECRET_KEY, "
-        "LATCHKEY_TLS_CERT and LATCHKEY_TLS_KEY, then run this again.",
-    )
 
 
 def python() -> Finding:

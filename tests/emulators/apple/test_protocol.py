@@ -54,7 +54,7 @@ def asking(made: AppStoreServerAPIClient) -> Ask:
 
 async def test_apples_library_accepts_every_notification_and_finds_the_purchase_in_it(apple_keys: AppleKeys) -> None:
     async with app_store(apple_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         id = store.sell(product_id="pro_monthly", buyer="ada", trial=True, account_token=ACCOUNT)
         store.act(id, "fail_billing", grace_days=16)
         await store.move(START + 8 * DAY)
@@ -84,7 +84,7 @@ async def test_apples_library_accepts_every_notification_and_finds_the_purchase_
 
 async def test_production_is_signed_as_production(apple_keys: AppleKeys) -> None:
     async with app_store(apple_keys, environment="Production") as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.sell(product_id="coins_100")
         await store.deliver()
         payload = service.taken[0].body["signedPayload"]
@@ -97,7 +97,7 @@ async def test_production_is_signed_as_production(apple_keys: AppleKeys) -> None
 @pytest.mark.parametrize("lie", sorted(AppleEmulator.lies - {"app_id"}))
 async def test_apples_library_refuses_every_lie(apple_keys: AppleKeys, lie: str) -> None:
     async with app_store(apple_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.misbehave(lie=1.0, lies=[lie])
         store.sell(product_id="pro_monthly")
         await store.deliver()
@@ -154,7 +154,7 @@ async def test_status_and_single_transactions_are_answered(apple_keys: AppleKeys
 
 async def test_missed_notifications_are_found_in_the_history(apple_keys: AppleKeys) -> None:
     async with app_store(apple_keys) as store, receiving() as service, running(store) as served:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.misbehave(drop=1.0)
         id = store.sell(product_id="pro_monthly", buyer="ada")
         await store.deliver()
@@ -179,7 +179,7 @@ async def test_a_test_notification_can_be_asked_for_and_followed(apple_keys: App
         with pytest.raises(APIException) as nowhere:
             await ask("request_test_notification")
         assert nowhere.value.api_error is APIError.SERVER_NOTIFICATION_URL_NOT_FOUND
-        store.notification_url = service.url
+        store.outbox.url = service.url
         service.status = 500
         token = (await ask("request_test_notification")).testNotificationToken
         told = await ask("get_test_notification_status", token)

@@ -66,7 +66,7 @@ async def asking(store: GoogleEmulator, served: ServedEmulator, package: str = P
 
 async def test_googles_library_accepts_every_push_and_it_names_the_purchase(google_keys: GoogleKeys) -> None:
     async with play_store(google_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         token = store.sell(product_id="pro_monthly:monthly", buyer="ada")
         store.act(token, "refund")
         store.sell(product_id="coins_100", buyer="ada")
@@ -93,7 +93,7 @@ LIES = sorted(GoogleEmulator.lies)
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_careful_receiver_can_tell_every_lie(google_keys: GoogleKeys, lie: str) -> None:
     async with play_store(google_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.misbehave(lie=1.0, lies=[lie])
         store.sell(product_id="pro_monthly:monthly")
         await store.deliver()
@@ -290,7 +290,7 @@ async def test_googles_library_gets_an_access_token_with_the_key_as_it_is(google
 
 async def test_pubsub_tries_again_with_growing_waits_for_a_week(google_keys: GoogleKeys) -> None:
     async with play_store(google_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         service.status = 500
         store.sell(product_id="coins_100")
         await store.move(START + 30_000_000)

@@ -28,7 +28,7 @@ def test_it_speaks_the_version_of_the_locked_library() -> None:
 
 async def test_stripes_library_takes_every_webhook_and_it_names_the_object(stripe_keys: StripeKeys) -> None:
     async with stripe_account(stripe_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         id = store.sell(product_id="pro_monthly", buyer="ada", account_token="user-7")
         store.act(id, "cancel")
         store.send_test()
@@ -51,7 +51,7 @@ async def test_stripes_library_takes_every_webhook_and_it_names_the_object(strip
 
 async def test_while_a_secret_is_rotated_both_are_signed_with(stripe_keys: StripeKeys) -> None:
     async with stripe_account(stripe_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         store.rotate_secret()
         store.sell(product_id="coins_100")
         await store.deliver()
@@ -207,7 +207,7 @@ async def test_the_api_can_be_busy(desk: Desk) -> None:
 
 async def test_stripe_tries_again_three_times_in_test_mode(stripe_keys: StripeKeys) -> None:
     async with stripe_account(stripe_keys) as store, receiving() as service:
-        store.notification_url = service.url
+        store.outbox.url = service.url
         service.status = 500
         store.sell(product_id="coins_100")
         await store.move(START + DAY)

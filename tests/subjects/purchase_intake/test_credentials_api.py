@@ -58,7 +58,7 @@ async def test_saved_credentials_are_checked_again_and_apple_sends_a_test(shop: 
     """Whoever has given Apple the URL after saving the credentials need not type them once more."""
     app = await connected_app(shop, store)
     # Nobody listens there: the test only looks at what is sent.
-    store.emulator.notification_url = "http://127.0.0.1:1/incoming/x"
+    store.emulator.outbox.url = "http://127.0.0.1:1/incoming/x"
     shop.clock.now = NOW + DAY
     checked = await post(shop, f"apps/{app['id']}/credentials/check", None)
     assert (checked.status, checked.json()["check"]) == (200, {"result": "ok", "message": "", "checked_at": NOW + DAY})

@@ -44,7 +44,7 @@ async def app(site: Site, store: tuple[GoogleEmulator, ServedEmulator]) -> dict[
     emulator, served = store
     app = await new_app(site, "play_store")
     assert (await put(site, app["id"], emulator.credentials(served.base_url))).json()["check"]["result"] == "ok"
-    emulator.notification_url = site.url + urlsplit(app["notification_url"]).path
+    emulator.outbox.url = site.url + urlsplit(app["notification_url"]).path
     name_stores(site, f"{site.project_id}/{app['id']}={served.control_url}")
     return app
 

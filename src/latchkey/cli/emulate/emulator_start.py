@@ -66,7 +66,7 @@ async def run(store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes)
     signal, console = StopSignal(), Console(highlight=False)
     store.outbox.authority = wishes.authority
     if wishes.notification_url is not None:
-        store.notification_url = checked_url(wishes.notification_url)
+        store.outbox.url = checked_url(wishes.notification_url)
     tls = None
     if wishes.tls:
         made = ensure_certificates(folder.path / "tls", [], real_now())
@@ -101,7 +101,7 @@ def _introduce(
     table.add_row(f"{title} API", served.base_url)
     table.add_row("Control API", served.control_url)
     table.add_row("Its clock", shown(store.clock.now()))
-    table.add_row("Notifications to", store.notification_url or "nowhere yet (step 3)")
+    table.add_row("Notifications to", store.outbox.url or "nowhere yet (step 3)")
     table.add_row("Credentials", f"{folder.credentials}  (with private keys, mode 600)")
     if wishes.tls:
         table.add_row("Certificate to trust", str(folder.path / "tls" / "authority.pem"))

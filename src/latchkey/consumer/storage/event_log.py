@@ -113,7 +113,7 @@ class EventLog:
         total = select(table.currency, func.sum(table.amount)).where(table.app_user_id == app_user_id)
         rows: Any = await connection.execute(total.group_by(table.currency))
         # Whole amounts as integers, others rounded to remove binary fractions.
-        return {currency: int(sum) if sum == int(sum) else round(sum, 9) for currency, sum in rows}
+        return {currency: int(amount) if amount == int(amount) else round(amount, 9) for currency, amount in rows}
 
     async def experiments(self, connection: AsyncConnection, app_user_id: str) -> dict[str, str]:
         table = enrollments.c

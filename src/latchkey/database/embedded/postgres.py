@@ -49,7 +49,15 @@ class EmbeddedServer:
             if not self.folder.exists():
                 self.folder.mkdir(parents=True)
                 self.folder.chmod(0o711 if user.is_other else 0o700)
-            self._check_owner(user)
+            # PostgreSQL starts only for the owner of its files. Root could change them all, and would leave files that
+            # the owner cannot use.
+            owner = owner_of(self.data)
+            if owner is not None and self.data.stat().st_uid != user.uid:
+                raise EmbeddedServerError(
+                    f"{self.data} belongs to {owner}, and PostgreSQL would run as {user.name}. "
+                    f"Start Latchkey as the user who made it, give it away with `chown -R {user.name} {self.data}`, "
+                    "or choose another folder with --data."
+                )
             self._lock = data_files.lock(self.folder)
         except OSError as error:
             owner = owner_of(self.folder)
@@ -57,17 +65,6 @@ class EmbeddedServer:
             raise EmbeddedServerError(
                 f"{self.folder} cannot be used ({error.strerror}{belongs}). Choose another folder with --data."
             ) from error
-
-    def _check_owner(self, user: SystemUser) -> None:
-        """PostgreSQL starts only for the owner of its files. Root could change them all, and would leave files that the
-        owner cannot use."""
-        owner = owner_of(self.data)
-        if owner is not None and self.data.stat().st_uid != user.uid:
-            raise EmbeddedServerError(
-                f"{self.data} belongs to {owner}, and PostgreSQL would run as {user.name}. "
-                f"Start Latchkey as the user who made it, give it away with `chown -R {user.name} {self.data}`, "
-                "or choose another folder with --data."
-            )
 
     def start(self, said: Callable[[str], None] = lambda _: None) -> None:
         """Lock the folder, stop what a killed owner left, create the cluster if there is none, wait until it is ready.

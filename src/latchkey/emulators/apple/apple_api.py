@@ -169,7 +169,7 @@ class _Api:
         return _json({**answer, "paginationToken": token} if more else answer)
 
     async def send_test(self, _: Request) -> Response:
-        if self._store.notification_url is None:
+        if self._store.outbox.url is None:
             raise AppleApiError(4040007, "No App Store Server Notification URL found for provided app.")
         id = self._store.send_test()
         await self._store.deliver()

@@ -151,9 +151,6 @@ def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# The App Store emulator: the books, the keys that sign, and what is sent.
-
-
 ACTS = Acts(
     "cancel uncancel fail_billing recover expire refund reverse_refund decline_refund request_consumption change "
     "redeem extend end_family_sharing price_increase",

@@ -78,8 +78,6 @@ class _Api:
 
         return faulty(self._store.dice, answer)
 
-    # Who may ask.
-
     async def token(self, request: Request) -> Response:
         """An access token for an assertion that the service account's key has signed."""
         body = await request.body()
@@ -112,8 +110,6 @@ class _Api:
             raise GoogleApiError(401, "authError", "Request had invalid authentication credentials.")
         if request.path_params["package"] != self._store.app.package_name:
             raise GoogleApiError(404, "applicationNotFound", "No application was found for the given package name.")
-
-    # What they may know.
 
     async def subscription(self, request: Request) -> Response:
         return _json(google_resources.subscription(self._store.books, self._purchase(request, subscription=True)))
@@ -171,8 +167,6 @@ class _Api:
         self._check_product(request, purchase)
         self._store.consume(purchase.token)
         return Response(status_code=204)
-
-    # What the developer may do.
 
     async def cancel(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=True)

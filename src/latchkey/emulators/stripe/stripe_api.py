@@ -57,6 +57,7 @@ class _Api:
 
     def routes(self) -> list[tuple[str, str, Handler]]:
         get, find, make, change = self._get, self._find, self._make, self._change
+        sessions = queries.all_of("sessions", "customer", "payment_intent", "subscription", "status")
         return [
             ("GET", "/account", self.account),
             ("GET", "/events", self.events),
@@ -100,11 +101,7 @@ class _Api:
             ("GET", "/setup_intents/{id}", get("setup_intent")),
             ("POST", "/setup_intents", make(writes.new_setup)),
             ("POST", "/setup_intents/{id}/confirm", change(writes.confirm_setup)),
-            (
-                "GET",
-                "/checkout/sessions",
-                find(queries.all_of("sessions", "customer", "payment_intent", "subscription", "status")),
-            ),
+            ("GET", "/checkout/sessions", find(sessions)),
             ("GET", "/checkout/sessions/{id}", get("checkout.session")),
             ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
             ("POST", "/checkout/sessions", self.new_session),

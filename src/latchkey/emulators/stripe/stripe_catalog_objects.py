@@ -113,11 +113,12 @@ def product(books: stripe_books.StripeBooks, product: stripe_books.StripeProduct
 
 
 def price(books: stripe_books.StripeBooks, price: stripe_books.StripePrice) -> dict[str, Any]:
+    recurring = {"interval": price.interval, "interval_count": price.count, "meter": None, "trial_period_days": None}
     return stripe_object(
         "price",
         price,
         livemode=books.live,
-        recurring=_recurring(price),
+        recurring={**recurring, "usage_type": "licensed"} if price.interval else None,
         type="recurring" if price.interval else "one_time",
         unit_amount=price.amount,
         unit_amount_decimal=str(price.amount),
@@ -132,18 +133,6 @@ def customer(books: stripe_books.StripeBooks, customer: stripe_books.StripeCusto
         invoice_prefix=customer.id[-8:].upper(),
         livemode=books.live,
     )
-
-
-def _recurring(price: stripe_books.StripePrice) -> dict[str, Any] | None:
-    if price.interval is None:
-        return None
-    return {
-        "interval": price.interval,
-        "interval_count": price.count,
-        "meter": None,
-        "trial_period_days": None,
-        "usage_type": "licensed",
-    }
 
 
 def address(country: str | None) -> dict[str, Any] | None:

@@ -54,7 +54,7 @@ async def _live(orders: StoresOrders, name: str, http: HttpClient, authority: Ca
 
     async def connect(base_url: str) -> None:
         # Before anybody can sell: the service could not check such a sale.
-        store.notification_url = await _connected(http, orders.connection, name, folder, store.credentials(base_url))
+        store.outbox.url = await _connected(http, orders.connection, name, folder, store.credentials(base_url))
 
     api, control = (_socket(orders.sockets[f"{name}_{what}"]) for what in ("api", "control"))
     async with running(store, listening=api, control=control, before_control=connect) as served:

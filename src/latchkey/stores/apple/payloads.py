@@ -114,10 +114,6 @@ def _bytes(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-# What Apple's signed objects hold, as far as it is used here, and opening them for one app: the signature is checked
-# first, then bundle id, app id and environment.
-
-
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[ -~]+$")]
 Amount = Annotated[int, Meta(ge=0, le=10**12)]
 

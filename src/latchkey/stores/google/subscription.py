@@ -316,9 +316,6 @@ def made_up_id(token: str) -> str:
     return NO_ORDER + sha256(token.encode()).hexdigest()[:32]
 
 
-# A one-time purchase as `purchases.productsv2` tells it, in Latchkey's words. Pure.
-
-
 PURCHASED, CANCELLED, UNPAID = "PURCHASED", "CANCELLED", "PENDING"
 
 
