@@ -65,10 +65,10 @@ class Dice:
         self._calls_left: int | None = None
 
     def want(self, wanted: Misbehaviour) -> None:
-        unknown = sorted(set(wanted.lies) - self._known)
-        if unknown:
-            raise Invalid(f"This store cannot lie about {', '.join(unknown)}; it can about {_listed(self._known)}.")
-        invalid_if(wanted.lie and not wanted.lies, f"`lie` needs `lies`, some of {_listed(self._known)}.", "lies")
+        known = ", ".join(sorted(self._known))
+        if unknown := sorted(set(wanted.lies) - self._known):
+            raise Invalid(f"This store cannot lie about {', '.join(unknown)}; it can about {known}.")
+        invalid_if(wanted.lie and not wanted.lies, f"`lie` needs `lies`, some of {known}.", "lies")
         self.wanted = wanted
         self._random = random.Random(wanted.seed)  # noqa: S311 - as above
         self._calls_left = wanted.api.times if wanted.api else None
@@ -100,10 +100,6 @@ class Dice:
 
 def hold_until(at: Ms, fate: Fate) -> Ms:
     return at + max(fate.late_by, _LONGEST_HOLD if fate.overtaken_by else 0)
-
-
-def _listed(names: frozenset[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 _PAGE = "<html><body><h1>{status}</h1><p>The server is temporarily unable to service your request.</p></body></html>"

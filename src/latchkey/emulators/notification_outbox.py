@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -31,23 +30,22 @@ class SendAttempt(msgspec.Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class OutgoingNotification:
+class OutgoingNotification(msgspec.Struct, kw_only=True):
     """One notification. `content` is what the store's own module needs to write it down."""
 
     id: str
     kind: str
     subject: str | None
     at: Ms
-    content: Any = field(repr=False)
-    fate: Fate = field(default_factory=Fate)
+    content: Any
+    fate: Fate = Fate()
     due_at: Ms = 0
     # As the sale asked. Nothing sends it earlier.
     not_before: Ms = 0
     # Counted from 1, as they were posted.
     number: int = 0
     state: Literal["waiting", "delivered", "lost", "given up"] = "waiting"
-    attempts: list[SendAttempt] = field(default_factory=list)
+    attempts: list[SendAttempt] = []
 
 
 class NotificationRequest(msgspec.Struct, frozen=True):
@@ -116,12 +114,9 @@ class NotificationOutbox:
         if client is not None:
             await client.close()
 
-    def _in_order(self) -> list[OutgoingNotification]:
-        """One that is overtaken by two comes after the second of them."""
-        return sorted(self.waiting(), key=lambda message: (message.number + message.fate.overtaken_by, -message.number))
-
     def _next(self, tried: set[str], everything: bool) -> OutgoingNotification | None:
-        for message in self._in_order():
+        # One that is overtaken by two comes after the second of them.
+        for message in sorted(self.waiting(), key=lambda one: (one.number + one.fate.overtaken_by, -one.number)):
             allowed = message.not_before <= self._now() and message.id not in tried
             if allowed and (everything or self._due(message)):
                 return message
@@ -159,7 +154,14 @@ class NotificationOutbox:
         at = self._now()
         try:
             if self._client is None:
-                self._client = self._build()
+                # The service is on the same machine or near, so plain HTTP is allowed and no proxy is asked.
+                self._client = HttpClient(
+                    timeout=TIMEOUT,
+                    user_agent="latchkey-emulator",
+                    extra_ca=self.authority(),
+                    https_only=False,
+                    use_proxy=False,
+                )
             headers = {"Content-Type": "application/json", **letter.headers}
             response = await self._client.ask("POST", self.url, headers=headers, body=letter.body, most_bytes=_KEPT)
             answer = response.body[:_KEPT].decode("utf-8", "replace")
@@ -173,13 +175,3 @@ class NotificationOutbox:
             message.state = "delivered"
         self.attempted(message, attempt)
         return attempt
-
-    def _build(self) -> HttpClient:
-        # An emulator's service is on the same machine or near, so plain HTTP is allowed and no proxy is asked.
-        return HttpClient(
-            timeout=TIMEOUT,
-            user_agent="latchkey-emulator",
-            extra_ca=self.authority(),
-            https_only=False,
-            use_proxy=False,
-        )

@@ -118,14 +118,12 @@ def reverse_refund(books: AppleBooks, now: Ms, id: str, *, transaction: str | No
 
 
 def decline_refund(books: AppleBooks, now: Ms, id: str) -> AppleStep:
-    purchase = purchase_of(books, id)
-    return books, (noticed("REFUND_DECLINED", None, now, purchase),)
+    return books, (noticed("REFUND_DECLINED", None, now, purchase_of(books, id)),)
 
 
 def request_consumption(books: AppleBooks, now: Ms, id: str) -> AppleStep:
     """The customer asks for a refund, and the App Store asks how much was used."""
-    purchase = purchase_of(books, id)
-    return books, (noticed("CONSUMPTION_REQUEST", None, now, purchase),)
+    return books, (noticed("CONSUMPTION_REQUEST", None, now, purchase_of(books, id)),)
 
 
 def change(
