@@ -18,10 +18,6 @@ from latchkey.emulators.control_requests import invalid_if
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-# Held back no longer than this, where no later notification comes that could overtake.
-_LONGEST_HOLD: Ms = HOUR
-
-
 Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -96,10 +92,6 @@ class Dice:
         if self._calls_left is not None:
             self._calls_left -= 1
         return fault
-
-
-def hold_until(at: Ms, fate: Fate) -> Ms:
-    return at + max(fate.late_by, _LONGEST_HOLD if fate.overtaken_by else 0)
 
 
 _PAGE = "<html><body><h1>{status}</h1><p>The server is temporarily unable to service your request.</p></body></html>"

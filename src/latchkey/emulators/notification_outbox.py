@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from latchkey.domain.instants import Ms
-from latchkey.emulators.misbehaviour import Fate, hold_until
+from latchkey.domain.instants import HOUR, Ms
+from latchkey.emulators.misbehaviour import Fate
 from latchkey.http_client import HttpClient, HttpError, HttpTimeoutError
 
 if TYPE_CHECKING:
     from latchkey.emulators.emulator import Emulator
 
 TIMEOUT = 30.0
+# Held back no longer than this, where no later notification comes that could overtake.
+_LONGEST_HOLD: Ms = HOUR
 # Of an answer so much is kept.
 _KEPT = 300
 # The oldest notifications are forgotten beyond this.
@@ -71,7 +73,7 @@ class NotificationOutbox:
     def post(self, message: OutgoingNotification) -> None:
         self._posted += 1
         message.fate = self._dice.fate()
-        message.due_at = hold_until(message.at, message.fate)
+        message.due_at = message.at + max(message.fate.late_by, _LONGEST_HOLD if message.fate.overtaken_by else 0)
         message.number = self._posted
         self.messages.append(message)
         del self.messages[:-_MOST]

@@ -9,7 +9,6 @@ with "times": 3 only for the next three calls. DELETE ends the fault, GET shows 
 """
 
 import asyncio
-import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
@@ -132,23 +131,6 @@ class PlayerChange(msgspec.Struct, frozen=True):
     language: str | None = None
     # 1 and above: subscribed; 0 and below: the user has turned notifications off.
     notification_types: int | None = None
-
-
-def check_key(header: str | None, key: str) -> None:
-    scheme, _, given = (header or "").strip().partition(" ")
-    if scheme.lower() not in {"basic", "key"} or not given:
-        raise SandboxRefusal(401, NO_KEY)
-    if not hmac.compare_digest(given.strip().encode(), key.encode()):
-        raise SandboxRefusal(403, NO_KEY)
-
-
-def check_notification(new: NewNotification) -> None:
-    if len(new.player_ids) > MOST_IDS:
-        raise SandboxRefusal(400, f"include_player_ids may have at most {MOST_IDS} entries")
-    if not new.player_ids:
-        raise SandboxRefusal(400, NO_TARGET)
-    if not new.contents.get("en"):
-        raise SandboxRefusal(400, NO_ENGLISH)
 
 
 def in_language(texts: dict[str, str], language: str) -> str:

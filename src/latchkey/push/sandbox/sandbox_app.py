@@ -120,7 +120,12 @@ class Sandbox:
     async def _accept(self, request: Request) -> Response:
         self._authenticate(request)
         new = await self._body(request, NewNotification)
-        protocol.check_notification(new)
+        if len(new.player_ids) > protocol.MOST_IDS:
+            raise SandboxRefusal(400, f"include_player_ids may have at most {protocol.MOST_IDS} entries")
+        if not new.player_ids:
+            raise SandboxRefusal(400, protocol.NO_TARGET)
+        if not new.contents.get("en"):
+            raise SandboxRefusal(400, protocol.NO_ENGLISH)
         accepted = self.database.accept(new, self._now())
         older = request.url.path.startswith("/api/v1/")
         if accepted is None:
@@ -210,7 +215,11 @@ class Sandbox:
         return body
 
     def _authenticate(self, request: Request) -> None:
-        protocol.check_key(request.headers.get("authorization"), self._key)
+        scheme, _, given = request.headers.get("authorization", "").strip().partition(" ")
+        if scheme.lower() not in {"basic", "key"} or not given:
+            raise SandboxRefusal(401, protocol.NO_KEY)
+        if not hmac.compare_digest(given.strip().encode(), self._key.encode()):
+            raise SandboxRefusal(403, protocol.NO_KEY)
 
     def _own_device(self, request: Request) -> str:
         """Player ids pass through web pages and servers, so a device proves itself with its secret identifier."""

@@ -214,12 +214,22 @@ async def verify(credentials: GoogleCredentials, incoming: Incoming, certificate
     if len(incoming.body) > LARGEST_BODY:
         raise Malformed(f"A notification of Google Play has at most {LARGEST_BODY} bytes.")
     await check_sender(credentials, incoming.headers.get("authorization", ""), certificates)
-    told, external_id = _unwrapped(incoming.body)
+    try:
+        message = _ENVELOPE.decode(incoming.body).message
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Malformed("The body is not a push of Cloud Pub/Sub.") from None
+    if _MESSAGE_ID.fullmatch(message.message_id) is None:
+        raise Malformed("The push has no messageId.")
+    try:
+        data = b64decode(message.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise Malformed("The data of the push is not base64.") from None
+    told = decode(data)
     if told.package_name != credentials.package_name:
         raise Misdirected("The notification is about another package.")
     occurred_at = told.event_time_millis
     return Notification(
-        external_id=external_id,
+        external_id=message.message_id,
         kind=kind_of(told),
         # Only the purchase itself says whether it is a test.
         environment=None,
@@ -266,17 +276,3 @@ def _guarded(read: Any) -> Any:
         return read()
     except Exception:
         raise NotAuthentic("The push token is not valid: its signature, its form or its time is wrong.") from None
-
-
-def _unwrapped(body: bytes) -> tuple[GoogleNotification, str]:
-    try:
-        message = _ENVELOPE.decode(body).message
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise Malformed("The body is not a push of Cloud Pub/Sub.") from None
-    if _MESSAGE_ID.fullmatch(message.message_id) is None:
-        raise Malformed("The push has no messageId.")
-    try:
-        data = b64decode(message.data, validate=True)
-    except (binascii.Error, ValueError):
-        raise Malformed("The data of the push is not base64.") from None
-    return decode(data), message.message_id
