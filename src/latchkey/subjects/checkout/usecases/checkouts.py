@@ -156,7 +156,7 @@ class Checkouts:
             raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This product is no longer sold here.")
         if eligibility.has_already(customer, catalog, till.app.store, product, now):
             raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
-        order = replace(await self._ordered(till, known), email=_checked_email(email))
+        order = structs.replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
         check_at = None if made.told else self._connections.now() + FIRST_ASKED
         kept = await storage.set_handle(self._connections.database, known.id_hash, made.handle, check_at)
