@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from latchkey.domain.charts.period_amounts import PeriodMoney
 from latchkey.domain.instants import DAY
 from latchkey.domain.money.exchange_rates import NO_RATES, DayRate
-from latchkey.subjects.charts.rules.chart import ChartData
-from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
+from latchkey.subjects.charts.rules.chart import MOST_SEGMENTS, ChartData
 from latchkey.subjects.charts.rules.definition import BY_NAME, Unit
 from latchkey.subjects.charts.rules.facts import Kind, Resolution, day_of
 from tests.subjects.charts.answers import ask, chart

@@ -16,7 +16,6 @@ from latchkey.subjects.charts.page.view import (
     ViewEnvironment,
     applied,
     dates_of,
-    jumps_by_day,
     params,
     query_of,
     summary_line,
@@ -61,10 +60,10 @@ def test_ranges_by_name(name: str, first: date, last: date) -> None:
     assert dates_of(name, TODAY) == (first, last)
 
 
-def test_a_page_opens_on_the_last_90_days_by_day_compared_with_the_period_before() -> None:
+def test_a_page_opens_on_the_last_90_days_by_week_compared_with_the_period_before() -> None:
     view = asked("mrr")
     assert (view.range, view.request.first, view.request.last) == ("90d", date(2025, 12, 21), TODAY)
-    assert (view.request.resolution, view.request.currency, view.request.compare) == (Resolution.DAY, "USD", True)
+    assert (view.request.resolution, view.request.currency, view.request.compare) == (Resolution.WEEK, "USD", True)
     assert query_of(view, OFFERED) == ""
 
 
@@ -218,11 +217,7 @@ def test_where_falling_is_good_a_rise_is_not() -> None:
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:
     named = [dates_of(name, TODAY) for name in ("7d", "28d", "90d", "12m")]
-    assert [usual_resolution(span) for span in named] == ["day", "day", "day", "month"]
-    assert [usual_resolution(span, jumps=True) for span in named] == ["day", "day", "week", "month"]
-    jump = {name for name, one in BY_NAME.items() if jumps_by_day(one)}
-    assert jump >= {"churn", "renewal_rate", "mrr_movement", "trials_movement"}
-    assert not jump & {"mrr", "revenue", "actives", "actives_new", "customers_new"}
+    assert [usual_resolution(span) for span in named] == ["day", "day", "week", "month"]
 
 
 @pytest.mark.parametrize(

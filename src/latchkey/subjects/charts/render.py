@@ -13,8 +13,16 @@ from latchkey.domain.instants import DAY, Ms, to_iso
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import USD
 from latchkey.subjects.charts import wire
-from latchkey.subjects.charts.rules.chart import ChartData, ChartPeriod, Estimate, HeatMap, Series, Value, VariantResult
-from latchkey.subjects.charts.rules.compute import MOST_SEGMENTS
+from latchkey.subjects.charts.rules.chart import (
+    MOST_SEGMENTS,
+    ChartData,
+    ChartPeriod,
+    Estimate,
+    HeatMap,
+    Series,
+    Value,
+    VariantResult,
+)
 from latchkey.subjects.charts.rules.definition import Choice, Definition, Dimension, Unit
 from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
 from latchkey.wire.attributes import from_attributes

@@ -20,7 +20,7 @@ from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.subjects.charts.page.presentation import value_title
 from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import LONGEST
-from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, Drawing, Unit, title_of
+from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
 from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
 from latchkey.subjects.charts.usecases import chosen_attributes, usual_environment
 from latchkey.subjects.experiments.usecases import list_experiments
@@ -29,6 +29,8 @@ from latchkey.subjects.test_clocks.usecases import newest_clocks
 FILTER = "filter."
 # In an address, the value of a filter that stands for "not known".
 UNKNOWN = "~"
+# Series of segments that an eye can follow; the others are one, "Other".
+MOST_IN_A_PICTURE = 6
 
 
 class ViewEnvironment(Struct, frozen=True):
@@ -69,9 +71,7 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
     definition = definition.with_experiments(offered.experiments)
     environment = environment_of(query, offered)
     name, span, problem = _dates(definition, query, date_of(environment.now // DAY))
-    resolution = Resolution(
-        query.choice("by", list(Resolution), usual_resolution(span, jumps=jumps_by_day(definition)))
-    )
+    resolution = Resolution(query.choice("by", list(Resolution), usual_resolution(span)))
     if resolution is Resolution.DAY and (span[1] - span[0]).days >= MOST_DAYS:
         resolution = Resolution.WEEK
     segment = query.text("segment")
@@ -91,6 +91,7 @@ def view_of(definition: Definition, query: Form, offered: Offered) -> ChartView:
         resolution=resolution,
         filters=filters,
         segment=segment if allowed else None,
+        most_segments=MOST_IN_A_PICTURE,
         currency=query.choice("currency", CURRENCIES, USD),
         selectors={
             one.name: query.choice(one.name, [choice.id for choice in one.choices], one.default)
@@ -132,7 +133,7 @@ def params(view: ChartView, offered: Offered) -> list[tuple[str, str]]:
             found.append(("range", view.range))
         if view.range == DATES:
             found += [("from", request.first.isoformat()), ("to", request.last.isoformat())]
-        if request.resolution is not usual_resolution((request.first, request.last), jumps=jumps_by_day(definition)):
+        if request.resolution is not usual_resolution((request.first, request.last)):
             found.append(("by", request.resolution))
     if request.segment:
         found.append(("segment", request.segment))
@@ -189,16 +190,10 @@ MOST_DAYS = 3 * 366
 EARLIEST = date(2000, 1, 1)
 
 
-def usual_resolution(span: Range, *, jumps: bool = False) -> Resolution:
-    """So that a picture has neither two points nor four hundred. `jumps`: its days say little, see `jumps_by_day`."""
+def usual_resolution(span: Range) -> Resolution:
+    """So that a picture has neither two points nor a hundred."""
     days = (span[1] - span[0]).days + 1
-    return Resolution.DAY if days <= (28 if jumps else 92) else Resolution.WEEK if days <= 190 else Resolution.MONTH
-
-
-def jumps_by_day(definition: Definition) -> bool:
-    """Shares of one day's few renewals, and movements with as much above zero as below it, are a saw by day."""
-    moves = definition.drawing is Drawing.STACKED_BARS and not definition.segments
-    return moves or definition.unit is Unit.SHARE
+    return Resolution.DAY if days <= 31 else Resolution.WEEK if days <= 190 else Resolution.MONTH
 
 
 def dates_of(name: str, day: date) -> Range:

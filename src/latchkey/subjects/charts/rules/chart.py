@@ -21,6 +21,9 @@ Value: TypeAlias = int | float | None
 OTHER = "other"
 
 
+MOST_SEGMENTS = 10
+
+
 class ChartRequest(Struct, frozen=True, kw_only=True):
     """One view of one chart. `chart_requests.checked` has refused or completed everything that can be wrong with it."""
 
@@ -35,6 +38,8 @@ class ChartRequest(Struct, frozen=True, kw_only=True):
     filters: tuple[Filter, ...] = ()
     # The dimension to break down by: as in a filter, or one of the definition's own (`transaction_type`).
     segment: str | None = None
+    # So many of the largest segments have a series of their own.
+    most_segments: int = MOST_SEGMENTS
     # The currency of display.
     currency: str = USD
     # By name, such as {"revenue_type": "proceeds"}; the definition has the names, values and defaults.

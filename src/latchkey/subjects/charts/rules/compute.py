@@ -17,8 +17,6 @@ from latchkey.subjects.charts.rules.definition import OF_PURCHASES, Definition, 
 from latchkey.subjects.charts.rules.experiment_results import variant_results
 from latchkey.subjects.charts.rules.facts import REST, Kind, Run
 
-# Segments that have a series of their own.
-MOST_SEGMENTS = 10
 NOT_KNOWN = "Not known"
 
 
@@ -143,7 +141,7 @@ def _largest(
     if request.segment == "renewal_number":
         return sorted(weights, key=int), False
     ranked = sorted(weights, key=lambda segment: (-weights[segment], segment))
-    return ranked[:MOST_SEGMENTS], has_rest or len(ranked) > MOST_SEGMENTS
+    return ranked[: request.most_segments], has_rest or len(ranked) > request.most_segments
 
 
 def _weight(request: ChartRequest, columns: Columns) -> float:
