@@ -127,6 +127,7 @@ BODIES: dict[str, Any] = {
     "POST /exports/{export_id}": {"name": "yours"},
     "PATCH /exports/{export_id}": {"name": "yours"},
     "POST /exports/{export_id}/run": {"whole": True},
+    "POST /integrations/destinations/preview": {"preset": "segment", "settings": {"write_key": "abc"}},
     "POST /integrations/webhooks": {"name": "mine", "url": "https://example.com/hook"},
     "POST /integrations/webhooks/{webhook_id}": {"name": "yours"},
     "PATCH /integrations/webhooks/{webhook_id}": {"name": "yours"},

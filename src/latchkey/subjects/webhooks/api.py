@@ -85,10 +85,11 @@ class NewDestination(Body):
     preset: Annotated[str, Field(min_length=1, max_length=50, examples=["slack"])]
     settings: Annotated[
         dict[str, str], Field(max_length=20, description="What the preset asks for. What is left out stays as it is.")
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict, repr=False)
     template: Annotated[
-        Any, Field(description="Of the preset `custom`: the JSON to send. Its texts may contain `{{ expressions }}`.")
-    ] = None
+        dict[str, Any] | list[Any],
+        Field(description="Of the preset `custom`: the JSON to send. Its texts may contain `{{ expressions }}`."),
+    ] = not_null()
 
 
 class NewWebhook(Body):
@@ -193,8 +194,8 @@ async def list_destination_presets(call: ReadKey) -> Response:
     return reply(Page(items=items, next_page=None, url=project_path(call.project_id, "integrations", "destinations")))
 
 
-@destinations_router.post("/preview", responses=shows(Page[wire.DestinationPreview]))
-async def preview_destination(call: ReadKey, new: NewDestination) -> Response:
+@destinations_router.acts("/preview", Page[wire.DestinationPreview], "webhook.previewed", about="a destination")
+async def preview_destination(call: WriteKey, new: NewDestination) -> Response:
     """What would be sent for a sample event of every type. Nothing is stored or sent."""
     stored = destination_settings.checked(DestinationSetup(**new.model_dump()))
     items = [render.preview(one) for one in destination_settings.preview(stored, call.now())]
