@@ -11,6 +11,7 @@ import yaml
 
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.subjects.configuration.command import read
 from tests.cli.running import latchkey
 from tests.cli.test_data_commands import Terminal
 from tests.cli.test_data_commands import terminal as terminal
@@ -69,6 +70,11 @@ async def test_a_file_is_planned_applied_and_pulled(terminal: Terminal, file: Pa
     assert yaml.safe_load(text)["products"]["pro_monthly"]["entitlement_ids"] == ["max"]
     assert "hush-hush" not in text
     assert (await terminal.ask("config", "plan", str(copy), "--prune"))["changes"] == []
+
+
+@pytest.mark.parametrize("wrong", ["x: &x {display_name: X}\nentitlements: {max: {<<: *x}}"], indirect=True)
+def test_a_part_of_a_file_can_be_used_twice(wrong: Path) -> None:
+    assert read(str(wrong))["entitlements"] == {"max": {"display_name": "X"}}
 
 
 @pytest.mark.parametrize(

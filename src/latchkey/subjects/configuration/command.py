@@ -37,7 +37,10 @@ UrlOption = Annotated[
     str | None,
     typer.Option("--url", envvar="LATCHKEY_URL", help=f"A running service, with a secret key in {KEY}."),
 ]
-CaOption = Annotated[Path | None, typer.Option("--ca", help="Trust this certificate authority, too (PEM).")]
+CaOption = Annotated[
+    Path | None,
+    typer.Option("--ca", help="Trust this certificate authority, too (PEM).", exists=True, dir_okay=False),
+]
 # A plan counts customers for some seconds.
 TIMEOUT = 60
 
@@ -123,6 +126,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no type
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen = set()
         for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                continue
             name = self.construct_object(key, deep=True)
             where = f"line {key.start_mark.line + 1}"
             if not isinstance(name, str):
