@@ -307,3 +307,23 @@ async def test_webhooks_are_created_tested_paused_and_their_deliveries_sent_agai
     assert {"webhook.tested", "webhook.paused", "webhook.resumed", "delivery.resent", "webhook.replayed"} <= set(
         outcomes
     )
+
+
+async def test_a_destination_takes_its_secrets_from_a_file_or_the_environment(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("s3cret4711\n")
+    terminal.environment |= {"MIXPANEL_SECRET": "s3cret4711"}
+    create = "webhook", "create", "--name", "theirs", "--destination"
+    for words in (
+        ("amplitude", "--set", "region=eu", "--set-from", f"api_key={secret}"),
+        ("mixpanel", "--set", "project_id=1", "--set", "username=robot", "--set-env", "password=MIXPANEL_SECRET"),
+    ):
+        made = await terminal.ask(*create, *words)
+        assert made["destination"]["preset"] == words[0]
+        assert "s3cret4711" not in json.dumps(made)
+        assert "signing_secret" not in made
+    for wrong in (("slack", "--set", "webhook_url"), ("slack", "--set-env", "webhook_url=NOT_THERE")):
+        assert (await terminal.refused(*create, *wrong, code=2))["type"] == "usage"
+    assert (await terminal.refused(*create, "nowhere"))["type"] == "refused"

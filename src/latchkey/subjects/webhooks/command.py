@@ -1,12 +1,14 @@
 """`latchkey webhook`: webhooks, their deliveries, and sending again."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import typer
+from msgspec import DecodeError, json
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import LIMIT, argument, command, flag, option
@@ -109,19 +111,37 @@ async def show_one(at: WebhookDesk, webhook: str = WEBHOOK) -> None:
 async def create(
     at: WebhookDesk,
     name: str = option("A name for people.", default=...),
-    url: str = option("Where events are sent: an https:// address.", default=...),
+    url: str | None = option("Where events are sent: an https:// address."),
+    destination: str | None = option("Instead of an address: send to this service, such as slack, in its form."),
+    settings: list[str] | None = option("A setting of the destination: name=value.", "--set"),
+    settings_from: list[str] | None = option("The same, from a file: name=file; - is stdin.", "--set-from"),
+    settings_env: list[str] | None = option("The same, from the environment: name=VARIABLE.", "--set-env"),
+    template_from: str | None = option("A file with the template of your own destination, in JSON; - is stdin."),
     authorization_from: str | None = HEADER,
     types: list[str] | None = EVENT_TYPES,
     environment: str | None = ENVIRONMENT,
     app_id: str | None = APP,
-    dialect: str = option("The form of the bodies: latchkey or revenuecat.", default="latchkey"),
+    dialect: str | None = option("The form of the bodies: latchkey (the default) or revenuecat."),
     paused: bool = flag("Queue events, and send none until it is resumed.", "--paused"),
 ) -> None:
-    """Create a webhook. Its signing secret is printed once, on stdout."""
-    given = _given(authorization_from, types, environment, app_id=app_id)
-    given |= {"name": name, "url": url, "dialect": dialect, "enabled": not paused}
-    async with at.audited("webhook.created", name, url=url):
+    """Create a webhook. Its signing secret is printed once, on stdout; a destination has none. A secret given with
+    --set can be read by every user of the machine: use --set-from or --set-env."""
+    given = _given(authorization_from, types, environment, app_id=app_id, url=url, dialect=dialect)
+    given |= {"name": name, "enabled": not paused}
+    chosen = _settings(settings, "--set", str)
+    chosen |= _settings(settings_from, "--set-from", output.read_secret)
+    chosen |= _settings(settings_env, "--set-env", _variable)
+    if destination is not None:
+        given["destination"] = {"preset": destination, "settings": chosen, "template": _template(template_from)}
+    elif chosen or template_from is not None:
+        raise typer.BadParameter("is needed for settings and a template.", param_hint="--destination")
+    where = {"url": url} if url is not None else {"destination": destination or ""}
+    async with at.audited("webhook.created", name, **where):
         created = await at.webhooks.create(at.project_id, given, real_now())
+    if destination is not None:
+        shown_one = render.webhook(created)
+        at.done(shown_one, f"Webhook {shown_one.id} sends to {output.plain(shown_one.url)}.")
+        return
     made = render.webhook(created, with_secret=True)
     at.reveal(
         made,
@@ -289,6 +309,27 @@ def _given(
         "environment": environment,
     }
     return {field: value for field, value in given.items() if value is not None}
+
+
+def _settings(given: list[str] | None, flag_name: str, value_of: Callable[[str], str]) -> dict[str, str]:
+    pairs = [one.partition("=") for one in given or []]
+    if not all(name and separator for name, separator, _ in pairs):
+        # The value may be a secret: it is not repeated.
+        raise typer.BadParameter("is name=value.", param_hint=flag_name)
+    return {name: value_of(value) for name, _, value in pairs}
+
+
+def _variable(name: str) -> str:
+    if name not in os.environ:
+        raise typer.BadParameter(f"The environment has no variable {name}.", param_hint="--set-env")
+    return os.environ[name]
+
+
+def _template(source: str | None) -> Any:
+    try:
+        return json.decode(output.read_secret(source)) if source is not None else None
+    except DecodeError as error:
+        raise typer.BadParameter(f"The template is not JSON: {error}", param_hint="--template-from") from None
 
 
 async def _change(at: WebhookDesk, webhook: str, action: str, changes: dict[str, Any]) -> None:
