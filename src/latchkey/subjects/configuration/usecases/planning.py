@@ -23,7 +23,7 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 from latchkey.subjects.configuration import rules, wire
 from latchkey.subjects.configuration.rules import Names, Things, path_of
 from latchkey.subjects.configuration.usecases import things
-from latchkey.subjects.configuration.usecases.document import FIELDS, checked
+from latchkey.subjects.configuration.usecases.document import FIELDS, SECTIONS, checked
 from latchkey.subjects.configuration.usecases.things import Desk
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
@@ -175,7 +175,7 @@ def _placed(names: Names) -> Iterator[None]:
 
 
 def _changes(before: Things, after: Things, wanted: Things) -> dict[Names, wire.ConfigChange]:
-    """What differs; what is deleted comes last."""
+    """What differs, by section and name, because things of one age come in any order; what is deleted comes last."""
     found: dict[Names, wire.ConfigChange] = {}
     for names, new in after.items():
         old, asked = before.get(names, {}), wanted.get(names, {})
@@ -191,7 +191,7 @@ def _changes(before: Things, after: Things, wanted: Things) -> dict[Names, wire.
             found[names] = wire.ConfigChange(action=action, path=path_of(names), fields=fields)
     for names in (names for names in before if names not in after):
         found[names] = wire.ConfigChange(action="delete", path=path_of(names), fields=[])
-    return found
+    return dict(sorted(found.items(), key=lambda one: (one[1].action == "delete", SECTIONS.index(one[0][0]), one[0])))
 
 
 async def _note(at: Desk, wish: Wish, names: Names, change: wire.ConfigChange) -> None:
