@@ -225,5 +225,5 @@ async def read_leased(
 
 async def write(connection: Executor, notes: Sequence[tuple[tuple[str, int], LastSeen]]) -> None:
     """Each note: project and key of the customer, and the last visit. Must be sorted in the order of row locks."""
-    rows = [(*place, *astuple(seen)) for place, seen in notes]
-    await connection.execute(query("touch_customers"), *zip(*rows, strict=True))
+    if rows := [(*place, *astuple(seen)) for place, seen in notes]:
+        await connection.execute(query("touch_customers"), *zip(*rows, strict=True))

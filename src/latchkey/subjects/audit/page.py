@@ -11,6 +11,7 @@ pages = Pages()
 ON_A_PAGE = 50
 # Actions that only the command line or the API does, so no page declares them.
 ELSEWHERE = (
+    "config.applied",
     "app.changed",
     "account.invited",
     "account.second_factor_reset",
