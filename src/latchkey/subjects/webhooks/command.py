@@ -124,8 +124,9 @@ async def create(
     dialect: str | None = option("The form of the bodies: latchkey (the default) or revenuecat."),
     paused: bool = flag("Queue events, and send none until it is resumed.", "--paused"),
 ) -> None:
-    """Create a webhook. Its signing secret is printed once, on stdout; a destination has none. A secret given with
-    --set can be read by every user of the machine: use --set-from or --set-env."""
+    """Create a webhook. Its signing secret is printed once, on stdout; a destination has none.
+
+    A secret given with --set can be read by every user of the machine: use --set-from or --set-env."""
     given = _given(authorization_from, types, environment, app_id=app_id, url=url, dialect=dialect)
     given |= {"name": name, "enabled": not paused}
     chosen = _settings(settings, "--set", str)
