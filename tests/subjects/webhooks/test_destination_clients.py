@@ -68,7 +68,7 @@ def receiver() -> Iterator[ProviderReceiver]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
+        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield ProviderReceiver(f"http://127.0.0.1:{server.server_port}", requests)
         server.shutdown()
