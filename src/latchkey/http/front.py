@@ -128,7 +128,8 @@ _BELOW_PAGES = f"/{PAGES}/".encode()
 
 
 class ReceiptRoutes(Protocol):
-    """Receipts, which are answered before the framework sees them (`subjects/purchase_intake/api/receipts.py`)."""
+    """Receipts of apps and notifications of stores, which are answered before the framework sees them
+    (`subjects/purchase_intake/api/receipts.py`)."""
 
     route: str
 

@@ -157,13 +157,33 @@ def test_a_template_keeps_types_and_leaves_out_nulls() -> None:
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{{ range(1000000000) }}", "There is no 'range'"),
         ("{{ 1 / 0 }}", "division by zero"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "nested too deeply"),
+        ("{{ 'aaaaaaaaaa'" + " | replace('a', 'aaaaaaaaaa')" * 30 + " }}", "more than 65,536 characters"),
+        ("{{ 'aaaaaaaaaa'" + " | join('aaaaaaaaaa')" * 30 + " }}", "more than 65,536 characters"),
+        ("{{ '\"'" + " | tojson" * 60 + " }}", "more than 65,536 characters"),
+        ("{{ 'a'" + " | base64" * 60 + " }}", "more than 65,536 characters"),
+        (["{{ 'aaaaaaaaaa'" + " | replace('a', 'aaaaaaaaaa')" * 3 + " }}"] * 100, "more than 262,144 bytes"),
     ],
 )
-def test_a_bad_template_is_refused_when_it_is_saved(template: str, words: str) -> None:
+def test_a_bad_template_is_refused_when_it_is_saved(template: Any, words: str) -> None:
     with pytest.raises(Refusal) as refusal:
         stored("custom", {"x": template})
     assert words in refusal.value.message
     assert refusal.value.param == "destination.template"
+
+
+def test_rounding_takes_no_time_and_no_memory() -> None:
+    template = {"x": "{{ 1.26 | round(1) }}", "y": "{{ 5 | round(-999999999) }}"}
+    assert json.decode(preview(stored("custom", template), NOW)[0].body) == {"x": 1.3, "y": 5.0}
+
+
+def test_a_secret_is_masked_as_an_address_and_a_header_write_it() -> None:
+    awkward = 'a+b/c="d&e'
+    made = compiled(checked(DestinationSetup(preset="ga4", settings=SETTINGS["ga4"] | {"api_secret": awkward})))
+    assert made.shown_url.endswith("&api_secret=••••")
+    basic = compiled(stored("customerio"))
+    echoed = b64encode(f"site1:{SECRET}".encode()).decode()
+    assert echoed in basic.secrets
 
 
 @pytest.mark.parametrize(
@@ -206,6 +226,26 @@ async def test_a_purchase_arrives_in_the_form_of_the_template(sending: Post) -> 
     assert shown["request_body"] == {"user": "ada", "usd": 9.99}
     assert (shown["response_status"], shown["attempts"][0]["request_headers"]["Authorization"]) == (204, "Bearer ••••")
     assert SECRET not in str(shown)
+
+
+async def test_a_template_that_fails_for_one_event_is_an_attempt_that_failed(sending: Post) -> None:
+    # The ids of the samples are longer.
+    template = {"x": "{{ 1 / (3 - (event.app_user_id | length)) }}"}
+    id = (await new(sending, "custom", template, url=sending.address + "/"))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [waiting] = await sending.settled(id, "waiting", attempts=1)
+    assert waiting["error"] == "The template fails: division by zero"
+    assert (await sending.shown(f"{id}/deliveries/{waiting['id']}"))["request_body"] is None
+    assert sending.arrivals == []
+
+
+async def test_an_event_that_is_not_sent_counts_as_delivered_and_the_log_says_why(sending: Post) -> None:
+    id = (await new(sending, "appsflyer", **SETTINGS["appsflyer"]))["id"]
+    await did(sending, "purchase", "ada", "pro_monthly")
+    [delivered] = await sending.settled(id, "delivered")
+    shown = await sending.shown(f"{id}/deliveries/{delivered['id']}")
+    assert shown["attempts"][0]["response_body"] == "Not sent: the customer has no attribute $appsflyerId."
+    assert (shown["response_status"], shown["error"]) == (None, None)
 
 
 async def test_a_destination_is_shown_without_secrets_and_keeps_them_when_it_is_changed(post: Post) -> None:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Raw, json
 
+from latchkey.domain.refusal import Refusal
 from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.destination import Preset
 from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
@@ -79,7 +80,11 @@ def delivery(webhook_id: str, one: Delivery) -> wire.Delivery:
 
 
 def detail(webhook: Webhook, one: Detail, public_url: str = "") -> wire.DeliveryWithAttempts:
-    outgoing = outgoing_of(webhook, one.event, one.dialect, public_url)
+    try:
+        outgoing = outgoing_of(webhook, one.event, one.dialect, public_url)
+    except Refusal:
+        # The template does not work for this event; its attempts say why.
+        outgoing = None
     return from_attributes(
         wire.DeliveryWithAttempts,
         one.delivery,

@@ -2,17 +2,19 @@
 
 A preset is a JSON file in `destinations/`. Texts in it may contain expressions in `{{ }}`, as templates of Jinja have
 them. A text that is one expression becomes its value, whatever its type; a field whose value is null is left out. So
-the result is always valid JSON. Nothing can be called in an expression, and only a few filters exist.
+the result is always valid JSON. Nothing can be called in an expression, and only a few filters exist, none of which
+makes a long text of a short one.
 """
 
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import msgspec
 from jinja2 import TemplateError, Undefined, nodes
@@ -23,15 +25,19 @@ from msgspec import Struct, json, structs
 
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import to_iso
+from latchkey.domain.refusal import Refusal
 from latchkey.wire.event import Event
 
 HIDDEN = "••••"
 # The preset whose body the operator writes.
 OWN = "custom"
+# Of the result of a filter, in characters, and of a body.
+LONGEST_TEXT = 64 * 1024
+LARGEST_BODY = 256 * 1024
 
 _EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _FILTERS = frozenset(
-    {"abs", "capitalize", "default", "first", "float", "int", "join", "last", "length", "lower", "replace", "round"}
+    {"abs", "capitalize", "default", "first", "float", "int", "last", "length", "lower"}
     | {"string", "title", "trim", "truncate", "upper"}
 )
 _EVENT_FIELDS = frozenset(field.name for field in structs.fields(Event))
@@ -110,6 +116,28 @@ def _ulid(text: str) -> str:
     return "".join("0123456789ABCDEFGHJKMNPQRSTVWXYZ"[number >> shift & 31] for shift in range(125, -1, -5))
 
 
+def _bounded(length: int) -> None:
+    if length > LONGEST_TEXT:
+        raise SecurityError(f"a text of more than {LONGEST_TEXT:,} characters")
+
+
+def _replaced(text: Any, old: str, new: str) -> str:
+    _bounded(len(str(text)) + str(text).count(old) * len(new))
+    return str(text).replace(old, new)
+
+
+def _joined(values: Iterable[Any], between: str = "") -> str:
+    parts = [str(value) for value in values]
+    _bounded(sum(map(len, parts)) + len(parts) * len(between))
+    return between.join(parts)
+
+
+def _encoded(text: str) -> str:
+    """Each round of an encoding makes a text longer."""
+    _bounded(len(text))
+    return text
+
+
 def _environment() -> _Environment:
     made = _Environment(cache_size=0)
     made.filters = {name: made.filters[name] for name in _FILTERS} | {
@@ -117,9 +145,12 @@ def _environment() -> _Environment:
         # A phone number as it is hashed: with its country code, without + and leading zeros.
         "digits": lambda text: re.sub(r"\D", "", str(text)).lstrip("0"),
         "ulid": _ulid,
-        "base64": lambda text: base64.b64encode(str(text).encode()).decode(),
-        "tojson": lambda value: json.encode(_defined(value)).decode(),
-        "path": lambda text: quote(str(text), safe=""),
+        "base64": lambda text: _encoded(base64.b64encode(str(text).encode()).decode()),
+        "tojson": lambda value: _encoded(json.encode(_defined(value)).decode()),
+        "path": lambda text: _encoded(quote(str(text), safe="")),
+        "replace": _replaced,
+        "join": _joined,
+        "round": lambda value, digits=0: round(float(value), min(max(int(digits), 0), 10)),
         # In the texts of Slack these three begin links and mentions.
         "slack": lambda text: str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
     }
@@ -194,18 +225,36 @@ def _defined(value: Any) -> Any:
     return None if isinstance(value, Undefined) else value
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What is wrong with a template, as a refusal."""
+    try:
+        yield
+    except TemplateError as error:
+        raise Refusal(f"The template is not right: {error.message}", param="destination.template") from None
+    except RecursionError:
+        raise Refusal("The template is nested too deeply.", param="destination.template") from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise Refusal(f"The template fails: {error}", param="destination.template") from None
+
+
 class CompiledDestination:
-    """A destination, ready to be used for many events."""
+    """A destination, ready to be used for many events. What fails in its template is refused, also for an event that is
+    unlike those it was tried with."""
 
     def __init__(self, destination: DestinationSetup) -> None:
         self.preset = preset = presets()[destination.preset]
         given = destination.settings
         self.settings = {field.name: given.get(field.name, field.default or "") for field in preset.fields}
-        hidden = (self.settings[field.name] for field in preset.fields if field.is_secret)
-        self.secrets = [secret for secret in hidden if secret]
         self._url = _compiled(preset.url)
         self._headers = _compiled(preset.headers)
-        self._body = _compiled(preset.body if destination.template is None else destination.template)
+        with _explained():
+            self._body = _compiled(preset.body if destination.template is None else destination.template)
+        hidden = [self.settings[field.name] for field in preset.fields if field.is_secret]
+        # A header may have them in Base64.
+        authorization = self._headers(context_of(_NOBODY, self.settings, "")).get("Authorization") or ""
+        hidden.append(authorization.partition(" ")[2])
+        self.secrets = [written for secret in hidden for written in _written(secret)]
 
     @property
     def why_not(self) -> str:
@@ -216,11 +265,12 @@ class CompiledDestination:
         context = context_of(json.decode(event), self.settings, dashboard)
         if self.preset.requires is not None and not context["attributes"].get(self.preset.requires):
             return None
-        body = self._body(context)
-        if self.preset.form:
-            encoded = urlencode({name: value for name, value in body.items() if value != ""}).encode()
-        else:
-            encoded = json.encode(body)
+        with _explained():
+            body = self._body(context)
+            form = urlencode({name: value for name, value in body.items() if value != ""}) if self.preset.form else ""
+            encoded = form.encode() if self.preset.form else json.encode(body)
+        if len(encoded) > LARGEST_BODY:
+            raise Refusal(f"The body has more than {LARGEST_BODY:,} bytes.", param="destination.template")
         headers = dict(self._headers(context))
         if self.preset.form:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
@@ -272,10 +322,16 @@ def compiled(stored: str) -> CompiledDestination:
     return CompiledDestination(json.decode(stored, type=DestinationSetup))
 
 
+def _written(secret: str) -> set[str]:
+    """A secret as it is, in JSON, in an address and in a form."""
+    forms = {secret, json.encode(secret).decode()[1:-1], quote(secret, safe=""), quote_plus(secret)}
+    return forms if secret else set()
+
+
 def hidden_in(text: str, secrets: Sequence[str]) -> str:
-    """Each secret as it is, and as JSON writes it."""
+    """The text as it may be stored and shown."""
     for secret in secrets:
-        text = text.replace(json.encode(secret).decode()[1:-1], HIDDEN).replace(secret, HIDDEN)
+        text = text.replace(secret, HIDDEN)
     return text
 
 

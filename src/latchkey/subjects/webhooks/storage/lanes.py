@@ -174,8 +174,9 @@ async def record_attempts(
     headers, headers_at = _once_each(
         [attempt.response_headers if attempt.status is not None else None for attempt in attempts]
     )
+    # Of an event that was not sent: why not.
     bodies, bodies_at = _once_each(
-        [attempt.response_body if attempt.status is not None else None for attempt in attempts]
+        [attempt.response_body or (None if attempt.status is None else b"") for attempt in attempts]
     )
     arguments = (
         notation([claim.project_id for claim in claims]),

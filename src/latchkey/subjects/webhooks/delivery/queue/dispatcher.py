@@ -14,6 +14,7 @@ from msgspec import Struct
 from latchkey import spans
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
+from latchkey.domain.refusal import Refusal
 from latchkey.engine.storage import event_feed
 from latchkey.spans import Span, Value
 from latchkey.subjects.webhooks.delivery.destination import Outgoing, compiled
@@ -275,6 +276,9 @@ class Dispatcher:
                     delivery.wait_for(self._sender.post(webhook, claim.event_id, outgoing, now))
             else:
                 delivery.wait_for(self._traced(claim, webhook, outgoing, now, within))
+        except Refusal as refusal:
+            # A destination's template does not work for this event: an attempt that failed, and is in the log.
+            delivery.answered(AttemptResult(now, 0, None, refusal.message, b"{}"))
         except Exception as error:
             delivery.failed(error)
 

@@ -24,8 +24,9 @@ from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, parse_retry_after
+from latchkey.subjects.webhooks.delivery.destination import hidden_in
 from latchkey.subjects.webhooks.delivery.sending import resolver
-from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in, hidden_in_bytes
+from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in_bytes
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 
 # How much of a response body is kept, and how many seconds to wait for it after the status. The customer's next

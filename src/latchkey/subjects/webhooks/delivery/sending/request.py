@@ -13,37 +13,27 @@ from msgspec import Struct, json
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
-from latchkey.subjects.webhooks.delivery.destination import HIDDEN, Outgoing, compiled, is_accepted, masked
+from latchkey.subjects.webhooks.delivery.destination import HIDDEN, Outgoing, compiled, hidden_in, is_accepted, masked
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.wire.event import TEST_EVENT
 
 # A shorter secret would match ordinary words.
 _SHORTEST = 4
 
-# Each secret as text and as bytes.
-Secrets = Sequence[tuple[str, bytes]]
 
-
-def secrets_of(webhook: Webhook) -> Secrets:
+def secrets_of(webhook: Webhook) -> Sequence[str]:
     """In `Bearer abc` only the part after the scheme is secret."""
     scheme, _, rest = (webhook.authorization or "").partition(" ")
     found = (webhook.secret, webhook.previous_secret or "", rest or scheme)
     shown = [text.removeprefix(SECRET_PREFIX) for text in found]
     if webhook.destination is not None:
         shown += compiled(webhook.destination).secrets
-    return tuple((text, text.encode()) for text in shown if len(text) >= _SHORTEST)
+    return tuple(text for text in shown if len(text) >= _SHORTEST)
 
 
-def hidden_in(text: str, secrets: Secrets) -> str:
-    """The text as it may be stored and shown."""
-    for secret, _ in secrets:
-        text = text.replace(secret, HIDDEN)
-    return text
-
-
-def hidden_in_bytes(body: bytes, secrets: Secrets) -> bytes:
-    for _, secret in secrets:
-        body = body.replace(secret, HIDDEN.encode())
+def hidden_in_bytes(body: bytes, secrets: Sequence[str]) -> bytes:
+    for secret in secrets:
+        body = body.replace(secret.encode(), HIDDEN.encode())
     return body
 
 
