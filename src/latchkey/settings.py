@@ -146,6 +146,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     smtp_password: str = ""
     smtp_extra_ca: File = None
     mail_from: str = ""
+    mail_domains: tuple[str, ...] = ()
     mail_folder: File = None
     openid_issuer: str = ""
     openid_client_id: str = ""

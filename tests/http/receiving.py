@@ -21,6 +21,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.demo.usecases.project import Demo, ensure_demo
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.queue.worker import listen as listen_for_deliveries
+from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.receiver import ReceivedWebhook, Receiver, listening, tls
 from tests.http.client import Client, Clock, Reply, Shop, running
@@ -81,10 +82,10 @@ class Post(Shop):
 
 @asynccontextmanager
 async def posting(
-    database: Database, folder: Path, pages: MakePages | None = None, demo: Demo | None = None
+    database: Database, folder: Path, pages: MakePages | None = None, demo: Demo | None = None, **own: Any
 ) -> AsyncIterator[Post]:
     """Without a worker: nothing but test events is sent. The folder keeps the certificates; the database has the demo
-    already if its keys are given."""
+    already if its keys are given. `own`: settings of its own."""
     clock = Clock()
     demo = demo or await ensure_demo(database, clock.now, secret_key=None, public_key=None)
     certificates = ensure_certificates(folder / "receiver-tls", [], time.time_ns() // 1_000_000)
@@ -100,6 +101,7 @@ async def posting(
             export_folder=folder / "exports",
             tls_cert=certificates.cert,
             tls_key=certificates.key,
+            **own,
         )
         app = create_application(database, settings, clock, pages(settings) if pages else None)
         async with running(app):
@@ -125,6 +127,8 @@ async def delivering(post: Post) -> AsyncIterator[Worker]:
         timeout_ms=settings.webhook_timeout_ms,
         allowed=settings.webhook_allow_networks,
         extra_ca=settings.webhook_extra_ca,
+        public_url=settings.public_url,
+        mailbox=mailbox_of(post.database, settings),
     )
     worker = post.worker = Worker(
         post.database,

@@ -31,6 +31,7 @@ from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import Idempotency
+from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
@@ -122,7 +123,8 @@ class Services:
         self.second_factors = SecondFactors(database, sealer)
         # None: no mail is sent.
         self.mail = mail_of(database, settings)
-        self.webhooks = Registry(database, sealer, allowed)
+        mailbox = mailbox_of(database, settings)
+        self.webhooks = Registry(database, sealer, allowed, mailbox)
         # Only for test events; real events are sent by the delivery role.
         self.sender = Sender(
             now,
@@ -130,6 +132,7 @@ class Services:
             allowed=allowed,
             extra_ca=settings.webhook_extra_ca,
             public_url=settings.public_url,
+            mailbox=mailbox,
         )
         self.stores = connect(database, settings, now)
         # Notifications from stores, and receipts of real stores.

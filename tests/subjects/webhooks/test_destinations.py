@@ -26,6 +26,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "custom": {"url": "https://example.com/in", "authorization": f"Bearer {SECRET}"},
     "customerio": {"site_id": "site1", "api_key": SECRET},
     "discord": {"webhook_url": f"https://discord.com/api/webhooks/1/{SECRET}"},
+    "email": {"to": "sales@example.com"},
     "ga4": {"firebase_app_id": "1:123:ios:abc", "api_secret": SECRET},
     "meta": {"dataset_id": "12345", "access_token": SECRET},
     "mixpanel": {"project_id": "1", "username": "robot.1", "password": SECRET},

@@ -26,6 +26,7 @@ from latchkey.subjects.configuration import wire
 from latchkey.subjects.configuration.rules import references
 from latchkey.subjects.configuration.usecases import planning
 from latchkey.subjects.configuration.usecases.document import schema
+from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 app = typer.Typer(no_args_is_help=True)
@@ -67,9 +68,9 @@ async def config_desk(
         return
     async with project_context(project, config, data, as_json) as at:
         allowed = (*(LOOPBACK if is_of_up(config, data) else ()), *at.settings.webhook_allow_networks)
-        yield ConfigDesk(
-            as_json, _in_database(at, Registry(at.database, Sealer(await secret_key.checked(at)), allowed))
-        )
+        mailbox = mailbox_of(at.database, at.settings)
+        webhooks = Registry(at.database, Sealer(await secret_key.checked(at)), allowed, mailbox)
+        yield ConfigDesk(as_json, _in_database(at, webhooks))
 
 
 def _in_database(at: ProjectContext, webhooks: Registry) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:

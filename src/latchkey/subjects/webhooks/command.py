@@ -22,6 +22,7 @@ from latchkey.now import real_now
 from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
 from latchkey.subjects.webhooks.usecases import registry
@@ -55,7 +56,7 @@ async def webhook_desk(
             allowed = (*LOOPBACK, *allowed)
             authority = DataFolder(data).tls / "authority.pem"
             extra_ca = extra_ca or (authority if authority.exists() else None)
-        webhooks = Registry(at.database, Sealer(key), allowed)
+        webhooks = Registry(at.database, Sealer(key), allowed, mailbox_of(at.database, at.settings))
         try:
             yield extended(WebhookDesk, at, webhooks=webhooks, extra_ca=extra_ca)
         except UnsealableError:
@@ -217,6 +218,7 @@ async def send_test_event(
         allowed=at.webhooks.allowed,
         extra_ca=at.extra_ca,
         public_url=at.settings.public_url,
+        mailbox=at.webhooks.mailbox,
     )
     try:
         async with at.audited("webhook.tested", webhook, type=event_type.upper()):

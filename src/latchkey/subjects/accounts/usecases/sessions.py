@@ -156,3 +156,4 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
 
 # What needs no more than one statement; the last two are for others who limit guesses.
 stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures
+forget_failures = storage.forget_failures

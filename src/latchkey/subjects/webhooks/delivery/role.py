@@ -26,6 +26,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.webhooks.delivery import webhook_health
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
+from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
@@ -44,6 +45,7 @@ def make_worker(database: Database, settings: Settings) -> Worker:
         allowed=settings.webhook_allow_networks,
         extra_ca=settings.webhook_extra_ca,
         public_url=settings.public_url,
+        mailbox=mailbox_of(database, settings),
     )
     return Worker(
         database,

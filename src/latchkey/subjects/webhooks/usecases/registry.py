@@ -27,6 +27,7 @@ from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, compiled
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
+from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox, checked_mailbox
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
 from latchkey.subjects.webhooks.usecases import destination_settings
@@ -54,6 +55,8 @@ class Registry:
     sealer: Sealer
     # Private networks that webhooks may point to.
     allowed: Sequence[Network] = ()
+    # None: destinations that are a mailbox are refused.
+    mailbox: Mailbox | None = None
 
     async def create(self, project_id: str, given: Mapping[str, Any], now: Ms) -> rules.Webhook:
         """A new webhook. The caller shows its secret once, from this result."""
@@ -139,7 +142,10 @@ class Registry:
                 raise Refusal("The headers and the body of a destination come from its preset.", param=min(wrong))
             fields["destination"] = destination_settings.checked(DestinationSetup(**destination), before)
             made = compiled(fields["destination"])
-            checked_url(made.url, self.allowed)
+            if made.url.startswith(SCHEME):
+                await checked_mailbox(self.mailbox).check(project_id, made.url.removeprefix(SCHEME))
+            else:
+                checked_url(made.url, self.allowed)
             fields["url"] = made.shown_url
         elif "url" in fields:
             checked_url(fields["url"], self.allowed)

@@ -13,6 +13,7 @@ from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Targe
 from latchkey.http_client import HttpClient, HttpError, Url
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending import resolver
+from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox
 from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, Letter, Post, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterhead
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
@@ -50,11 +51,13 @@ class Sender:
         allowed: Sequence[Network] = (),
         extra_ca: Path | None = None,
         public_url: str = "",
+        mailbox: Mailbox | None = None,
         lookup: Lookup = system_lookup,
     ) -> None:
         self._now = now
         # Of this service, for links to its dashboard.
         self.public_url = public_url.rstrip("/")
+        self._mailbox = mailbox
         self._timeout_ms = timeout_ms
         self._resolver = Resolver(allowed, lookup)
         self._extra_ca = extra_ca.read_bytes() if extra_ca is not None else None
@@ -81,6 +84,10 @@ class Sender:
         traceparent: str | None = None,
     ) -> Reply | AttemptResult:
         """Send it once, and wait only for the status. Returns the reason if no status arrives."""
+        if outgoing.url.startswith(SCHEME):
+            if self._mailbox is None:
+                return AttemptResult(at, 0, None, "this service sends no mail any more", b"{}")
+            return await self._mailbox.send(webhook, message_id, outgoing, at)
         began = time.monotonic()
         letterhead = self._letterhead(webhook)
         headers, shown = letterhead.headers(message_id, outgoing, at, is_test=is_test, traceparent=traceparent)
