@@ -10,9 +10,9 @@ from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
-from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, work_off
+from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, stop_replay, work_off
 from latchkey.subjects.webhooks.delivery.role import prune
-from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
+from latchkey.subjects.webhooks.rules import Replay, ReplayRange, Webhook, Which
 from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim, DeliveryOutcome
@@ -41,6 +41,21 @@ class Line:
         )
         await health.note(self.yard.database, recorded, self.now)
         return len(recorded)
+
+    async def rest(self) -> list[int]:
+        """Deliver everything that is due. Returns the sequences, in order."""
+        order = []
+        while claims := await self.claim():
+            order += sequences(claims)
+            await self.record(claims)
+        return order
+
+    async def replay(self, *types: str, status: Which = "all") -> Replay:
+        chosen = ReplayRange(0, None, status, types)
+        replay = await start_replay(self.yard.database, PROJECT, self.webhook.id, chosen, self.now + 1000)
+        while await work_off(self.yard.database, self.now):
+            pass
+        return replay
 
     def outcome(self, claim: Claim, status: int) -> DeliveryOutcome:
         answer = AttemptResult(
@@ -179,16 +194,33 @@ async def test_a_replay_of_what_failed_leaves_the_rest_alone_and_goes_before_wha
     await line.record(await line.claim())
     held = await line.claim()
     assert sequences(held) == [3]
-    failed = ReplayRange(0, None, "failed")
-    await start_replay(line.yard.database, PROJECT, line.webhook.id, failed, line.now + 1000)
-    while await work_off(line.yard.database, line.now):
-        pass
+    await line.replay(status="failed")
     await line.record(held)
-    order = []
-    while claims := await line.claim():
-        order += sequences(claims)
-        await line.record(claims)
-    assert order == [1, 4]
+    assert await line.rest() == [1, 4]
+
+
+async def test_a_replay_that_adds_what_comes_before_the_one_under_way_is_sent_whole(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    await line.rest()
+    await line.replay("NON_RENEWING_PURCHASE")
+    await line.record(await line.claim())
+    held = await line.claim()
+    assert sequences(held) == [3]
+    await line.replay("VIRTUAL_CURRENCY_TRANSACTION")
+    await line.record(held)
+    assert await line.rest() == [2, 4]
+
+
+async def test_an_outcome_that_comes_after_its_replay_was_stopped_strands_nothing(line: Line) -> None:
+    await line.yard.buy("ann")
+    await line.record(await line.claim())
+    replay = await line.replay("NON_RENEWING_PURCHASE")
+    late = await line.claim()
+    assert sequences(late) == [1]
+    line.now += LEASE + 1
+    await stop_replay(line.yard.database, PROJECT, line.webhook.id, replay.id, line.now)
+    assert await line.record(late) == 0
+    assert await line.rest() == [2]
 
 
 async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: Line) -> None:

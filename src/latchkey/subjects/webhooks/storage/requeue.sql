@@ -122,7 +122,8 @@ emptied as (
 ),
 shortened as (
     update lanes l
-    set waiting = l.waiting - g.amount, tries = 0, tried_at = null
+    -- The token goes too: with it, a worker whose lease ran out could record what was taken back, and drop the lane.
+    set waiting = l.waiting - g.amount, tries = 0, tried_at = null, lease_until = 0, token = 0
     from gone g
     where l.project_id = g.project_id and l.customer_id = g.customer_id and l.webhook_key = g.webhook_key
         and l.aside = g.aside and not g.is_last
@@ -237,12 +238,13 @@ queued as (
     order by customer_id, aside
     on conflict (project_id, customer_id, webhook_key, aside) do update
     set waiting = l.waiting + excluded.waiting,
-        done = least(l.done, excluded.done),
+        -- Always lower, so that recording what is under way does not skip what was added before it.
+        done = least(l.done - 1, excluded.done),
         partition = least(l.partition, excluded.partition),
         -- An older delivery goes first now; it has its own retries.
-        tries = case when excluded.done < l.done and l.lease_until <= $4 then 0 else l.tries end,
-        tried_at = case when excluded.done < l.done and l.lease_until <= $4 then null else l.tried_at end,
-        next_at = case when excluded.done < l.done then least(l.next_at, $4) else l.next_at end
+        tries = case when excluded.done <= l.done and l.lease_until <= $4 then 0 else l.tries end,
+        tried_at = case when excluded.done <= l.done and l.lease_until <= $4 then null else l.tried_at end,
+        next_at = case when excluded.done <= l.done then least(l.next_at, $4) else l.next_at end
 )
 select count(*) from taken;
 
