@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 from msgspec import json
 
+from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import EventType
-from latchkey.domain.retry import SCHEDULE, GiveUp, after_failure
+from latchkey.domain.retry import SCHEDULE, GiveUp, Retry, after_failure
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, stop_replay, work_off
@@ -221,6 +222,31 @@ async def test_an_outcome_that_comes_after_its_replay_was_stopped_strands_nothin
     await stop_replay(line.yard.database, PROJECT, line.webhook.id, replay.id, line.now)
     assert await line.record(late) == 0
     assert await line.rest() == [2]
+
+
+async def test_a_delivery_that_leaves_its_lane_while_its_replay_is_stopped_is_not_counted_there(line: Line) -> None:
+    for name in ("ann", "bob"):
+        await line.yard.buy(name)
+    await line.rest()
+    replay = await line.replay()
+    await line.yard.buy("bob")
+    late = sorted(await line.claim(), key=lambda claim: claim.customer_id)
+    assert sequences(late) == [1, 1]
+    line.now += LEASE + 1
+    stop = stop_replay(line.yard.database, PROJECT, line.webhook.id, replay.id, line.now)
+    async with transaction(line.yard.database) as connection:
+        await connection.fetch("select from lanes where customer_id = $1 for update", late[0].customer_id)
+        stopping = asyncio.create_task(stop)
+        while not await line.yard.database.pool.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        ):
+            await asyncio.sleep(0.01)
+        failed = AttemptResult(line.now, 0, 500, "answered 500", b"{}")
+        later = DeliveryOutcome(late[1], failed, Retry(line.now + 600_000, line.now))
+        assert len((await recording.record_attempts(line.yard.database, [later], line.now))[0]) == 1
+    await stopping
+    assert await line.rest() == [3, 4]
+    assert await line.yard.database.pool.fetchval("select count(*) from lanes") == 0
 
 
 async def test_pruning_takes_what_was_delivered_long_ago_and_nothing_else(line: Line) -> None:

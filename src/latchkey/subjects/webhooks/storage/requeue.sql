@@ -100,6 +100,8 @@ restored as (
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
         and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts > 0
+        -- Not if a late record has given it a lane of its own since this statement began.
+        and d.aside = (h.aside > 0)
     returning h.*
 ),
 removed as (
@@ -107,6 +109,7 @@ removed as (
     using held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
         and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts = 0
+        and d.aside = (h.aside > 0)
     returning h.*
 ),
 gone as (
