@@ -5,6 +5,8 @@ import re
 from markupsafe import Markup, escape
 
 from latchkey.domain.formats import as_date as _date
+from latchkey.domain.formats import number as number
+from latchkey.domain.formats import percent as percent
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.stores.store import store_of
 
@@ -38,16 +40,6 @@ def span(length: Ms) -> str:
             count = length // unit
             return f"{count} {name}{'s' if count != 1 else ''}"
     return f"{max(length // SECOND, 1)} s"
-
-
-def number(value: int | float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
-def percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:.1f} %"
 
 
 def size(count: int | None) -> str:

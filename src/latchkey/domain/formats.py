@@ -106,6 +106,16 @@ def iso_duration(text: str) -> str:
     return f"P{'T' if unit in ('minute', 'hour') else ''}{count}{unit[0].upper()}"
 
 
+def number(value: int | float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share * 100:.1f} %"
+
+
 def decimals(currency: str | None) -> int:
     return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 

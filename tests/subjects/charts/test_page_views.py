@@ -22,6 +22,7 @@ from latchkey.subjects.charts.page.view import (
     usual_resolution,
     view_of,
 )
+from latchkey.subjects.charts.rules import figures
 from latchkey.subjects.charts.rules.chart import ChartPeriod, Value
 from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Choice, Unit
 from latchkey.subjects.charts.rules.facts import Filter, Resolution
@@ -208,11 +209,11 @@ def test_axes_have_short_numbers(value: float, unit: Unit, text: str) -> None:
     ],
 )
 def test_a_change_is_told_with_its_direction(value: Value, before: Value, unit: Unit, said: tuple[str, str]) -> None:
-    assert words.change(value, before, unit, "USD") == said
+    assert figures.change(value, before, unit, "USD") == said
 
 
 def test_where_falling_is_good_a_rise_is_not() -> None:
-    assert words.change(0.05, 0.04, Unit.SHARE, None, falling_is_good=True) == ("▲ 1.0 points", "down")
+    assert figures.change(0.05, 0.04, Unit.SHARE, None, falling_is_good=True) == ("▲ 1.0 points", "down")
 
 
 def test_long_ranges_are_shown_by_week_or_month() -> None:

@@ -3,7 +3,7 @@ chart, and its numbers as CSV."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,13 +17,14 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page import presentation, view
-from latchkey.subjects.charts.page.presentation import Headline, Presentation, full, main_series, number_of
+from latchkey.subjects.charts.page.presentation import Presentation, number_of
 from latchkey.subjects.charts.page.view import CURRENCIES, Offered, ViewEnvironment, environment_of, offered_to
 from latchkey.subjects.charts.render import chart_csv
-from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Series, Value
+from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Value
 from latchkey.subjects.charts.rules.chart_requests import definition_of
 from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Definition, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution, date_of
+from latchkey.subjects.charts.rules.figures import CARDS, TITLES, Headline, card_headline, full, is_by_week, main_series
 from latchkey.subjects.charts.usecases import read_chart, read_last_days, read_values
 from latchkey.subjects.customers.usecases.edits import list_customers
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, has_history
@@ -61,12 +62,6 @@ STEPS = (
 PERIODS = {"7": "7 days", "28": "28 days", "90": "90 days", "365": "A year"}
 # The range of a chart's page that shows the same days.
 RANGES = {"7": "7d", "28": "28d", "90": "90d", "365": "12m"}
-CARDS = (
-    *("mrr", "arr", "actives", "trials", "revenue", "customers_new", "customers_paying"),
-    *("churn", "trial_conversion_rate", "refund_rate"),
-)
-# Short titles for cards.
-TITLES = {"mrr": "MRR", "arr": "ARR", "trial_conversion_rate": "Trial conversion"}
 PICTURES = ("revenue", "mrr_movement")
 
 
@@ -242,8 +237,8 @@ def card(definition: Definition, data: ChartData | None) -> Card:
     if data is not None and main is not None and definition.name in LINES:
         values = [number_of(value, main.unit) for value in main.values]
         running = sum(not period.complete for period in data.periods[-2:])
-        per = "a week on average" if _is_by_week(data) else ""
-        return Card(definition, _headline(data, main), per, spark(values, running=running))
+        per = "a week on average" if is_by_week(data) else ""
+        return Card(definition, card_headline(data, main), per, spark(values, running=running))
     if data is None or data.is_empty:
         return Card(definition, about=definition.words.partition(". ")[0].rstrip(".") + ".")
     if data.heat_map is not None:
@@ -291,37 +286,3 @@ def _first_period(data: ChartData, found: HeatMap) -> tuple[str, str]:
     if len(cells) <= place or cells[place].value is None:
         return "", ""
     return full(cells[place].value, found.unit, data.currency), "per customer within 30 days"
-
-
-def _headline(data: ChartData, main: Series) -> Headline:
-    earlier = data.previous.series if data.previous else ()
-    match data.definition.name:
-        case "trial_conversion_rate":
-            return _changed(data, main, _decided(data.series), _decided(earlier))
-        case "churn" if _is_by_week(data):
-            before = next((_average(series.values) for series in earlier if series.id == main.id), None)
-            return _changed(data, main, _average(main.values), before, falling_is_good=True)
-        case _:
-            return presentation.headline(data, main)
-
-
-def _is_by_week(data: ChartData) -> bool:
-    """Churn is divided by the subscriptions at the start. Over a year that is somebody else's number: in a project that
-    grows it would be above 100 %."""
-    return data.definition.name == "churn" and data.request.resolution is not Resolution.DAY
-
-
-def _average(values: Sequence[Value]) -> Value:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _changed(data: ChartData, main: Series, value: Value, before: Value, *, falling_is_good: bool = False) -> Headline:
-    moved, kind = presentation.change(value, before, main.unit, data.currency, falling_is_good=falling_is_good)
-    return Headline(main.title, full(value, main.unit, data.currency), "overall", moved, kind)
-
-
-def _decided(series: tuple[Series, ...]) -> Value:
-    """The rate, unless all trials still run: then nothing is known yet."""
-    found = {line.measure: line.total for line in series if line.segment is None}
-    return None if not found or found["trials"] == found["pending"] else found["conversion_rate"]

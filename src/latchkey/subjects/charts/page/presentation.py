@@ -19,24 +19,11 @@ from latchkey.subjects.charts.rules.chart import Cell, ChartData, ChartPeriod, S
 from latchkey.subjects.charts.rules.compute import NOT_KNOWN
 from latchkey.subjects.charts.rules.definition import CHOICES, Drawing, Unit
 from latchkey.subjects.charts.rules.facts import Resolution
+from latchkey.subjects.charts.rules.figures import full, headline, main_series, total_words
 from latchkey.subjects.money.usecases import TITLES
 
 _DAYS_OF_A_YEAR = 366
-# From here on "12 times" is easier to read than "1,100 %".
-_TIMES = 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def full(value: Value, unit: Unit, currency: str | None) -> str:
-    if value is None:
-        return "–"
-    match unit:
-        case Unit.MONEY:
-            return texts_formats.money(value, currency)
-        case Unit.SHARE:
-            return texts.percent(value).replace("-", "−")
-        case Unit.COUNT:
-            return texts.number(value).replace("-", "−")
 
 
 def drawn_in_full(number: float, unit: Unit, currency: str | None) -> str:
@@ -82,29 +69,6 @@ def ticks(periods: Sequence[ChartPeriod], resolution: Resolution) -> list[str]:
     return [f"{month} {d.year}" if is_month else f"{d.day} {month}" for d, month in zip(days, months, strict=True)]
 
 
-def change(
-    value: Value, before: Value, unit: Unit, currency: str | None, *, falling_is_good: bool = False
-) -> tuple[str, str]:
-    """The change since the period before, and whether that is good ("up"), bad ("down") or neither ("")."""
-    if value is None or before is None:
-        return ("no value yet" if value is None else "no earlier value"), ""
-    moved = value - before
-    if not moved:
-        return "no change", ""
-    kind = "up" if (moved > 0) != falling_is_good else "down"
-    arrow = "▲" if moved > 0 else "▼"
-    if unit is Unit.SHARE:
-        return f"{arrow} {abs(moved) * 100:.1f} points", kind
-    if not before:
-        return f"{arrow} from 0", kind
-    if value * before < 0:
-        # From a loss to a gain, or back: a percentage of the one would say nothing about the other.
-        return f"{arrow} {full(abs(moved), unit, currency)}", kind
-    if abs(value) > _TIMES * abs(before):
-        return f"{arrow} {value / before:,.0f} times", kind
-    return f"{arrow} {abs(moved) / abs(before) * 100:,.0f} %", kind
-
-
 @cache
 def _sign(currency: str | None) -> str:
     """What stands before an amount: "$", or nothing for currencies that stand behind it."""
@@ -138,20 +102,9 @@ def _titled(dimension: str, one: Series) -> Series:
     return replace(one, title=value_title(dimension, one.segment) + colon + measure) if name == one.segment else one
 
 
-# Charts whose values are better when they fall.
-FALLING_IS_GOOD = frozenset({"churn", "refund_rate"})
 # More headlines than this are no headlines.
 MOST_HEADLINES = 6
 BEFORE = "period before"
-
-
-class Headline(Struct, frozen=True):
-    title: str
-    value: str
-    # What the value is: "in total", "at the end", "overall".
-    words: str
-    change: str
-    kind: str
 
 
 class TableColumn(Struct, frozen=True):
@@ -171,7 +124,7 @@ class Presentation:
             whole = [one for one in whole if not one.is_drawn]
         self.headlines = [headline(data, one) for one in whole[:MOST_HEADLINES]]
         self.columns = table_columns(data) if definition.has_series else []
-        self.total_words = _total_words(data, main_series(data))
+        self.total_words = total_words(data, main_series(data))
         # How things stand now: horizontal bars instead of a picture over time.
         self.ranks: tuple[Rank, ...] = ()
         self.picture: Picture | None = None
@@ -253,32 +206,6 @@ def table_columns(data: ChartData) -> list[TableColumn]:
         if earlier := compared.get(series.id):
             found.append(TableColumn(f"{series.title}, {BEFORE}", None, earlier))
     return found
-
-
-def main_series(data: ChartData) -> Series | None:
-    """The one number of a chart: the net, or the first series of everything."""
-    whole = [series for series in data.series if series.segment is None and series.unit is data.unit]
-    return next((one for one in whole if one.is_net), whole[0] if whole else None)
-
-
-def headline(data: ChartData, one: Series) -> Headline:
-    before = next((old for old in data.previous.series if old.id == one.id), None) if data.previous else None
-    moved, kind = "", ""
-    if before is not None:
-        good = data.definition.name in FALLING_IS_GOOD and one.unit is Unit.SHARE
-        moved, kind = change(one.total, before.total, one.unit, data.currency, falling_is_good=good)
-    value = full(one.total, one.unit, data.currency)
-    return Headline(one.title, value, _total_words(data, one), moved, kind if one is main_series(data) else "")
-
-
-def _total_words(data: ChartData, one: Series | None) -> str:
-    if data.definition.is_snapshot:
-        return "now"
-    if data.definition.is_level:
-        return "at the end"
-    unit = one.unit if one else data.unit
-    is_average = unit is Unit.SHARE or (data.definition.is_of_first_seen and one is main_series(data))
-    return "overall" if is_average else "in total"
 
 
 def _numbers(one: Series) -> list[float | None]:
