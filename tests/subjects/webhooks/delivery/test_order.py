@@ -18,6 +18,7 @@ from latchkey.subjects.webhooks.storage import lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim, DeliveryOutcome
 from latchkey.wire.event import Event
+from tests.patience import until
 from tests.subjects.webhooks.delivery.conftest import PROJECT, Yard, now_ms
 
 LEASE = 75_000
@@ -237,10 +238,10 @@ async def test_a_delivery_that_leaves_its_lane_while_its_replay_is_stopped_is_no
     async with transaction(line.yard.database) as connection:
         await connection.fetch("select from lanes where customer_id = $1 for update", late[0].customer_id)
         stopping = asyncio.create_task(stop)
-        while not await line.yard.database.pool.fetchval(
+        blocked = (
             "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        ):
-            await asyncio.sleep(0.01)
+        )
+        await until(lambda: line.yard.database.pool.fetchval(blocked))
         failed = AttemptResult(line.now, 0, 500, "answered 500", b"{}")
         later = DeliveryOutcome(late[1], failed, Retry(line.now + 600_000, line.now))
         assert len((await recording.record_attempts(line.yard.database, [later], line.now))[0]) == 1
