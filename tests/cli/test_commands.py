@@ -195,12 +195,14 @@ def test_a_projects_settings_are_shown_and_changed(database_url: str) -> None:
     told = typed("project", "set", project, "--test-store", "closed", "--restore-behavior", "keep", **environment)
     assert told.returncode == 0, told.stderr
     assert "restored purchases keep, test store closed" in told.stdout
+    assert "Asia/Tokyo" in typed("project", "set", project, "--time-zone", "Asia/Tokyo", **environment).stdout
     (line,) = [line for line in typed("project", "list", **environment).stdout.splitlines() if project in line]
     assert "closed" in line
     assert "Shop" in line
     for words, complaint in (
         ((project,), "--test-store"),
         ((project, "--test-store", "ajar"), "ajar"),
+        ((project, "--time-zone", "Tokyo"), "not a time zone"),
         (("proj_none", "--test-store", "open"), "no project"),
     ):
         told = typed("project", "set", *words, **environment)

@@ -5,7 +5,6 @@ from typing import Any
 from latchkey.dashboard import texts
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Visit
-from latchkey.domain import formats
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.customer_event import EventType
 from latchkey.subjects.events.rules import DeliveryTally, ListedEvent
@@ -42,7 +41,7 @@ def row_of(visit: Visit, event: ListedEvent) -> dict[str, Any]:
         "customer_href": address(visit, event.app_user_id) if event.owner is not None else None,
         "product": event.product_id or "",
         "at": texts.iso(event.occurred_at),
-        "at_text": formats.instant(event.occurred_at),
+        "at_text": texts.instant(event.occurred_at),
         "href": visit.path("events", event.id),
         "deliveries": standing(event.deliveries),
     }

@@ -4,10 +4,12 @@ result so far are in the URL of the next request. Whoever edits that only shows 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
+from latchkey.dashboard import texts
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
 from latchkey.domain.refusal import Invalid
+from latchkey.domain.time_zones import instant_of
 from latchkey.engine.clock import ScanProgress
 
 
@@ -71,17 +73,15 @@ class Form:
         return default
 
     def instant(self, name: str) -> Ms | None:
-        """A date, or a date with a time, in UTC, as browsers send them; None if nothing was sent."""
+        """A date, or a date with a time, as browsers send them, in the project's time zone; None if it is empty."""
         text = self.text(name)
         if not text:
             return None
         try:
             moment = datetime.fromisoformat(text)
-        except ValueError:
+            return instant_of(moment, moment.tzinfo or texts.ZONE.get())
+        except (ValueError, OverflowError):
             raise Invalid(f"{_said(name)} is a date such as 2027-01-31.", param=name) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
 
     def confirmed(self) -> None:
         """Requires the confirmation box, so that nothing irreversible happens by accident."""

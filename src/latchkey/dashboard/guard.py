@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable
+from datetime import UTC
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.exceptions import HTTPException
@@ -9,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from latchkey.dashboard import cookie
+from latchkey.dashboard import cookie, texts
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import ROOT, Needs, Page, Visit, address
 from latchkey.domain.refusal import Refusal
+from latchkey.domain.time_zones import zone_of
 from latchkey.http.audited import named_by
 from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Services
@@ -44,6 +46,7 @@ class Guard:
         return Route(page.path, endpoint, methods=[page.method])
 
     def visit(self, request: Request) -> Visit:
+        texts.ZONE.set(UTC)
         exchange: Exchange = request.scope[SCOPE_KEY]
         address = exchange.address(behind_proxy=self._settings.behind_proxy)
         return Visit(request, self._services, self._settings, self._services.now(), address)
@@ -61,7 +64,7 @@ class Guard:
         visit.session = session
         visit.places = await team.places(visit.database, visit.account.id)
         if visit.role is not None:
-            visit.project = await load_project(visit.database, project_id)
+            await _enter(visit, project_id)
         return visit
 
     async def _admit(self, page: Page, request: Request) -> Response:
@@ -102,7 +105,7 @@ class Guard:
             raise HTTPException(404, "There is no such project, or you do not belong to it.")
         if not visit.may(page.needs):
             raise HTTPException(403, f"Your role here, {visit.role}, does not allow this. Ask an owner of the project.")
-        visit.project = await load_project(visit.database, project_id)
+        await _enter(visit, project_id)
 
     async def _change(self, page: Page, visit: Visit) -> Response:
         require_own_page(visit.request)
@@ -150,6 +153,11 @@ class Guard:
         html = response.headers.get("content-type", "").startswith("text/html")
         if visit.session is not None and visit.session.notice is not None and html:
             await sessions.leave_notice(visit.database, visit.session, None)
+
+
+async def _enter(visit: Visit, project_id: str) -> None:
+    visit.project = await load_project(visit.database, project_id)
+    texts.ZONE.set(zone_of(visit.project.time_zone))
 
 
 async def _answered(page: Page, visit: Visit) -> Response:

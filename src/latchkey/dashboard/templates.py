@@ -89,11 +89,11 @@ def environment() -> Environment:
         cache_size=-1,
         bytecode_cache=_compiled(),
     )
-    made.globals["asset"] = asset
+    made.globals.update(asset=asset, zone=texts.zone)
     made.filters.update(
         moment=moment,
         clock=texts.clock,
-        day=formats.day,
+        day=texts.day,
         duration=formats.duration,
         ago=texts.ago,
         span=texts.span,
@@ -123,10 +123,10 @@ def asset(name: str) -> str:
 
 
 def moment(at: int | None, absent: str = "–") -> Markup | str:
-    """An instant in UTC; the script adds the reader's local time."""
+    """An instant in the project's time zone; the script adds the reader's local time."""
     if at is None:
         return absent
-    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), formats.instant(at))
+    return Markup('<time datetime="{}">{}</time>').format(texts.iso(at), texts.instant(at))
 
 
 def pretty(value: Any) -> str:

@@ -1,10 +1,12 @@
 """Formats instants, durations, money and numbers for pages. Those that the command line uses too: `domain/formats`."""
 
 import re
+from contextvars import ContextVar
+from datetime import UTC, tzinfo
 
 from markupsafe import Markup, escape
 
-from latchkey.domain.formats import as_date as _date
+from latchkey.domain import formats
 from latchkey.domain.formats import number as number
 from latchkey.domain.formats import percent as percent
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
@@ -15,13 +17,36 @@ _PARTS = re.compile(r"([_@:/-]+)(?=[\w{])")
 _UNITS = ((365 * DAY, "year"), (30 * DAY, "month"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 
 
+# Of the project whose page is being answered; the guard sets it.
+ZONE: ContextVar[tzinfo] = ContextVar("time_zone", default=UTC)
+
+
+def zone() -> str:
+    """Its name, beside a field with a time."""
+    return str(ZONE.get())
+
+
+def instant(at: Ms) -> str:
+    return formats.instant(at, ZONE.get())
+
+
+def day(at: Ms) -> str:
+    return formats.day(at, ZONE.get())
+
+
+def typed(at: Ms) -> str:
+    """In the format of a datetime-local field."""
+    return formats.as_date(at, ZONE.get()).strftime("%Y-%m-%dT%H:%M")
+
+
 def iso(at: Ms) -> str:
-    return _date(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """In UTC, for scripts and the audit log."""
+    return formats.as_date(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def clock(at: Ms) -> str:
     """The time of day to the millisecond, for a log."""
-    return f"{_date(at):%H:%M:%S}.{at % 1000:03}"
+    return f"{formats.as_date(at, ZONE.get()):%H:%M:%S}.{at % 1000:03}"
 
 
 def ago(at: Ms | None, now: Ms) -> str:

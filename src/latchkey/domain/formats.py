@@ -1,18 +1,18 @@
 """How instants, durations and money are written for people. The command line and the dashboard use the same formats.
 
-instant    2026-01-31 08:00 UTC
+instant    2026-01-31 08:00 UTC, or the same in another time zone: 2026-01-31 09:00 CET
 duration   1 month
 money      ¥10,500
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from latchkey.domain.instants import HOUR, MINUTE, SECOND, Duration, Ms, format_duration, parse_duration
 from latchkey.domain.money.amounts import MICROS, NO_CURRENCY
 
-# The latest date that can be formatted; later instants are shown as this one.
-_LATEST = 253_402_300_799_000
+# The latest instant that has a date in every time zone; later ones are shown as this one.
+_LATEST = 253_402_214_399_000
 # Only signs that mean one currency: $ is the US dollar, ¥ the yen.
 _SIGNS = {
     "AUD": "A$",
@@ -43,18 +43,18 @@ _THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
 _WORDED = re.compile(r"(\d{1,4}) ?(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 
 
-def instant(at: Ms, *, seconds: bool = False) -> str:
+def instant(at: Ms, zone: tzinfo = UTC, *, seconds: bool = False) -> str:
     """2026-01-31 08:00 UTC"""
-    return as_date(at).strftime("%Y-%m-%d %H:%M:%S UTC" if seconds else "%Y-%m-%d %H:%M UTC")
+    return as_date(at, zone).strftime("%Y-%m-%d %H:%M:%S %Z" if seconds else "%Y-%m-%d %H:%M %Z")
 
 
-def day(at: Ms) -> str:
+def day(at: Ms, zone: tzinfo = UTC) -> str:
     """2026-01-31"""
-    return as_date(at).strftime("%Y-%m-%d")
+    return as_date(at, zone).strftime("%Y-%m-%d")
 
 
-def as_date(at: Ms) -> datetime:
-    return datetime.fromtimestamp(min(max(at, 0), _LATEST) // 1000, UTC)
+def as_date(at: Ms, zone: tzinfo = UTC) -> datetime:
+    return datetime.fromtimestamp(min(max(at, 0), _LATEST) // 1000, zone)
 
 
 def duration(text: str | Duration | None, none: str = "") -> str:

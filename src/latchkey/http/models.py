@@ -16,6 +16,7 @@ from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.money.amounts import HIGHEST, to_micros
 from latchkey.domain.naming import COUNTRIES, CURRENCIES
 from latchkey.domain.refusal import Invalid
+from latchkey.domain.time_zones import checked_time_zone, time_zones
 from latchkey.domain.user_id import BLOCKED, DIRECTIONS, MAX_LENGTH, problem_with
 from latchkey.http.errors import InvalidParameter
 from latchkey.subjects.api_keys.usecases import FASTEST
@@ -140,6 +141,12 @@ IsoDuration = Annotated[
 ]
 CurrencyCode = Annotated[str, _held_to(naming.checked_currency), Field(json_schema_extra={"enum": sorted(CURRENCIES)})]
 CountryCode = Annotated[str, _held_to(naming.checked_country), Field(json_schema_extra={"enum": sorted(COUNTRIES)})]
+# The names are read only when the document is made: they are 600 files.
+TimeZone = Annotated[
+    str,
+    _held_to(checked_time_zone),
+    Field(json_schema_extra=lambda schema: schema.update(enum=list(time_zones()))),
+]
 StoreName = Annotated[
     str, Field(pattern=naming.STORE_PATTERN, description="Lower case, such as `paddle` or `bank_transfer`.")
 ]

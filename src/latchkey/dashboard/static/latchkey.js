@@ -2,7 +2,7 @@
 
 for (const time of document.querySelectorAll("time[datetime]")) localise(time);
 
-/** Shows the reader's local time on hover; pages use UTC, like the logs and the API. */
+/** Shows the reader's local time on hover; pages use the project's time zone. */
 export function localise(time) {
   const at = new Date(time.getAttribute("datetime"));
   if (!Number.isNaN(at.getTime())) time.title = at.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });

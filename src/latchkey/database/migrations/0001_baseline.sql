@@ -12,6 +12,8 @@ create table projects (
     created_at bigint not null,
     -- Whether the test store sells and renews. Part of the catalog: changing it increments catalog_version.
     test_store text not null default 'open' check (test_store in ('open', 'closed')),
+    -- An IANA name, for pages and reports.
+    time_zone text not null default 'UTC',
     -- Programs and percentages for tax and commission. Part of the catalog: changing them increments catalog_version.
     fees json not null default '{}',
     -- After a restore, the next event of every customer gets a sequence above this. Part of the catalog, as above.

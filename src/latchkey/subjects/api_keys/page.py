@@ -1,14 +1,17 @@
 """API keys: shown once, then masked; changed, replaced, revoked. An app's public keys are on the app's page."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
+from latchkey.dashboard.texts import ZONE, day
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE
-from latchkey.domain.formats import day, instant
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.formats import as_date, instant
+from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.time_zones import start_of
 from latchkey.engine.storage import keys
 from latchkey.subjects.api_keys import usecases
 
@@ -112,9 +115,9 @@ def _once(visit: Visit, issued: usecases.IssuedKey, old: keys.ApiKey | None = No
 
 
 def _end_of(form: Form) -> Ms | None:
-    """The end of the last day, in UTC."""
-    start = form.instant("expires_on")
-    return start + DAY if start is not None else None
+    """The end of the last day."""
+    start, zone = form.instant("expires_on"), ZONE.get()
+    return start_of(as_date(start, zone).date() + timedelta(1), zone) if start is not None else None
 
 
 def _networks(form: Form) -> list[str]:

@@ -15,7 +15,7 @@ from latchkey.domain.stores.store import APP_STORE, AppStore
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.http.authentication import ReadKey, SecretReadKey, SecretWriteKey, WriteKey
 from latchkey.http.errors import Forbidden, InvalidParameter, Unprocessable
-from latchkey.http.models import AppleId, Body, CurrencyCode, Name, Paging, RateLimit, not_null
+from latchkey.http.models import AppleId, Body, CurrencyCode, Name, Paging, RateLimit, TimeZone, not_null
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import shown_apps
 from latchkey.subjects.accounts.usecases import team
@@ -41,6 +41,7 @@ class ProjectChanges(Body):
     name: Name = not_null()
     restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"] = not_null()
     test_store: app_rows.TestStore = not_null()
+    time_zone: TimeZone = not_null()
 
 
 @router.get("", responses=shows(Page[wire.Project]))
@@ -83,10 +84,15 @@ async def read_project(call: ReadKey) -> Response:
 @router.acts("/{project_id}", wire.Project, "project.changed", methods=("PATCH",))
 async def update_project(call: WriteKey, changes: ProjectChanges) -> Response:
     """Change the given fields. `restore_behavior` decides what happens when another customer restores a purchase. A
-    closed `test_store` refuses new test purchases and does not renew existing ones."""
+    closed `test_store` refuses new test purchases and does not renew existing ones. The dashboard shows times in
+    `time_zone`, an IANA name such as Europe/Berlin; times of the API stay in UTC."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
     changed = await call.run(
-        usecases.update_project, name=changes.name, restore_behavior=behavior, test_store=changes.test_store
+        usecases.update_project,
+        name=changes.name,
+        restore_behavior=behavior,
+        test_store=changes.test_store,
+        time_zone=changes.time_zone,
     )
     return reply(render.project(changed))
 

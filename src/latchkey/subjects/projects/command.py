@@ -41,21 +41,28 @@ async def change(
     test_store: rules.TestStore | None = option(
         "Whether test purchases can be made and renewed. Close it before you go live."
     ),
+    time_zone: str | None = option("The IANA name of the time zone of its pages, such as Europe/Berlin."),
 ) -> None:
     """Change a project's settings. What is not given stays as it is."""
-    given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store}
+    given = {"name": name, "restore_behavior": restore_behavior, "test_store": test_store, "time_zone": time_zone}
     changes = {key: str(value) for key, value in given.items() if value is not None}
     if not changes:
-        raise Refusal("Nothing to change was given. Use --name, --restore-behavior or --test-store.")
+        raise Refusal("Nothing to change was given. Use --name, --restore-behavior, --test-store or --time-zone.")
     id = await chosen(at.database, project)
     async with audited(at.database, id, "project.changed", id, **changes):
         changed = await usecases.update_project(
-            at.database, id, name=name, restore_behavior=restore_behavior, test_store=test_store
+            at.database,
+            id,
+            name=name,
+            restore_behavior=restore_behavior,
+            test_store=test_store,
+            time_zone=time_zone,
         )
     at.done(
         render.project(changed),
         f"Project {changed.id} ({output.plain(changed.name)}): "
-        f"restored purchases {changed.restore_behavior}, test store {changed.test_store}",
+        f"restored purchases {changed.restore_behavior}, test store {changed.test_store}, "
+        f"time zone {changed.time_zone}",
     )
 
 

@@ -5,6 +5,7 @@ from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.time_zones import time_zones
 from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.settings import control_urls
 from latchkey.subjects.api_keys import usecases as api_keys
@@ -123,6 +124,8 @@ async def show_settings(visit: Visit) -> Response:
         behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
         test_stores=TEST_STORES,
         test_store=visit.form.text("test_store") or visit.project.test_store,
+        time_zone=visit.form.text("time_zone") or visit.project.time_zone,
+        time_zones=[(name, name) for name in time_zones()],
         base=base,
         read=visit.curl("/v1/subscribers/alice"),
         buy=await first_purchase(visit),
@@ -139,9 +142,13 @@ async def change_settings(visit: Visit) -> Response:
     chosen = visit.form.choice("test_store", TEST_STORES)
     test_store = next(one for one in TEST_STORES if one == chosen)
     changed = await visit.run(
-        usecases.update_project, name=visit.form.text("name"), restore_behavior=behavior, test_store=test_store
+        usecases.update_project,
+        name=visit.form.text("name"),
+        restore_behavior=behavior,
+        test_store=test_store,
+        time_zone=visit.form.text("time_zone"),
     )
-    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store")}
+    before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store", "time_zone")}
     after = {name: getattr(changed, name) for name in before}
     visit.detail.update({name: [before[name], after[name]] for name in before if before[name] != after[name]})
     return await visit.to(visit.path("settings"), "Saved.")

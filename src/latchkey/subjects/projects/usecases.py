@@ -14,6 +14,7 @@ from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, found
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.store import AppStore as Store
+from latchkey.domain.time_zones import checked_time_zone
 from latchkey.engine.storage.catalog import app_rows as storage
 from latchkey.engine.storage.catalog.app_rows import APPS, App, Project, TestStore
 
@@ -52,12 +53,15 @@ async def update_project(
     name: str | None = None,
     restore_behavior: RestoreBehavior | None = None,
     test_store: TestStore | None = None,
+    time_zone: str | None = None,
 ) -> Project:
     """Fields that are not given stay as they are."""
     if name is not None:
         name = checked_name(name)
+    if time_zone is not None:
+        time_zone = checked_time_zone(time_zone)
     async with database.transaction() as connection:
-        project = await storage.update(connection, project_id, name, restore_behavior, test_store)
+        project = await storage.update(connection, project_id, name, restore_behavior, test_store, time_zone)
     return found(project, f"There is no project {project_id}.", "project_id")
 
 

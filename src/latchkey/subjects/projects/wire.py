@@ -15,6 +15,8 @@ class Project(Struct, frozen=True, kw_only=True):
     restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
     # Whether test-store purchases can be made and renewed.
     test_store: Literal["open", "closed"]
+    # An IANA name: in which the dashboard shows times. Times of the API are in UTC.
+    time_zone: str
     created_at: int
     # The project's first secret key, only in the response that creates the project.
     api_key: ApiKey | UnsetType = UNSET

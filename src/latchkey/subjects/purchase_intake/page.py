@@ -54,7 +54,7 @@ async def show_journal(visit: Visit) -> Response:
         error=error,
         older=older,
         standing=await journal.standing_of(visit.services.stores, visit.project_id),
-        yesterday=texts.iso(visit.now - DAY)[:16],  # the format of a datetime-local field
+        yesterday=texts.typed(visit.now - DAY),
     )
 
 

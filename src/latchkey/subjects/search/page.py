@@ -2,9 +2,9 @@
 
 from msgspec import Struct, json
 
+from latchkey.dashboard import texts
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Pages, Response, Visit
-from latchkey.domain import formats
 from latchkey.domain.customers.customer import visible
 from latchkey.subjects.charts.rules.definition import CHARTS
 from latchkey.subjects.search.usecases import By, Findings, Match, Named, find
@@ -173,7 +173,7 @@ def _event(visit: Visit, found: Findings) -> list[SearchHit]:
     if found.event is None:
         return []
     event = found.event.event
-    return [SearchHit(event.id, f"{event.type}, {formats.instant(event.occurred_at)}", visit.path("events", event.id))]
+    return [SearchHit(event.id, f"{event.type}, {texts.instant(event.occurred_at)}", visit.path("events", event.id))]
 
 
 def _named(visit: Visit, one: Named) -> SearchHit:

@@ -9,9 +9,8 @@ from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
-from latchkey.domain import formats
+from latchkey.dashboard.texts import instant
 from latchkey.domain.catalog import Catalog, Product, ProductKind
-from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, EARLIEST, LATEST, Ms, parse_duration
 from latchkey.domain.naming import checked_name
 from latchkey.domain.purchases.purchase import Purchase
@@ -220,7 +219,7 @@ async def advance(visit: Visit, clock_id: str) -> Response:
     visit.audit(now=texts.iso(moved.clock.now), events=moved.events)
     told = "Nothing happened on the way" if not moved.events else f"{moved.events:,} events happened on the way"
     told = "1 event happened on the way" if moved.events == 1 else told
-    return await _done(visit, visit.form.text("customer"), f"It is {formats.instant(moved.clock.now)} now. {told}.")
+    return await _done(visit, visit.form.text("customer"), f"It is {texts.instant(moved.clock.now)} now. {told}.")
 
 
 @pages.post("/test-clocks/{clock_id}/customers", Needs.MANAGE, "test_clock.customer_created", show_clock)

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from latchkey.dashboard import texts
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
-from latchkey.domain import formats
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.domain.user_id import problem_with
@@ -144,7 +144,7 @@ async def _follow(visit: Visit, to: Ms) -> str:
             "The page Store notifications lists what waits."
         )
     moved = await test_clocks.advance(visit.services.changes, visit.project_id, id, to=max(to, clock.now))
-    return f" The test clock followed to {formats.instant(moved.clock.now)}."
+    return f" The test clock followed to {texts.instant(moved.clock.now)}."
 
 
 async def _renew(store: EmulatorClient, purchase: str) -> Ms:

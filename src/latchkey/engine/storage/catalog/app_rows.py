@@ -20,6 +20,8 @@ class Project(Struct, frozen=True):
     restore_behavior: Literal["transfer", "keep", "transfer_if_no_active_subscriptions"]
     created_at: Ms
     test_store: TestStore
+    # An IANA name. Pages and reports use it; data and APIs are in UTC.
+    time_zone: str
 
 
 class App(Struct, frozen=True):
@@ -51,7 +53,7 @@ async def create(connection: Connection, project_id: str, name: str, now: Ms) ->
 load = fetches_one(Project, query("load_project"))
 # Oldest first.
 all_of_them = fetches_all(Project, query("list_projects"))
-# Its name, restore behavior and test store: None keeps the old value. Returns None if there is no such project.
+# Its name, restore behavior, test store and time zone: None keeps the old value. None: there is no such project.
 update = fetches_one(Project, query("update_project"))
 # The app and its keys. False: there is no such app.
 delete_app = changes_rows(query("delete_app"))

@@ -2,7 +2,7 @@
 -- a project; nothing when the id is taken
 insert into projects (id, name, created_at) values ($1, $2, $3)
 on conflict (id) do nothing
-returning id, name, restore_behavior, created_at, test_store;
+returning id, name, restore_behavior, created_at, test_store, time_zone;
 
 -- name: insert_feed
 -- the head of a new project's event feed
@@ -10,11 +10,11 @@ insert into feeds (project_id) values ($1) on conflict do nothing;
 
 -- name: load_project
 -- one project by its id
-select id, name, restore_behavior, created_at, test_store from projects where id = $1;
+select id, name, restore_behavior, created_at, test_store, time_zone from projects where id = $1;
 
 -- name: list_projects
 -- every project of this deployment, oldest first
-select id, name, restore_behavior, created_at, test_store from projects order by created_at, id;
+select id, name, restore_behavior, created_at, test_store, time_zone from projects order by created_at, id;
 
 -- name: update_project
 -- change a project's settings, each if given; the test store's setting is part of the catalog, so its version changes
@@ -22,9 +22,10 @@ update projects
 set name = coalesce($2, name),
     restore_behavior = coalesce($3, restore_behavior),
     test_store = coalesce($4, test_store),
+    time_zone = coalesce($5, time_zone),
     catalog_version = catalog_version + case when $4 <> test_store then 1 else 0 end
 where id = $1
-returning id, name, restore_behavior, created_at, test_store;
+returning id, name, restore_behavior, created_at, test_store, time_zone;
 
 -- name: create_app
 -- create an app of a project; nothing when the id is taken

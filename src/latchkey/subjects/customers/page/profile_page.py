@@ -3,6 +3,7 @@ the audit log, and most need a confirmation."""
 
 from collections.abc import Awaitable, Callable
 
+from latchkey.dashboard import texts
 from latchkey.dashboard.event_row import KINDS
 from latchkey.dashboard.links import address, customer_id, isolated, written_out
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
@@ -185,7 +186,7 @@ async def extend(visit: Visit, view: CustomerView) -> str:
     await store_actions.extend(visit.services, item, adapter.Extension(by=days * DAY if days else None, until=until))
     after = (await visit.services.reader.view(visit.project_id, view.customer.app_user_id, visit.now)).customer
     extended = after.subscription(item.bought.store, item.bought.id)
-    ends = f" It runs until {instant(extended.current.ends_at)}." if extended is not None else ""
+    ends = f" It runs until {texts.instant(extended.current.ends_at)}." if extended is not None else ""
     return f"Extended.{ends}"
 
 

@@ -4,14 +4,16 @@ Horizontal positions are percentages: the picture is as wide as its page, and te
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.domain.formats import as_date, day, instant
+from latchkey.dashboard.texts import ZONE, day, instant
+from latchkey.domain.formats import as_date
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
+from latchkey.domain.time_zones import instant_of
 from latchkey.subjects.customers.rules.subscription_timeline import PurchaseTimeline, SpanKind, TimelineSpan
 
 WORDS: dict[SpanKind, str] = {
@@ -132,7 +134,7 @@ def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
         if (end - begin) / step <= MOST_TICKS:
             form = "%-d %b %H:%M" if step < DAY else "%-d %b"
             first = -(-begin // step) * step
-            return [(at, as_date(at).strftime(form)) for at in range(first, end, step)]
+            return [(at, as_date(at, ZONE.get()).strftime(form)) for at in range(first, end, step)]
     for months in _MONTHS:
         found = [
             (at, moment.strftime("%Y" if months >= 12 else "%b %Y")) for at, moment in _month_starts(begin, end, months)
@@ -143,10 +145,10 @@ def ticks_between(begin: Ms, end: Ms) -> list[tuple[Ms, str]]:
 
 
 def _month_starts(begin: Ms, end: Ms, months: int) -> list[tuple[Ms, datetime]]:
-    moment = as_date(begin)
+    moment = as_date(begin, ZONE.get())
     first = (moment.year * 12 + moment.month - 1) // months * months
-    starts = (datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC) for number in range(first, 9999 * 12, months))
-    dated = ((int(start.timestamp() * 1000), start) for start in starts)
+    starts = (datetime(number // 12, number % 12 + 1, 1) for number in range(first, 9999 * 12, months))  # noqa: DTZ001
+    dated = ((instant_of(start, ZONE.get()), start) for start in starts)
     return [(at, start) for at, start in takewhile(lambda one: one[0] < end, dated) if at >= begin]
 
 

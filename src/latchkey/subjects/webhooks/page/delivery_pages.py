@@ -160,7 +160,7 @@ async def stop(visit: Visit, webhook_id: str, replay_id: str) -> Response:
 async def show(visit: Visit, replay_id: str) -> Response:
     webhook = await load_webhook(visit)
     replay = await visit.run(requeue_runs.load_replay, webhook.id, replay_id)
-    since = texts.iso(replay.since_ms)[:16]  # the format of a datetime-local field
+    since = texts.typed(replay.since_ms)
     return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
 
 

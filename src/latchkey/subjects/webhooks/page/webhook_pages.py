@@ -327,6 +327,6 @@ async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Res
         announced=announced,
         replays=await visit.run(requeue_runs.recent_replays, webhook.id, LISTED),
         # The format of a datetime-local field.
-        since=texts.iso(webhook.health.failing_since or visit.now - DAY)[:16],
+        since=texts.typed(webhook.health.failing_since or visit.now - DAY),
         purchase="" if log.deliveries else await first_purchase(visit),
     )
