@@ -48,7 +48,7 @@ async def test_what_makes_no_sense_is_refused_with_the_form_filled_in(site: Site
         {"name": "n" * 1501, "restore_behavior": "keep", "test_store": "open"},
         {"name": "Fine", "restore_behavior": "share", "test_store": "open"},
         {"name": "Fine", "restore_behavior": "keep", "test_store": "ajar"},
-        {"name": "Fine", "restore_behavior": "keep", "test_store": "open"},
+        {"name": "Fine", "restore_behavior": "keep", "test_store": "open", "time_zone": ""},
         {"name": "Fine", "restore_behavior": "keep", "test_store": "open", "time_zone": "Mars/Base"},
         {"name": "Fine", "restore_behavior": "keep"},
         {"name": "Fine"},

@@ -146,7 +146,7 @@ async def change_settings(visit: Visit) -> Response:
         name=visit.form.text("name"),
         restore_behavior=behavior,
         test_store=test_store,
-        time_zone=visit.form.text("time_zone"),
+        time_zone=visit.form.text("time_zone", visit.project.time_zone),
     )
     before = {name: getattr(visit.project, name) for name in ("name", "restore_behavior", "test_store", "time_zone")}
     after = {name: getattr(changed, name) for name in before}
