@@ -82,7 +82,7 @@ def test_a_name_of_the_iana_database_is_a_time_zone(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "europe/berlin", "Europe", "CEST", "+02:00", "localtime", "../../etc/passwd", "/etc/localtime", "a\0b"]
+    "name", ["", "europe/berlin", "Europe", "CEST", "+02:00", "localtime", "..", "/etc/localtime", "a\0b"]
 )
 def test_another_name_is_not_and_pages_with_it_are_in_utc(name: str) -> None:
     with pytest.raises(Invalid) as refused:

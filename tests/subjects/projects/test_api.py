@@ -42,7 +42,7 @@ async def test_a_new_project_has_a_key_of_its_own_and_the_same_owners(shop: Shop
 async def test_the_time_zone_is_a_name_of_the_iana_database(shop: Shop) -> None:
     assert (await get(shop, "")).json()["time_zone"] == "UTC"
     assert (await patch(shop, "", {"time_zone": "Europe/Berlin"})).json()["time_zone"] == "Europe/Berlin"
-    for wrong in ("", "berlin", "Europe", "../../../etc/passwd", "+02:00", None, 2):
+    for wrong in ("", "berlin", "Europe", "..", "/etc/passwd", "+02:00", None, 2):
         refused(await patch(shop, "", {"time_zone": wrong}), 400, "parameter_error", "time_zone")
     assert (await get(shop, "")).json()["time_zone"] == "Europe/Berlin"
 
