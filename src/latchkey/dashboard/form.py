@@ -3,12 +3,12 @@ result so far are in the URL of the next request. Whoever edits that only shows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from latchkey.dashboard import texts
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Checks, Invalid
 from latchkey.domain.time_zones import instant_of
 from latchkey.engine.clock import ScanProgress
 
@@ -35,6 +35,24 @@ class Form:
         if not value:
             raise Invalid(f"{_said(name)} is missing.", param=name)
         return value
+
+    def sent(self, name: str) -> list[str]:
+        """Every value, unchanged, to show it again."""
+        return [value.replace("\x00", "") for value in self._fields.get(name, [])]
+
+    def without(self, names: Container[str | None]) -> Form:
+        return Form((name, value) for name, values in self._fields.items() if name not in names for value in values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def require_storable(self) -> None:
+        with Checks() as check:
+            for name, values in self._fields.items():
+                if any("\x00" in text for text in (name, *values)):
+                    check.add(
+                        Invalid(f"{_said(name)[:50]} contains a character that cannot be stored.", param=name[:50])
+                    )
 
     def all(self, name: str) -> list[str]:
         """All values that were ticked or chosen under this name."""

@@ -81,7 +81,7 @@ class Guard:
             await self._let_in(page, visit, project_id)
         if page.method == "POST":
             return await self._change(page, visit)
-        response = await page.answer(visit)
+        response = await _shown(page, visit)
         await self._said(visit, response)
         return response
 
@@ -160,9 +160,31 @@ async def _enter(visit: Visit, project_id: str) -> None:
     texts.ZONE.set(zone_of(visit.project.time_zone))
 
 
+async def _shown(page: Page, visit: Visit) -> Response:
+    """A filter that cannot be used is left out, and its field says why. Without such a field it is an error."""
+    while True:
+        try:
+            response = await page.answer(visit)
+        except Refusal as refusal:
+            wrong = {one.param for one in refusal.all if one.param in visit.query}
+            if not wrong:
+                raise (visit.wrong_query or refusal) from None
+            if visit.wrong_query is None:
+                visit.wrong_query = refusal
+            else:
+                visit.wrong_query.others += refusal.all
+            visit.left_out |= wrong
+            visit.unplaced = list(visit.wrong_query.all)
+        else:
+            if visit.wrong_query is not None and visit.unplaced:
+                raise visit.wrong_query
+            return response
+
+
 async def _answered(page: Page, visit: Visit) -> Response:
     """A form that is refused is shown again, with the reason."""
     try:
+        visit.form.require_storable()
         if page.confirms:
             visit.form.confirmed()
         return await page.answer(visit)

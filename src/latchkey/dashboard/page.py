@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response as Response  # pages know the framework by this module alone
 
 from latchkey.dashboard.form import Form
+from latchkey.dashboard.refused_form import RefusedForm
 from latchkey.dashboard.templates import render
 from latchkey.database.pool import Database
 from latchkey.database.rows import InProject
@@ -47,6 +48,11 @@ class Visit(InProject, Struct):
     form: Form = field(default_factory=lambda: Form([]))
     # Why the form was refused that is shown again.
     refusal: Refusal | None = None
+    # The same of a query, and its fields that are left out because they are wrong.
+    wrong_query: Refusal | None = None
+    left_out: set[str | None] = field(default_factory=set)
+    # What no field of the page is about.
+    unplaced: list[Refusal] = field(default_factory=list)
     # What the audit entry says, besides who and when.
     subject: str = ""
     # The account that a sign-in is about, and the address that was tried; nobody is signed in before it succeeds.
@@ -83,6 +89,10 @@ class Visit(InProject, Struct):
     @property
     def query(self) -> Form:
         """The query string, parsed like a form."""
+        return self._asked.without(self.left_out)
+
+    @property
+    def _asked(self) -> Form:
         return Form(parse_qsl(self.request.url.query, keep_blank_values=True))
 
     def path(self, *pieces: str, **query: object) -> str:
@@ -110,10 +120,11 @@ class Visit(InProject, Struct):
         self.detail.update(detail)
 
     def page(self, template: str, status: int | None = None, **values: Any) -> Response:
-        if status is None:
-            status = status_of(self.refusal)[0] if self.refusal else 200
+        refusal = self.refusal or self.wrong_query
+        if status is None or self.wrong_query:
+            status = status_of(refusal)[0] if refusal else 200
+        refusals = refusal.all if refusal else ()
         shown = {
-            "error": self.refusal.message if self.refusal else "",
             "visit": self,
             "session": self.session,
             "project": self.project,
@@ -123,8 +134,14 @@ class Visit(InProject, Struct):
             "path": self.path,
             "now": self.now,
             **values,
+            "error": values.get("error") or "\n".join(one.message for one in refusals),
         }
-        return HTMLResponse(render(template, shown), status)
+        html = render(template, shown)
+        if refusals:
+            sent = self.form if self.request.method == "POST" else self._asked
+            again = RefusedForm(html, self.request.method, self.request.url.path, sent, refusals)
+            html, self.unplaced = again.html, again.unplaced
+        return HTMLResponse(html, status)
 
     def curl(self, path: str, body: dict[str, Any] | None = None) -> str:
         """A command to copy, with our address but never a key: a V2 API call below the project, or to another path of

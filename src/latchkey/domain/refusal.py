@@ -1,8 +1,11 @@
 """Errors of the rules: a request that is not possible in the current state. The message is shown to the caller."""
 
-from typing import TypeVar
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 Item = TypeVar("Item")
+Arguments = ParamSpec("Arguments")
 
 
 class Refusal(Exception):
@@ -12,6 +15,12 @@ class Refusal(Exception):
         super().__init__(message)
         self.message = message
         self.param = param
+        # What else is wrong with the same request, about other fields.
+        self.others: tuple[Refusal, ...] = ()
+
+    @property
+    def all(self) -> tuple["Refusal", ...]:
+        return (self, *self.others)
 
 
 class Invalid(Refusal):
@@ -55,3 +64,39 @@ class StoreUnreachable(Refusal):
 
 class NotReady(Refusal):
     """What was asked for is being prepared."""
+
+
+class Checks:
+    """Several checks of one request. What they refuse is raised together at the end of the block, as the first refusal
+    with the others in it; one for each field.
+
+        with Checks() as check:
+            name = check(checked_name, given.name)
+            price = check(price_of, given.price)
+    """
+
+    def __init__(self) -> None:
+        self._refusals: dict[object, Refusal] = {}
+
+    def __call__(self, check: Callable[Arguments, Item], /, *given: Arguments.args, **named: Arguments.kwargs) -> Item:
+        """What the check returns. After a refusal None, which is nobody's business: the block does not end well."""
+        try:
+            return check(*given, **named)
+        except Refusal as refusal:
+            self.add(refusal)
+            return None  # type: ignore[return-value]
+
+    def add(self, refusal: Refusal) -> None:
+        for one in refusal.all:
+            self._refusals.setdefault(one.param or one, one)
+
+    def __enter__(self) -> "Checks":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Refusal):
+            self.add(error)
+        if self._refusals and (error is None or isinstance(error, Refusal)):
+            first, *others = self._refusals.values()
+            first.others = tuple(others)
+            raise first from None

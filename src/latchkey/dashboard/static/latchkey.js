@@ -36,6 +36,30 @@ for (const form of document.querySelectorAll("form[data-at-once]")) {
   for (const button of form.querySelectorAll("button")) button.hidden = true;
 }
 
+// The service checks a form and names every error beside its field. Only what it cannot see stops here, in the same way:
+// half of a date, a box that is not ticked, and a form with a secret, which would have to be typed again.
+for (const form of document.querySelectorAll("main form[method=post]")) form.noValidate = true;
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.noValidate) return;
+  for (const mark of form.querySelectorAll(".wrong")) mark.remove();
+  const wrong = [...form.elements].filter((one) => one.willValidate && !one.validity.valid);
+  const unseen = (one) => one.validity.badInput || one.type === "checkbox" || form.querySelector("[type=password], [data-secret]");
+  if (!wrong.some(unseen)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  for (const one of form.elements) if (!wrong.includes(one)) one.removeAttribute("aria-invalid");
+  wrong.forEach((one, number) => {
+    const said = document.createElement("span");
+    Object.assign(said, { className: "wrong", id: `wrong-${number}`, textContent: one.validationMessage });
+    (one.closest(".field") ?? one.parentElement).append(said);
+    one.setAttribute("aria-invalid", "true");
+    const others = (one.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && !id.startsWith("wrong-"));
+    one.setAttribute("aria-describedby", [said.id, ...others].join(" "));
+  });
+  wrong[0].focus();
+});
+
 // A double click must not submit a form twice. After a download (`data-stays`) the page is still there for the next one.
 document.addEventListener("submit", (event) => {
   const form = event.target;

@@ -10,7 +10,7 @@ from latchkey.dashboard.form import Form, in_order, read_moment
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.instants import DAY
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Invalid, NotFound
 from latchkey.domain.stores.store import APP_STORE
 from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.subjects.projects import usecases as projects
@@ -27,14 +27,9 @@ MOST_APPS = 200
 
 @pages.get("/journal")
 async def show_journal(visit: Visit) -> Response:
-    asked, error = visit.query, ""
-    found: list[JournalEntry] = []
-    try:
-        after = asked.text("after") or None
-        wanted = read_filter(asked)
-        found = await visit.run(journal.page, wanted, after=after, limit=ON_A_PAGE + 1)
-    except Refusal as refusal:
-        error = refusal.message
+    asked = visit.query
+    after = asked.text("after") or None
+    found = await visit.run(journal.page, read_filter(asked), after=after, limit=ON_A_PAGE + 1)
     kept = {name: asked.text(name) for name in FILTERS}
     shown = found[:ON_A_PAGE]
     older = None
@@ -42,7 +37,6 @@ async def show_journal(visit: Visit) -> Response:
         older = visit.path("journal", **kept, after=journal.name_of(shown[-1]))
     return visit.page(
         "journal.html",
-        400 if error else 200,
         entries=shown,
         name_of=journal.name_of,
         subject_of=partial(journal.subject_of, trusted=visit.may(Needs.MANAGE)),
@@ -51,7 +45,6 @@ async def show_journal(visit: Visit) -> Response:
         statuses=STATUSES,
         kept=kept,
         filtered=any(kept.values()) or bool(asked.text("after")),
-        error=error,
         older=older,
         standing=await journal.standing_of(visit.services.stores, visit.project_id),
         yesterday=texts.typed(visit.now - DAY),

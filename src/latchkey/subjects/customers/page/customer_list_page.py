@@ -6,10 +6,10 @@ from starlette.responses import Response, StreamingResponse
 
 from latchkey.dashboard.customer_filter import SORTS, STATUSES, Chosen, read_chosen, unknown
 from latchkey.dashboard.links import address, first_purchase
-from latchkey.dashboard.page import Needs, Pages, Visit, status_of
+from latchkey.dashboard.page import Needs, Pages, Visit
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.promotion import STORE
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.refusal import Invalid
 from latchkey.engine.reads import CustomerView
 from latchkey.subjects.catalog.usecases.product_catalog import list_products
 from latchkey.subjects.catalog.usecases.version import load_catalog
@@ -33,12 +33,9 @@ async def show_customers(visit: Visit) -> Response:
     text = visit.query.raw("q")
     if text.strip():
         return await _found(visit, text)
-    try:
-        chosen, error = await read_chosen(visit, visit.query), None
-    except Refusal as refusal:
-        chosen, error = Chosen(), refusal
+    chosen = await read_chosen(visit, visit.query)
     if chosen.filter.is_empty and chosen.sort is Sort.KEY:
-        return await _newest(visit, chosen, error)
+        return await _newest(visit, chosen)
     after = visit.query.text("after") or None
     listing = await visit.run(
         customer_lists.list_page,
@@ -116,7 +113,7 @@ async def _found(visit: Visit, text: str) -> Response:
     return await _page(visit, Chosen(), [_entry(match.view) for match in found.matches], text=text, found=found)
 
 
-async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Response:
+async def _newest(visit: Visit, chosen: Chosen) -> Response:
     """Straight from the customers: somebody who was created a moment ago is there."""
     before = visit.query.number("before", 0, high=2**63 - 1)
     listing = await newest(
@@ -125,7 +122,7 @@ async def _newest(visit: Visit, chosen: Chosen, error: Refusal | None) -> Respon
     more = visit.path("customers", **chosen.query, before=listing.before) if listing.before else None
     purchase = "" if listing.views else await first_purchase(visit)
     entries = [_entry(view) for view in listing.views]
-    return await _page(visit, chosen, entries, more=more, is_first=not before, purchase=purchase, error=error)
+    return await _page(visit, chosen, entries, more=more, is_first=not before, purchase=purchase)
 
 
 # What only some of the lists have.
@@ -134,18 +131,13 @@ _ABSENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-async def _page(
-    visit: Visit, chosen: Chosen, entries: list[ListEntry], *, error: Refusal | None = None, **present: Any
-) -> Response:
+async def _page(visit: Visit, chosen: Chosen, entries: list[ListEntry], **present: Any) -> Response:
     catalog = await load_catalog(visit.services.changes, visit.project_id)
     products = await visit.run(list_products, limit=SUGGESTED)
-    status, words = status_of(error) if error is not None else (200, "")
     return visit.page(
         "customers.html",
-        status,
-        error=words,
         chosen=chosen,
-        given={name: visit.query.text(name) if error else chosen.query.get(name, "") for name in NAMES},
+        given={name: chosen.query.get(name, "") for name in NAMES},
         rows=[_row(visit, entry, chosen.columns, catalog) for entry in entries],
         matches=present["found"].matches if "found" in present else [],
         columns=customer_lists.COLUMNS,

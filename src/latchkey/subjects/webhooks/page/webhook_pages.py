@@ -199,18 +199,11 @@ async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = No
         # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
         # apps.
         apps.append((values["app_id"], values["app_id"]))
-    wrong = visit.refusal.param if visit.refusal else None
-
-    def attrs(name: str, **more: str) -> dict[str, str]:
-        return {**more, "aria-invalid": "true"} if name == wrong else more
-
     return visit.page(
         "webhook_form.html",
         400 if visit.refusal else 200,
         webhook=render.webhook(shown) if shown else None,
         values=values,
-        wrong=wrong,
-        attrs=attrs,
         types=TYPES,
         environments=ENVIRONMENTS,
         dialects=DIALECTS,
