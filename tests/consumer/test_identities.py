@@ -6,7 +6,7 @@ import pytest
 from msgspec import json
 
 from latchkey.consumer.rules.received_event import ReceivedEvent, read_event
-from latchkey.consumer.rules.timestamps import DAY
+from latchkey.consumer.rules.timestamps import DAY, HOUR
 from tests.consumer.world import NOW, World, both_databases, event, pro
 
 ENDS = NOW + 30 * DAY
@@ -73,6 +73,53 @@ async def test_the_targets_other_ids_are_read_too(here: World) -> None:
     assert (await here.counts())["billing_jobs"] == 0
 
 
+@both_databases
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_answer_from_before_a_merge_does_not_undo_it(here: World, known: bool) -> None:
+    """V2 was asked about an anonymous id. Before its answer is used, a log-in and a refund arrive."""
+    if known:
+        await here.deliver(event(user=ANON, sequence=1))
+    here.service.holds |= {ANON: {"pro": ENDS}, "U": {}}
+
+    async def meanwhile() -> None:
+        here.service.aliases[ANON] = "U"
+        await here.deliver(merged("U", ANON, sequence=2))
+        await here.deliver(event("REFUND", "U", sequence=3, aliases=[ANON], entitlements={}))
+
+    here.service.meanwhile = meanwhile
+    assert (await here.get("/api/sync-billing", ANON, method="POST")).status == 200
+    await here.jobs_done()
+    here.service.down = True
+    for id in ("U", ANON):
+        assert not (await here.copy(id)).subscription.is_active
+        assert not await holds(here, id)
+    assert (await here.copy(ANON)).subscription.app_user_id == "U"
+
+
+@both_databases
+async def test_an_id_that_an_answer_leads_to_another_record_is_not_denied_by_that(here: World) -> None:
+    """ANON bought and signed in as U, whose record is from before. V2 says so, and then cannot be asked again."""
+    await here.deliver(event("EXPIRATION", "U", sequence=1, entitlements={}))
+    await here.deliver(event(user=ANON, sequence=1))
+    here.service.holds["U"] = {"pro": ENDS}
+    here.service.aliases[ANON] = "U"
+
+    async def meanwhile() -> None:
+        here.service.down = True
+
+    here.clock.now += 2 * HOUR
+    here.service.meanwhile = meanwhile
+    assert await holds(here, ANON)
+    for id in ("U", ANON):
+        assert (await here.get("/api/entitlement/pro", id)).status == 500, "unknown is not no"
+    here.service.down = False
+    here.clock.now += 60_000
+    await here.jobs_done()
+    here.service.down = True
+    for id in ("U", ANON):
+        assert await holds(here, id)
+
+
 @pytest.mark.parametrize("entitlements", [{}, pro()])
 @pytest.mark.parametrize("type", ["REFUND", "RENEWAL", "TRANSFER"])
 async def test_every_event_speaks_for_every_id_it_names(here: World, type: str, entitlements: Any) -> None:
@@ -135,6 +182,22 @@ async def test_the_last_event_under_an_older_id_still_counts(here: World) -> Non
     await here.jobs_done()
     one = (await here.copy("ada")).subscription
     assert (one.subscription_status, one.auto_renew, one.external_user_id) == ("cancelled", False, "ada")
+
+
+async def test_an_event_from_before_a_merge_is_not_trusted_because_its_number_is_high(here: World) -> None:
+    """ada has access. ANON lost its own and then signed in as ada. A read tells of the merge before its event comes,
+    and ANON's last event comes after that: its number is higher than ada's, who was counted separately."""
+    await here.deliver(event(user="ada", sequence=1))
+    here.service.holds["ada"] = {"pro": ENDS}
+    here.service.aliases[ANON] = "ada"
+    assert await holds(here, ANON)
+    await here.deliver(event("EXPIRATION", ANON, sequence=5, entitlements={}))
+    for id in ("ada", ANON):
+        assert await holds(here, id)
+    await here.jobs_done()
+    here.service.down = True
+    for id in ("ada", ANON):
+        assert await holds(here, id)
 
 
 async def test_a_customer_erased_and_created_again_is_read_again(here: World) -> None:

@@ -14,11 +14,13 @@ from latchkey.client import client_errors
 from latchkey.client.client import Client
 from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.consumer_settings import Settings, variable
+from latchkey.consumer.event_intake import REREAD
 from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
 from latchkey.consumer.rules.record import LocalCopy, Subscription
 from latchkey.consumer.rules.sync import apply_snapshot
 from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
+from latchkey.consumer.storage.jobs import NewJob
 from latchkey.wire.v2 import ActiveEntitlement, Attribute, Page
 
 ENDS_SOON = 24 * HOUR
@@ -213,15 +215,22 @@ class BillingService:
     ) -> LocalCopy | None:
         """The copy after the response; None if the service must be read again, because an event arrived meanwhile."""
         copies, owner = self._store.copies, reading.customer_id
+        seen = before.subscription if before is not None else None
+        locked = await copies.lock(connection, {asked})
+        known = locked.copies[locked.canonical[asked]].subscription
+        if known.exists if seen is None else (known.app_user_id, known.revision) != (seen.app_user_id, seen.revision):
+            # Also if the id was merged into another customer meanwhile: the answer must not undo that.
+            return None
         if asked == owner:
             await copies.remove_alias(connection, asked)
         else:
             await copies.name(connection, owner, {asked})
         current = (await copies.lock(connection, {owner})).copies[owner]
-        seen = before.subscription if before is not None else None
-        if seen is not None and seen.app_user_id != owner:
-            return None
-        if current.subscription.revision != (seen.revision if seen is not None else 0) and current.subscription.exists:
+        if current.subscription.exists and (seen is None or seen.app_user_id != owner):
+            # The id leads to this copy now, which may be older than the answer: not trusted until it is read again.
+            stale = replace(current, subscription=replace(current.subscription, stale=True))
+            await copies.save(connection, [(current, stale)])
+            await self._store.jobs.add(connection, [NewJob(REREAD, owner)], self._now())
             return None
         after = apply_snapshot(current, reading, self._now())
         await copies.save(connection, [(current, after)])

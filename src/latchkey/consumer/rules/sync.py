@@ -63,8 +63,11 @@ def is_late(event: ReceivedEvent, known: Subscription) -> bool:
 
 def is_doubtful(event: ReceivedEvent, known: Subscription) -> bool:
     """Not late, but V2 may know something newer: the last snapshot already included this event, or it happened before
-    the last event applied, like an event of an erased customer with the same id."""
+    the last event applied, like an event of an erased customer with the same id. Or it came under an older id: if that
+    was another customer's before a merge, the numbers say nothing about which of the two is newer."""
     sequence, at = event.fields.sequence, event.fields.event_timestamp_ms
+    if event.app_user_id != known.app_user_id:
+        return True
     if sequence is not None and known.read_sequence is not None and sequence <= known.read_sequence:
         return True
     return at is not None and known.last_event_at is not None and at < known.last_event_at
