@@ -218,6 +218,8 @@ class Page(Struct, frozen=True):
     again: Answer | None = None
     # Whether the form needs the confirmation box, so that nothing irreversible happens by accident.
     confirms: bool = False
+    # Whether its path has a secret of ours, so that any site may post to it, in any form: mail programs do.
+    one_click: bool = False
 
     @property
     def in_project(self) -> bool:
@@ -242,14 +244,21 @@ class Pages:
         return add
 
     def post(
-        self, path: str, needs: Needs, action: str, again: AnyHandler | None = None, *, confirms: bool = False
+        self,
+        path: str,
+        needs: Needs,
+        action: str,
+        again: AnyHandler | None = None,
+        *,
+        confirms: bool = False,
+        one_click: bool = False,
     ) -> Callable[[Handler], Handler]:
         """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
         ACTIONS.add(action)
         shown_again = _answer(again) if again is not None else None
 
         def add(handler: Handler) -> Handler:
-            page = Page("POST", _below(path, needs), needs, _answer(handler), action, shown_again, confirms)
+            page = Page("POST", _below(path, needs), needs, _answer(handler), action, shown_again, confirms, one_click)
             self.all.append(page)
             return handler
 

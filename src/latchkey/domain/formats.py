@@ -116,6 +116,11 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{share * 100:.1f} %"
 
 
+def one_line(text: str) -> str:
+    """For the header of a mail: a line break would begin another header."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def decimals(currency: str | None) -> int:
     return 0 if currency in _NO_DECIMALS else 3 if currency in _THREE_DECIMALS else 2
 

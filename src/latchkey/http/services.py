@@ -23,6 +23,7 @@ from latchkey.observability.gauges import gauge
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
+from latchkey.subjects.alerts.usecases import alerts_of
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.exports.usecases.schedules import exports_of
@@ -143,6 +144,7 @@ class Services:
         # Sales of web pages.
         self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts)
         self.charts = FactCache(database, settings.charts_folder or default_folder())
+        self.alerts = alerts_of(database, settings, self.stores, self.charts, self.sender, self.mail)
         # Exports that run by themselves.
         self.exports = exports_of(database, settings)
         # For requests with public keys.

@@ -22,7 +22,9 @@ from latchkey.observability.peer_metrics import ProcessIdentity
 from latchkey.observability.watch import Watch
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child, settings_from_wire
 from latchkey.settings import Settings
+from latchkey.subjects.alerts.usecases import TIMEOUT_MS, alerts_of, run_alerts
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
+from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts, run_checkouts
 from latchkey.subjects.exports.usecases.schedules import exports_of, run_exports
 from latchkey.subjects.mail.usecases import mail_of, run_mail
@@ -34,6 +36,7 @@ from latchkey.subjects.request_log.usecases import run_pruning
 from latchkey.subjects.segments.usecases.projector import run_roller
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -194,6 +197,7 @@ async def _forever(
                     run_roller(lookout, database, real_now),
                     run_bulk_grants(lookout, changes, real_now, stop),
                     _hear_stores(settings, database, lookout, changes, stop),
+                    _alert(settings, database, lookout, stop),
                     run_exports(lookout, exports_of(database, settings), real_now, stop),
                     run_rates(database, rates, settings.exchange_rates, real_now, stop),
                     *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
@@ -206,6 +210,21 @@ async def _forever(
     except Exception:
         log.exception("role failed", role=role)
         raise
+
+
+async def _alert(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
+    stores = connect(database, settings, real_now)
+    charts = FactCache(database, settings.charts_folder or default_folder())
+    # The addresses of members are guarded as those of webhooks are.
+    allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
+    sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
+    try:
+        alerts = alerts_of(database, settings, stores, charts, sender, mail_of(database, settings))
+        await run_alerts(lookout, alerts, real_now, stop)
+    finally:
+        await sender.close()
+        await charts.end()
+        await stores.close()
 
 
 async def _hear_stores(

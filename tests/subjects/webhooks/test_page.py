@@ -200,9 +200,9 @@ async def test_a_webhook_that_fails_or_was_paused_by_itself_is_announced(site: S
         )
     page = await tab(site, Role.VIEWER, "/webhooks")
     [first, last] = page.texts("p.notice")
-    assert "Broken has been failing since" in first
-    assert "Given up was paused automatically just now, after failing for 6 days" in last
-    await page.follow("", "p.notice")
+    assert "The webhook \u2068Broken\u2069 fails. It has been failing since" in first
+    assert "after failing for 6 days" in last
+    await page.follow("Open the webhook", "p.notice")
     assert "failing" in page.heading
     assert "Repeated failures." in page.text()
     await site.call("POST", broken, {"enabled": False})

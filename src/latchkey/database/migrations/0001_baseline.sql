@@ -776,6 +776,52 @@ create table outgoing_mails (
 );
 create index outgoing_mails_due on outgoing_mails (due_at);
 
+-- What a member wants to be told of. Who leaves the project, or wants nothing, has no row, and gets no message that waits.
+create table alert_subscriptions (
+    account_id text not null,
+    project_id text not null,
+    -- Of problems.
+    kinds text[] not null,
+    report text not null check (report in ('never', 'daily', 'weekly')),
+    -- The address of an incoming webhook, encrypted; null: by mail.
+    slack bytea,
+    report_at bigint,
+    primary key (account_id, project_id),
+    foreign key (account_id, project_id) references memberships (account_id, project_id) on delete cascade
+);
+create index alert_subscriptions_of_project on alert_subscriptions (project_id);
+create index alert_subscriptions_due on alert_subscriptions (report_at) where report_at is not null;
+
+-- Projects with members who want to be told of problems. `look_at` is also a lease: whoever looks moves it on, and saves
+-- what is found only if nobody else has moved it since.
+create table alert_watches (
+    project_id text primary key references projects (id) on delete cascade,
+    look_at bigint not null
+);
+create index alert_watches_due on alert_watches (look_at);
+
+-- Problems after the last look: since when, to whom told, gone since when.
+create table alerts (
+    project_id text not null references alert_watches (project_id) on delete cascade,
+    id text not null,
+    state json not null,
+    primary key (project_id, id)
+);
+
+-- What is to be sent to members. Of those to one member the first is sent first.
+create table alert_messages (
+    id bigint generated always as identity primary key,
+    account_id text not null,
+    project_id text not null,
+    content json not null,
+    due_at bigint not null,
+    expires_at bigint not null,
+    attempts integer not null default 0,
+    foreign key (account_id, project_id) references alert_subscriptions (account_id, project_id) on delete cascade
+);
+create index alert_messages_due on alert_messages (due_at);
+create index alert_messages_of_member on alert_messages (account_id, project_id, id);
+
 -- Wrong passwords of the last day. Unlogged: after a database crash counting starts again.
 create unlogged table failed_sign_ins (
     subject text not null,
@@ -818,6 +864,8 @@ create table store_connections (
     url_token_hash bytea not null unique,
     first_notified_at bigint,
     last_notified_at bigint,
+    -- UTC days in a row with notifications, up to the last one.
+    notified_days integer not null default 0,
     history_read_to bigint,
     primary key (project_id, app_id),
     foreign key (project_id, app_id) references apps (project_id, id) on delete cascade

@@ -75,7 +75,12 @@ select
     (select min(c.check_at) from checkouts c where c.check_at is not null) as checkout_at,
     (select min(greatest(e.next_at, e.lease_until)) from exports e where e.next_at is not null) as export_at,
     (select min(b.lease_until) from bulk_grants b where b.state = 'running') as bulk_grant_at,
-    (select min(m.due_at) from outgoing_mails m) as mail_at;
+    (select min(m.due_at) from outgoing_mails m) as mail_at,
+    least(
+        (select min(w.look_at) from alert_watches w),
+        (select min(s.report_at) from alert_subscriptions s where s.report_at is not null),
+        (select min(a.due_at) from alert_messages a)
+    ) as alert_at;
 
 -- name: look_out_in_projects
 -- the same by the tables of projects, and whether customer lists are behind their feeds: they are never ahead of them

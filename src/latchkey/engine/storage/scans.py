@@ -64,6 +64,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     export_at: Ms | None
     bulk_grant_at: Ms | None
     mail_at: Ms | None
+    # A project is looked at, a report is due, or an alert waits.
+    alert_at: Ms | None
     # Some project has events or marks that are not in its lists.
     behind: bool = False
     # The lists of some project have not been started.

@@ -27,7 +27,7 @@ async def list_apps(visit: Visit) -> Response:
         apps=shown,
         stores=STORES,
         more=more,
-        standing=await standing_of(visit.services.stores, visit.project_id),
+        problems=(await standing_of(visit.services.stores, visit.project_id)).problems,
     )
 
 

@@ -56,7 +56,12 @@ where project_id = $1 and app_id = $2;
 -- name: note_notified
 -- notifications arrived for an app
 update store_connections
-set first_notified_at = coalesce(first_notified_at, $3), last_notified_at = $3
+set first_notified_at = coalesce(first_notified_at, $3), last_notified_at = $3,
+    notified_days = case $3::bigint / 86400000 - last_notified_at / 86400000
+        when 0 then notified_days
+        when 1 then notified_days + 1
+        else 1
+    end
 where project_id = $1 and app_id = $2 and (last_notified_at is null or last_notified_at < $3::bigint - 1000);
 
 -- name: note_history_read

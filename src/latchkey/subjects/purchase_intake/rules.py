@@ -11,8 +11,13 @@ from msgspec import MsgspecError, Struct, json
 
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.purchases.subscription import PeriodType
+
+# From so many days in a row with notifications on, silence is unusual; and how long it may last. Purchases of a small
+# app may well pause for a day or two.
+DAYS_IN_A_ROW = 14
+SILENCE: Ms = 36 * HOUR
 
 Source = Literal["notification", "receipt", "history"]
 Status = Literal["waiting", "applied", "ignored", "failed"]
@@ -119,3 +124,8 @@ def intro_eligible(customer: Customer | None, catalog: Catalog, store: str | Non
     if product_id in used:
         return False
     return None if used else True
+
+
+def is_silent(days_in_a_row: int, last_notified_at: Ms | None, now: Ms) -> bool:
+    """Whether the notifications of an app have stopped: they came every day, and then no more."""
+    return days_in_a_row >= DAYS_IN_A_ROW and last_notified_at is not None and now - last_notified_at >= SILENCE

@@ -8,7 +8,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from latchkey.domain.events.customer_event import Dialect
-from latchkey.domain.instants import Ms
+from latchkey.domain.formats import counted, instant
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import NotFound
 from latchkey.domain.retry import SCHEDULE
 
@@ -136,6 +137,15 @@ def paused_by_itself(health: WebhookHealth) -> bool:
     if health.paused_at is None or health.failing_since is None:
         return False
     return health.paused_at - health.failing_since >= PAUSE_AFTER_MS
+
+
+def failure_in_words(health: WebhookHealth) -> str:
+    since, paused_at = health.failing_since or 0, health.paused_at
+    if paused_at is None:
+        return f"It has been failing since {instant(since)}. Nothing is lost: what it missed can be replayed."
+    failed_for = counted((paused_at - since) // DAY, "day")
+    paused = f"It was paused automatically on {instant(paused_at)}, after failing for {failed_for}."
+    return f"{paused} Events wait until you resume it."
 
 
 def lease_ms(timeout_ms: int) -> int:

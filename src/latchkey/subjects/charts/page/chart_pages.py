@@ -30,7 +30,6 @@ from latchkey.subjects.customers.usecases.edits import list_customers
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, has_history
 from latchkey.subjects.onboarding.usecases import checklist, dismiss
 from latchkey.subjects.purchase_intake.usecases.journal import standing_of
-from latchkey.subjects.webhooks.usecases.registry import troubles_of
 
 pages = Pages()
 
@@ -77,6 +76,7 @@ async def show_overview(visit: Visit) -> Response:
         "range": RANGES[days],
         "currency": "" if currency == USD else currency,
     }
+    standing = await standing_of(visit.services.stores, visit.project_id)
     return visit.page(
         "overview.html",
         missing_rates=await visit.run(missing_rates.listed, visit.now),
@@ -95,8 +95,8 @@ async def show_overview(visit: Visit) -> Response:
         query=address("", (), kept),
         csv=visit.path("figures.csv", environment=environment.slug, days=days, currency=currency),
         anybody=anybody,
-        troubles=await visit.run(troubles_of),
-        standing=await standing_of(visit.services.stores, visit.project_id),
+        problems=await visit.services.alerts.problems(visit.project_id, standing, visit.now),
+        standing=standing,
         purchase="" if anybody else await first_purchase(visit),
         checklist=steps_left,
         first_steps=STEPS if steps_left is not None else (),

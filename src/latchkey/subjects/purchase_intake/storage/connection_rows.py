@@ -30,6 +30,8 @@ class StoreConnection:
     url_token: bytes = field(repr=False)
     first_notified_at: Ms | None
     last_notified_at: Ms | None
+    # UTC days in a row with notifications, up to the last one.
+    notified_days: int
     history_read_to: Ms | None
 
 

@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import fields
 
 from latchkey.database.errors import InvalidValueError
 from latchkey.database.pool import Database
+from latchkey.domain.formats import instant
 from latchkey.domain.instants import Ms
+from latchkey.domain.problem import ProblemKind, ProjectProblem, isolated
 from latchkey.domain.refusal import NotFound, found
 from latchkey.domain.stores.store import STORES
 from latchkey.engine.batch import Batch
 from latchkey.engine.storage import records
 from latchkey.stores.adapter import ConnectedApp, Incoming, Notification
 from latchkey.subjects.projects.usecases import list_apps
-from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, NewEntry, Source, Status
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalFilter, NewEntry, Source, Status, is_silent
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.storage.connection_rows import StoreConnection
 from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
@@ -157,22 +159,10 @@ MOST_APPS = 200
 HEALED_DAYS = 30
 
 
-class StoreTrouble(Struct, frozen=True, kw_only=True):
-    app_id: str
-    app_name: str
-    # The store's name for people.
-    store: str
-    # `missing`: there are no credentials. `refused`: the store does not accept them.
-    what: Literal["missing", "refused"]
-    message: str
-
-
 class StoreHealth(Struct, frozen=True, kw_only=True):
     """How a project's apps stand with their stores: what an operator has to do, and what the safety net made good."""
 
-    troubles: tuple[StoreTrouble, ...] = ()
-    # Failed entries of the journal, at most `journal.MOST_COUNTED`.
-    failed: int = 0
+    problems: tuple[ProjectProblem, ...] = ()
     # Of the last `HEALED_DAYS` days: purchases that were read again, and those in which something was missing.
     checks: int = 0
     healed: int = 0
@@ -183,25 +173,63 @@ async def standing_of(connections: Connections, project_id: str) -> StoreHealth:
     connected = await store_connections.load_some(connections, project_id, apps)
     if not connected:
         return StoreHealth()
-    troubles = []
-    for app in apps:
-        if (one := connected.get(app.id)) is None:
-            continue
-        missing = one.row.credentials is None
-        if missing or one.row.check_result == "refused":
-            troubles.append(
-                StoreTrouble(
-                    app_id=app.id,
-                    app_name=app.name,
-                    store=STORES[app.store].title,
-                    what="missing" if missing else "refused",
-                    message="" if missing else one.row.check_message,
-                )
+    problems = [
+        problem
+        for app in apps
+        if (one := connected.get(app.id)) is not None
+        and (problem := _problem(app.name, one.row, connections.now())) is not None
+    ]
+    if failed := await count_failed(connections.database, project_id):
+        count = f"{MOST_COUNTED:,} or more" if failed >= MOST_COUNTED else f"{failed:,}"
+        problems.append(
+            ProjectProblem(
+                id="journal",
+                kind=ProblemKind.NOTIFICATIONS,
+                title="Store notifications could not be processed.",
+                words=f"There {'is' if failed == 1 else 'are'} {count} in the journal.",
+                path="journal?status=failed",
+                link="See why",
             )
+        )
     healings = (await store_connections.healings(connections, project_id, HEALED_DAYS)).values()
     return StoreHealth(
-        troubles=tuple(troubles),
-        failed=await count_failed(connections.database, project_id),
+        problems=tuple(problems),
         checks=sum(healing.checks for healing in healings),
         healed=sum(healing.healed for healing in healings),
     )
+
+
+def _problem(app: str, row: StoreConnection, now: Ms) -> ProjectProblem | None:
+    """The worst one of an app: without credentials there are no notifications either."""
+    store, name, setup = STORES[row.store].title, isolated(app), f"apps/{row.app_id}/setup"
+    if row.credentials is None:
+        return ProjectProblem(
+            id=f"credentials/{row.app_id}",
+            kind=ProblemKind.STORE,
+            title=f"{name} has no {store} credentials.",
+            words="Receipts and notifications get status 503, so buyers get no access.",
+            path=setup,
+            link="Connect it",
+            is_urgent=True,
+        )
+    if row.check_result == "refused":
+        return ProjectProblem(
+            id=f"credentials/{row.app_id}",
+            kind=ProblemKind.STORE,
+            title=f"The {store} refuses the credentials of {name}.",
+            words=row.check_message,
+            path=setup,
+            link="Save other credentials",
+            is_urgent=True,
+        )
+    if is_silent(row.notified_days, row.last_notified_at, now):
+        return ProjectProblem(
+            id=f"silence/{row.app_id}",
+            kind=ProblemKind.NOTIFICATIONS,
+            title=f"The {store} has stopped sending notifications for {name}.",
+            words=f"They came on {row.notified_days} days in a row, the last one {instant(row.last_notified_at or 0)}. "
+            "Until they come again, changes are found late, by asking the store.",
+            path=f"apps/{row.app_id}",
+            link="Compare the notification URL",
+        )
+    return None

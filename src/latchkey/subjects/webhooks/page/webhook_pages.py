@@ -231,7 +231,7 @@ async def show_all(visit: Visit) -> Response:
     return visit.page(
         "webhooks.html",
         webhooks=[render.webhook(webhook) for webhook in shown],
-        troubles=await visit.run(registry.troubles_of),
+        problems=await visit.run(registry.problems_of),
         more=more,
         call=visit.curl("integrations/webhooks", EXAMPLE),
     )

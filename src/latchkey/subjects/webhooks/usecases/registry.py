@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from latchkey.database.pool import Connection, Database
 from latchkey.database.sealing import Sealer
 from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
+from latchkey.domain.problem import ProblemKind, ProjectProblem, isolated
 from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.engine.storage import state
@@ -291,18 +290,18 @@ async def page_of_operational_events(
 MOST = 20
 
 
-class FailingWebhook(Struct, frozen=True):
-    webhook_id: str
-    name: str
-    failing_since: Ms
-    # None while the service still tries to deliver.
-    paused_at: Ms | None
-
-
-async def troubles_of(database: Database, project_id: str) -> list[FailingWebhook]:
+async def problems_of(database: Database, project_id: str) -> list[ProjectProblem]:
     """Excludes webhooks paused by hand."""
     return [
-        FailingWebhook(id, name, health.failing_since, health.paused_at)
+        ProjectProblem(
+            id=f"webhook/{id}",
+            kind=ProblemKind.WEBHOOK,
+            title=f"The webhook {isolated(name)} fails.",
+            words=rules.failure_in_words(health),
+            path=f"webhooks/{id}",
+            link="Open the webhook",
+            is_urgent=health.paused_at is not None,
+        )
         for id, name, health in await webhook_rows.healths(database, project_id)
         if health.failing_since is not None and (health.paused_at is None or rules.paused_by_itself(health))
     ][:MOST]

@@ -13,6 +13,7 @@ from email.policy import SMTP
 from msgspec import json
 
 from latchkey.database.pool import Database
+from latchkey.domain.formats import one_line
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
@@ -87,8 +88,7 @@ class Mailbox:
         made = EmailMessage(policy=SMTP)
         made["From"] = self._mail.sender
         made["To"] = to
-        # In one line: a line break would begin another header.
-        made["Subject"] = " ".join("".join(c if c.isprintable() else " " for c in body["subject"]).split())
+        made["Subject"] = one_line(body["subject"])
         # The same with every attempt, so that a mail program shows one of them.
         made["Message-ID"] = f"<{message_id}.{webhook.id}@latchkey.invalid>"
         made["Auto-Submitted"] = "auto-generated"

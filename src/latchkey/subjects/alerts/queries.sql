@@ -1,0 +1,86 @@
+-- name: find_alert_subscription
+-- what a member wants to be told of
+select kinds, report, slack, report_at from alert_subscriptions where account_id = $1 and project_id = $2;
+
+-- name: save_alert_subscription
+-- the same, from now on
+insert into alert_subscriptions (account_id, project_id, kinds, report, slack, report_at) values ($1, $2, $3, $4, $5, $6)
+on conflict (account_id, project_id) do update set kinds = $3, report = $4, slack = $5, report_at = $6;
+
+-- name: remove_alert_subscription
+-- a member wants nothing any more; messages that wait go too
+delete from alert_subscriptions where account_id = $1 and project_id = $2 returning account_id;
+
+-- name: alert_subscribers
+-- who wants to be told of problems of a project
+select account_id, kinds from alert_subscriptions where project_id = $1 and kinds <> '{}' order by account_id;
+
+-- name: watch_project
+-- look at a project from now on
+insert into alert_watches (project_id, look_at) values ($1, $2) on conflict (project_id) do nothing;
+
+-- name: claim_alert_watch
+-- the project that has waited longest for a look; nobody else looks until the next one is due ($2)
+update alert_watches set look_at = $2
+where project_id = (select project_id from alert_watches where look_at <= $1 order by look_at limit 1 for update skip locked)
+returning project_id;
+
+-- name: lock_alert_watch
+-- whether nobody else has begun a look since
+select project_id from alert_watches where project_id = $1 and look_at = $2 for update;
+
+-- name: remove_alert_watch
+-- nobody wants to be told of problems of a project any more
+delete from alert_watches where project_id = $1
+    and not exists (select from alert_subscriptions s where s.project_id = $1 and s.kinds <> '{}');
+
+-- name: known_alerts
+-- the problems after the last look
+select state from alerts where project_id = $1;
+
+-- name: replace_alerts
+-- the problems after this look
+with gone as (delete from alerts where project_id = $1 and id <> all($2::text[]))
+insert into alerts (project_id, id, state) select $1, id, state::json from unnest($2::text[], $3::text[]) as new (id, state)
+on conflict (project_id, id) do update set state = excluded.state;
+
+-- name: claim_report
+-- the report that has waited longest, locked
+select account_id, project_id, report from alert_subscriptions where report_at <= $1
+order by report_at limit 1 for update skip locked;
+
+-- name: postpone_report
+-- when the next report is due
+update alert_subscriptions set report_at = $3 where account_id = $1 and project_id = $2;
+
+-- name: add_alert_message
+-- a message to a member
+insert into alert_messages (account_id, project_id, content, due_at, expires_at) values ($1, $2, $3, $4, $5);
+
+-- name: claim_alert_message
+-- the message that has waited longest and is the first of its member; nobody else takes it until its lease ends ($2)
+with taken as (
+    update alert_messages set due_at = $2, attempts = attempts + 1
+    where id = (
+        select m.id from alert_messages m
+        where m.due_at <= $1 and not exists (
+            select from alert_messages o
+            where o.account_id = m.account_id and o.project_id = m.project_id and o.id < m.id
+        )
+        order by m.due_at limit 1 for update skip locked
+    )
+    returning id, account_id, project_id, content, expires_at, attempts
+)
+select t.id, t.account_id, t.project_id, t.content, t.expires_at, t.attempts, s.slack, a.email, p.name as project
+from taken t
+join alert_subscriptions s on s.account_id = t.account_id and s.project_id = t.project_id
+join accounts a on a.id = t.account_id
+join projects p on p.id = t.project_id;
+
+-- name: postpone_alert_message
+-- try again later
+update alert_messages set due_at = $2 where id = $1;
+
+-- name: remove_alert_message
+-- it was sent, or never will be
+delete from alert_messages where id = $1;

@@ -1,0 +1,88 @@
+"""What members want to be told of, the problems that are known, and messages to be sent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct, json
+
+from latchkey.database import rows
+from latchkey.database.pool import Connection, Executor
+from latchkey.database.sql import query
+from latchkey.domain.instants import Ms
+from latchkey.subjects.alerts.rules import Alert, AlertNotice, Report
+
+_ALERT, _NOTICE = json.Decoder(Alert), json.Decoder(AlertNotice)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertSubscription:
+    kinds: tuple[str, ...] = ()
+    report: Report = "never"
+    # Sealed. None: by mail.
+    slack: bytes | None = field(default=None, repr=False)
+    report_at: Ms | None = None
+
+
+class AlertSubscriber(Struct, frozen=True):
+    account_id: str
+    kinds: tuple[str, ...]
+
+
+class DueReport(Struct, frozen=True):
+    account_id: str
+    project_id: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    id: int
+    account_id: str
+    project_id: str
+    notice: AlertNotice
+    expires_at: Ms
+    # With the one that is made now.
+    attempts: int
+    email: str
+    # The project's name.
+    project: str
+    slack: bytes | None = field(repr=False)
+
+
+find = rows.fetches_one(AlertSubscription, query("find_alert_subscription"))
+# Account, project, kinds, report, the sealed address, when the next report is due.
+save = rows.executes(query("save_alert_subscription"))
+remove = rows.returns_row(query("remove_alert_subscription"))
+subscribers = rows.fetches_all(AlertSubscriber, query("alert_subscribers"))
+watch = rows.executes(query("watch_project"))
+# Now, and when the next look is due, which is the token of this one.
+claim_watch = rows.finds_value(str, query("claim_alert_watch"))
+lock_watch = rows.returns_row(query("lock_alert_watch"))
+remove_watch = rows.executes(query("remove_alert_watch"))
+claim_report = rows.fetches_one(DueReport, query("claim_report"))
+postpone_report = rows.executes(query("postpone_report"))
+postpone = rows.executes(query("postpone_alert_message"))
+remove_message = rows.executes(query("remove_alert_message"))
+
+
+async def known_alerts(connection: Executor, project_id: str) -> dict[str, Alert]:
+    found = [_ALERT.decode(row["state"]) for row in await connection.fetch(query("known_alerts"), project_id)]
+    return {alert.problem.id: alert for alert in found}
+
+
+async def replace_alerts(connection: Connection, project_id: str, alerts: Sequence[Alert]) -> None:
+    ids, states = [alert.problem.id for alert in alerts], [json.encode(alert).decode() for alert in alerts]
+    await connection.execute(query("replace_alerts"), project_id, ids, states)
+
+
+async def add_message(connection: Executor, account_id: str, project_id: str, notice: AlertNotice, now: Ms) -> None:
+    content = json.encode(notice).decode()
+    await connection.execute(query("add_alert_message"), account_id, project_id, content, now, now + notice.lasts)
+
+
+async def claim_message(connection: Executor, now: Ms, lease_until: Ms) -> Message | None:
+    row = await connection.fetchrow(query("claim_alert_message"), now, lease_until)
+    if row is None:
+        return None
+    others = {name: row[name] for name in Message.__slots__ if name != "notice"}
+    return Message(**others, notice=_NOTICE.decode(row["content"]))

@@ -1,0 +1,348 @@
+"""Alerts and reports over a real SMTP server, and to a receiver that takes messages as Slack does."""
+
+import asyncio
+import re
+import zlib
+from dataclasses import replace
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import json
+from structlog.testing import capture_logs
+
+from latchkey.domain.instants import DAY, HOUR
+from latchkey.domain.problem import ProblemKind
+from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.alerts.rules import CALM, PATIENCE
+from latchkey.subjects.alerts.usecases import EVERY, LEASE, Alerts
+from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
+from tests.http.doings import did
+from tests.subjects.alerts.alerting import SENDER, URL, Alerting, alerting, clock_role
+from tests.subjects.mail.mail_server import MailServer
+
+SETTLED = PATIENCE + EVERY
+OVER = CALM + 2 * EVERY
+
+
+def text_of(mail: EmailMessage, kind: str = "plain") -> str:
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content()).replace("\r\n", "\n")
+
+
+async def test_one_mail_when_a_webhook_fails_and_one_when_it_is_over(shop: Alerting, server: MailServer) -> None:
+    await shop.member()
+    id = await shop.webhook("Broken")
+    await shop.fails(id, since=shop.post.clock.now)
+    await shop.pass_time(PATIENCE - EVERY)
+    assert server.mails == []
+    await shop.pass_time(DAY)
+    [began] = server.mails
+    assert server.recipients == ["ada@example.com"]
+    assert (began["From"], began["To"]) == (SENDER, "ada@example.com")
+    assert began["Subject"] == "Demo: The webhook Broken fails."
+    assert "It has been failing since 2027-01-15 08:00 UTC." in text_of(began)
+    assert f"{URL}/dashboard/projects/{shop.post.project_id}/webhooks/{id}" in text_of(began)
+    await shop.fails(id, since=None)
+    await shop.pass_time(DAY)
+    [_, ended] = server.mails
+    assert ended["Subject"] == "Demo, over: The webhook Broken fails."
+    await shop.fails(id, since=shop.post.clock.now)
+    await shop.pass_time(SETTLED)
+    assert len(server.mails) == 3
+    assert await shop.waiting() == 0
+
+
+async def test_only_what_a_member_has_chosen_is_sent(shop: Alerting, server: MailServer) -> None:
+    await shop.member("ada", [ProblemKind.WEBHOOK])
+    await shop.member("ben", [ProblemKind.STORE])
+    await shop.member("eve", [])
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    await shop.pass_time(DAY)
+    assert server.recipients == ["ada@example.com"]
+
+
+async def test_who_chooses_it_while_a_problem_lasts_is_not_told_of_its_end(shop: Alerting, server: MailServer) -> None:
+    await shop.member("ada")
+    id = await shop.webhook()
+    await shop.fails(id, since=shop.post.clock.now)
+    await shop.pass_time(SETTLED)
+    await shop.member("ben")
+    await shop.fails(id, since=None)
+    await shop.pass_time(OVER)
+    assert server.recipients == ["ada@example.com"] * 2
+
+
+@pytest.mark.parametrize("leaves", ["the project", "alerts"])
+async def test_who_has_left_gets_nothing_more_not_even_what_waits(
+    shop: Alerting, server: MailServer, leaves: str
+) -> None:
+    ada, project_id = await shop.member(), shop.post.project_id
+    id = await shop.webhook()
+    server.refuses = "451 later"
+    await shop.fails(id, since=shop.post.clock.now)
+    await shop.pass_time(SETTLED)
+    assert await shop.waiting() == 1
+    if leaves == "alerts":
+        await shop.alerts.subscribe(project_id, ada, (), "never", "mail", "", shop.post.clock.now)
+    else:
+        await team.remove_member(shop.post.database, project_id, ada)
+    server.refuses = ""
+    await shop.pass_time(DAY)
+    assert (server.mails, await shop.waiting()) == ([], 0)
+    assert await shop.post.database.pool.fetchval("select count(*) from alert_watches") == 0
+
+
+async def test_what_could_not_be_sent_is_tried_again_in_order(shop: Alerting, server: MailServer) -> None:
+    await shop.member()
+    id = await shop.webhook()
+    server.refuses = "451 ada@example.com, later"
+    await shop.fails(id, since=shop.post.clock.now)
+    with capture_logs() as logs:
+        await shop.pass_time(SETTLED)
+        await shop.fails(id, since=None)
+        await shop.pass_time(OVER)
+    assert {log["error"] for log in logs if log["event"] == "alert not sent"} == {"the server answers 451"}
+    assert "ada@example.com" not in str(logs)
+    server.refuses = ""
+    await shop.pass_time(HOUR)
+    assert [mail["Subject"].partition(":")[0] for mail in server.mails] == ["Demo", "Demo, over"]
+
+
+async def test_what_cannot_be_sent_for_days_is_given_up(shop: Alerting, server: MailServer) -> None:
+    await shop.member()
+    server.refuses = "451 later"
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    await shop.pass_time(SETTLED)
+    shop.post.clock.now += 4 * DAY
+    await shop.work()
+    assert (server.mails, await shop.waiting()) == ([], 0)
+
+
+async def test_several_processes_tell_once(shop: Alerting, server: MailServer, tmp_path: Path) -> None:
+    for name in ("ada", "ben", "eve"):
+        await shop.member(name)
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    async with clock_role(shop.post, tmp_path / "other") as other:
+        both = [shop, replace(shop, alerts=other)]
+        for _ in range(6):
+            shop.post.clock.now += EVERY
+            await asyncio.gather(*(one.work() for one in both for _ in range(2)))
+    assert sorted(server.recipients) == ["ada@example.com", "ben@example.com", "eve@example.com"]
+
+
+async def test_a_look_that_took_too_long_saves_nothing(shop: Alerting, server: MailServer, tmp_path: Path) -> None:
+    """It has seen an older state than the one that was saved since."""
+    await shop.member()
+    id, post = await shop.webhook(), shop.post
+    await shop.fails(id, since=post.clock.now)
+    await shop.pass_time(SETTLED)
+    saw, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(Alerts, frozen=True):
+        async def problems(self, project_id: str, standing: StoreHealth, now: int, kinds: Any = ()) -> Any:
+            found = await super().problems(project_id, standing, now, kinds)
+            saw.set()
+            await goes_on.wait()
+            return found
+
+    slow = Slow(**msgspec.structs.asdict(shop.alerts))
+    post.clock.now += EVERY
+    looking = asyncio.create_task(slow.look_next(post.clock.now))
+    await saw.wait()
+    await shop.fails(id, since=None)
+    await shop.pass_time(OVER)
+    goes_on.set()
+    assert await looking
+    await shop.pass_time(DAY)
+    assert len(server.mails) == 2
+
+
+async def test_a_process_that_dies_before_sending_leaves_it_to_another(shop: Alerting, server: MailServer) -> None:
+    await shop.member()
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    shop.post.clock.now += PATIENCE
+    await shop.alerts.look_next(shop.post.clock.now)
+    shop.post.clock.now += PATIENCE
+    assert await shop.alerts.look_next(shop.post.clock.now)
+    # Taken, and never sent.
+    assert await shop.post.database.pool.execute(f"update alert_messages set due_at = due_at + {LEASE}") == "UPDATE 1"
+    await shop.work()
+    assert server.mails == []
+    await shop.pass_time(LEASE)
+    await shop.pass_time(DAY)
+    assert len(server.mails) == 1
+
+
+async def test_each_mail_can_be_stopped_with_one_click(shop: Alerting, server: MailServer) -> None:
+    ada = await shop.member(report="daily")
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    await shop.pass_time(DAY)
+    assert len(server.mails) == 2
+    for mail in server.mails:
+        assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+        [link] = re.findall(rf"^<({re.escape(URL)}/dashboard/alerts/stop/[\w-]+)>$", mail["List-Unsubscribe"])
+        assert f"Stop these mails: {link}" in text_of(mail)
+        assert f'href="{link}"' in text_of(mail, "html")
+        token = link.rpartition("/")[2]
+        assert shop.alerts.stopped_by(token) == (ada, shop.post.project_id)
+        assert "ada" not in token
+    for wrong in (token[:-4] + "AAAA", token[1:], "", "x", "ä"):
+        with pytest.raises(NotFound):
+            await shop.alerts.stop(wrong)
+    assert (await shop.alerts.subscription(shop.post.project_id, ada)).report == "daily"
+    for _ in range(2):
+        await shop.alerts.stop(token)
+    assert (await shop.alerts.subscription(shop.post.project_id, ada)).report == "never"
+
+
+async def test_slack_gets_the_same_and_its_address_is_a_secret(shop: Alerting) -> None:
+    with capture_logs() as logs:
+        address = f"{shop.post.address}/?token=hush-hush"
+        ada = await shop.member(slack=address, report="weekly")
+        await shop.fails(await shop.webhook("<b>&</b>"), since=shop.post.clock.now)
+        await shop.pass_time(SETTLED)
+    [arrival] = shop.post.arrivals
+    body = json.decode(arrival.body)
+    assert body["text"] == "Demo: The webhook &lt;b&gt;&amp;&lt;/b&gt; fails."
+    assert "/webhooks/" in body["blocks"][0]["text"]["text"]
+    assert "webhook-signature" not in arrival.headers
+    stored = await shop.post.database.pool.fetchval("select slack from alert_subscriptions")
+    assert b"hush" not in bytes(stored)
+    saved = await shop.alerts.subscription(shop.post.project_id, ada)
+    assert "hush" not in f"{logs}{saved!r}"
+    # It stays when something else is changed, and goes when mails are wanted.
+    now, project_id = shop.post.clock.now, shop.post.project_id
+    await shop.alerts.subscribe(project_id, ada, ["store"], "never", "slack", "", now)
+    assert (await shop.alerts.subscription(project_id, ada)).slack == saved.slack
+    await shop.alerts.subscribe(project_id, ada, ["store"], "never", "mail", "", now)
+    with pytest.raises(Invalid, match="incoming webhook"):
+        await shop.alerts.subscribe(project_id, ada, ["store"], "never", "slack", "", now)
+
+
+async def test_slack_that_fails_is_tried_again_and_one_that_is_gone_is_not(shop: Alerting) -> None:
+    await shop.member("ada", slack=f"{shop.post.address}/status/503")
+    await shop.member("ben", slack=f"{shop.post.address}/status/404")
+    await shop.fails(await shop.webhook(), since=shop.post.clock.now)
+    await shop.pass_time(SETTLED)
+    assert await shop.waiting() == 1
+    await shop.pass_time(HOUR)
+    paths = [arrival.path for arrival in shop.post.arrivals]
+    assert paths.count("/status/404") == 1
+    assert paths.count("/status/503") > 2
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://hooks.slack.com/x",
+        "https://10.0.0.1/x",
+        "https://localhost/x",
+        "https://[::1]/",
+        "hooks",
+        "https://" + "a" * 1000,
+    ],
+)
+async def test_an_address_inside_is_refused_when_it_is_saved(shop: Alerting, address: str) -> None:
+    outside = msgspec.structs.replace(shop.alerts, allowed=())
+    ada = await shop.member(kinds=())
+    with pytest.raises(Invalid):
+        await outside.subscribe(shop.post.project_id, ada, ["store"], "never", "slack", address, 0)
+    assert await shop.post.database.pool.fetchval("select count(*) from alert_subscriptions") == 0
+
+
+async def test_an_address_that_became_internal_is_refused_when_it_is_sent_to(shop: Alerting) -> None:
+    ada = await shop.member(slack=f"{shop.post.address}/")
+    inside = shop.alerts.sender._resolver
+    inside._allowed = ()
+    await shop.alerts.send_test(shop.post.project_id, ada, shop.post.clock.now)
+    await shop.work()
+    assert (shop.post.arrivals, await shop.waiting()) == ([], 1)
+
+
+async def test_a_weekly_report_has_the_numbers_of_the_overview_and_a_picture(
+    shop: Alerting, server: MailServer
+) -> None:
+    await shop.member(kinds=(), report="weekly")
+    for user in ("a", "b", "c"):
+        await did(shop.post, "purchase", user, "pro_monthly")
+    # A Friday; the report is due on Monday the 18th.
+    await shop.pass_time(2 * DAY)
+    assert server.mails == []
+    await shop.pass_time(2 * DAY)
+    [report] = server.mails
+    assert report["Subject"] == "Demo: 2027-01-11 to 2027-01-17"
+    text = text_of(report)
+    assert "Revenue: $29.97 ▲ from 0" in text
+    assert "Active subscriptions: 3 ▲ from 0" in text
+    assert "in the sandbox" in text
+    assert 'src="cid:chart"' in text_of(report, "html")
+    [picture] = [part for part in report.walk() if part.get_content_type() == "image/png"]
+    assert picture["Content-ID"] == "<chart>"
+    pixels = picture.get_content()
+    assert pixels.startswith(b"\x89PNG\r\n\x1a\n")
+    assert pixels.endswith(b"IEND" + zlib.crc32(b"IEND").to_bytes(4))
+    await shop.pass_time(5 * DAY)
+    assert len(server.mails) == 1
+    await shop.pass_time(2 * DAY)
+    assert [mail["Subject"] for mail in server.mails[1:]] == ["Demo: 2027-01-18 to 2027-01-24"]
+
+
+async def test_a_report_that_was_missed_comes_once(shop: Alerting, server: MailServer) -> None:
+    await shop.member(kinds=(), report="daily")
+    shop.post.clock.now += 10 * DAY
+    await shop.work()
+    [report] = server.mails
+    assert report["Subject"] == "Demo: 2027-01-24"
+
+
+async def test_slack_gets_a_report_as_a_line(shop: Alerting) -> None:
+    await shop.member(kinds=(), report="daily", slack=f"{shop.post.address}/")
+    await did(shop.post, "purchase", "a", "pro_monthly")
+    await shop.pass_time(DAY)
+    [arrival] = shop.post.arrivals
+    text = json.decode(arrival.body)["blocks"][0]["text"]["text"]
+    assert "Revenue: *$9.99* ▲ from 0" in text
+    assert re.search("Revenue by day: ▁{27}█", text)
+
+
+async def test_without_mail_only_slack_can_be_chosen(database: Any, tmp_path: Path) -> None:
+    async with alerting(database, tmp_path, None) as shop:
+        with pytest.raises(Refusal, match="LATCHKEY_SMTP_HOST"):
+            await shop.member()
+        await shop.member("ben", slack=f"{shop.post.address}/", report="daily")
+        await shop.pass_time(DAY)
+        assert len(shop.post.arrivals) == 1
+
+
+async def found(shop: Alerting) -> dict[str, str]:
+    now, project_id = shop.post.clock.now, shop.post.project_id
+    problems = await shop.alerts.problems(project_id, await standing_of(shop.alerts.stores, project_id), now)
+    return {problem.id: problem.words for problem in problems}
+
+
+async def test_a_certificate_that_is_about_to_end_is_a_problem(shop: Alerting) -> None:
+    assert await found(shop) == {}
+    shop.post.clock.now += 3_650 * DAY
+    assert list(await found(shop)) == ["certificate"]
+
+
+async def test_a_store_that_stops_sending_is_a_problem(shop: Alerting) -> None:
+    post = shop.post
+    made = await post.client.post(f"/v2/projects/{post.project_id}/apps", {"name": "Notes", "type": "app_store"})
+    assert made.status in (200, 201), made
+    app_id = made.json()["id"]
+    rows = (
+        "update store_connections set credentials = 'x', check_result = 'ok', notified_days = $1, last_notified_at = $2"
+    )
+    await found(shop)
+    await post.database.pool.execute(rows, 14, post.clock.now - 35 * HOUR)
+    assert await found(shop) == {}
+    post.clock.now += HOUR
+    assert list(await found(shop)) == [f"silence/{app_id}"]
+    await post.database.pool.execute(rows, 13, post.clock.now - 35 * DAY)
+    assert await found(shop) == {}
