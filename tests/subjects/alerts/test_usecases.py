@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import json
 from structlog.testing import capture_logs
 
@@ -17,6 +19,8 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.problem import ProblemKind
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.accounts.usecases import team
+from latchkey.subjects.alerts import render
+from latchkey.subjects.alerts.render import AlertLetter, bars, sparkline
 from latchkey.subjects.alerts.rules import CALM, PATIENCE
 from latchkey.subjects.alerts.usecases import EVERY, LEASE, Alerts
 from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
@@ -200,6 +204,18 @@ async def test_each_mail_can_be_stopped_with_one_click(shop: Alerting, server: M
     assert (await shop.alerts.subscription(shop.post.project_id, ada)).report == "never"
 
 
+def test_a_long_address_to_stop_is_in_one_piece_and_what_names_contain_adds_no_header() -> None:
+    stop = f"{URL}/dashboard/alerts/stop/{'t' * 200}"
+    letter = AlertLetter(subject="Dé\r\nBcc: x@example.com", words="<b>é</b>\r\n.\r\n")
+    raw = render.mail(
+        letter, sender=SENDER, to="ada@example.com", message_id="<1@x>", stop=stop, settings=URL
+    ).as_bytes()
+    assert f"\r\nList-Unsubscribe: <{stop}>\r\n".encode() in raw
+    assert b"\r\nBcc" not in raw
+    assert raw.isascii()
+    assert b"<b>" not in raw.partition(b"text/html")[2]
+
+
 async def test_slack_gets_the_same_and_its_address_is_a_secret(shop: Alerting) -> None:
     with capture_logs() as logs:
         address = f"{shop.post.address}/?token=hush-hush"
@@ -346,3 +362,26 @@ async def test_a_store_that_stops_sending_is_a_problem(shop: Alerting) -> None:
     assert list(await found(shop)) == [f"silence/{app_id}"]
     await post.database.pool.execute(rows, 13, post.clock.now - 35 * DAY)
     assert await found(shop) == {}
+
+
+@given(st.lists(st.floats(-1e9, 1e9), max_size=60))
+def test_a_picture_has_every_pixel_whatever_the_numbers(values: list[float]) -> None:
+    drawn = bars(values, 120, 40)
+    compressed = drawn.partition(b"IDAT")[2].partition(b"IEND")[0][:-8]
+    assert len(zlib.decompress(compressed)) == 40 * 121
+    assert len(sparkline(values)) == len(values)
+
+
+async def test_two_who_choose_at_once_are_both_told(shop: Alerting, server: MailServer) -> None:
+    """Also while the last look ends because nobody wanted one."""
+    for number in range(5):
+        ada = await shop.member(f"ada{number}")
+        await shop.alerts.subscribe(shop.post.project_id, ada, (), "never", "mail", "", shop.post.clock.now)
+        shop.post.clock.now += EVERY
+        await asyncio.gather(shop.alerts.look_next(shop.post.clock.now), shop.member(f"ben{number}"))
+        assert await shop.post.database.pool.fetchval("select count(*) from alert_watches") == 1
+        await shop.alerts.subscribe(
+            shop.post.project_id,
+            await shop.post.database.pool.fetchval("select account_id from alert_subscriptions"),
+            (), "never", "mail", "", shop.post.clock.now,
+        )  # fmt: skip

@@ -13,20 +13,19 @@ WAYS = {"mail": "By mail", "slack": "In Slack"}
 
 @pages.get("/alerts")
 async def show(visit: Visit) -> Response:
-    saved, form = await visit.services.alerts.subscription(visit.project_id, visit.account.id), visit.form
-    typed = visit.refusal is not None
+    saved, mail = await visit.services.alerts.subscription(visit.project_id, visit.account.id), visit.services.mail
     return visit.page(
         "alerts.html",
         kinds=TITLES.items(),
-        chosen=form.all("kinds") if typed else saved.kinds,
+        chosen=saved.kinds,
         reports=REPORTS.items(),
-        report=form.text("report") if typed else saved.report,
+        report=saved.report,
         ways=WAYS.items(),
-        way=form.text("way") if typed else "slack" if saved.slack else "mail",
+        way="slack" if saved.slack or mail is None else "mail",
         has_slack=saved.slack is not None,
         gets_something=bool(saved.kinds or saved.report != "never"),
-        no_mail="" if visit.services.mail is not None else NO_MAIL,
-        folder=visit.services.mail.folder if visit.services.mail is not None else None,
+        no_mail="" if mail is not None else NO_MAIL,
+        folder=mail.folder if mail is not None else None,
     )
 
 

@@ -16,8 +16,8 @@ delete from alert_subscriptions where account_id = $1 and project_id = $2 return
 select account_id, kinds from alert_subscriptions where project_id = $1 and kinds <> '{}' order by account_id;
 
 -- name: watch_project
--- look at a project from now on
-insert into alert_watches (project_id, look_at) values ($1, $2) on conflict (project_id) do nothing;
+-- look at a project from now on; waits for a look that ends because nobody wanted one
+insert into alert_watches (project_id, look_at) values ($1, $2) on conflict (project_id) do update set look_at = $2;
 
 -- name: claim_alert_watch
 -- the project that has waited longest for a look; nobody else looks until the next one is due ($2)
@@ -78,8 +78,10 @@ join accounts a on a.id = t.account_id
 join projects p on p.id = t.project_id;
 
 -- name: postpone_alert_message
--- try again later
-update alert_messages set due_at = $2 where id = $1;
+-- try again later, with those to the same member that come after it
+update alert_messages m set due_at = $2
+from alert_messages first
+where first.id = $1 and m.account_id = first.account_id and m.project_id = first.project_id;
 
 -- name: remove_alert_message
 -- it was sent, or never will be

@@ -12,6 +12,9 @@ from msgspec import Struct, json
 from latchkey.domain.formats import one_line
 from latchkey.subjects.alerts.rules import AlertNotice
 
+# A long address in a header stays in one piece: folded, it would be encoded, and mail programs would not find it.
+_POLICY = SMTP.clone(max_line_length=998, cte_type="7bit")
+
 
 class Chart(Struct, frozen=True):
     title: str
@@ -46,7 +49,7 @@ def letter(notice: AlertNotice, project: str, project_url: str) -> AlertLetter:
 
 def mail(letter: AlertLetter, *, sender: str, to: str, message_id: str, stop: str, settings: str) -> EmailMessage:
     """`stop` is the address that ends all messages like this one, `settings` the page to choose them."""
-    made = EmailMessage(policy=SMTP)
+    made = EmailMessage(policy=_POLICY)
     made["From"] = sender
     made["To"] = to
     made["Subject"] = one_line(letter.subject)
@@ -111,7 +114,7 @@ _PALETTE = bytes.fromhex("ffffff1f5fbf8c959f")
 
 def bars(values: Sequence[float], width: int = 1120, height: int = 280) -> bytes:
     """A PNG. What is negative hangs below the line."""
-    top, bottom = max(0, *values), min(0, *values)
+    top, bottom = max([0, *values]), min([0, *values])
     scale = (height - 2) / ((top - bottom) or 1)
     zero, step = round(top * scale), width / max(len(values), 1)
     rows = [bytearray(width) for _ in range(height)]
