@@ -44,6 +44,11 @@ OPEN = {
     "POST /dashboard/invitations/{token}",
     "GET /dashboard/sign-in/openid",
     "GET /dashboard/sign-in/openid/return",
+    # For the buyers of purchase links, who have no account here.
+    "GET /buy/{link_id}",
+    "GET /buy/{link_id}/checkout",
+    "GET /buy/{link_id}/done/{checkout_id}",
+    "GET /buy/redeem/{token}",
 }
 # Only owners change the team.
 OWNERS_ONLY = re.compile(r"/team/")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import json
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.money.amounts import Price
@@ -27,9 +28,11 @@ from latchkey.stores.selling import (
     CheckoutState,
     Confirmation,
     HostedPage,
+    LinkedPage,
     NotPayable,
     PaymentForm,
     ProviderAccount,
+    ReturnAddresses,
     Sale,
 )
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
@@ -50,6 +53,10 @@ class Provider:
     # By handle.
     payments: dict[str, CheckoutOrder] = field(default_factory=dict)
     standing: dict[str, CheckoutState] = field(default_factory=dict)
+    # Where its own page leads to.
+    returns: dict[str, ReturnAddresses] = field(default_factory=dict)
+    # Of the buyer on its own page.
+    email: str | None = None
     accounts: list[str | None] = field(default_factory=list)
     # How often it was asked how a payment stands.
     asked: int = 0
@@ -60,6 +67,8 @@ class Provider:
     # Whether it tells of payments by itself.
     tells: bool = True
     now: Ms = NOW
+    # What its handles begin with.
+    series: str = "pay"
 
     def pays(self, handle: str) -> None:
         self.standing[handle] = CheckoutState.PAID
@@ -83,6 +92,14 @@ class Provider:
         page = HostedPage(account=ACCOUNT, client_secret=f"{handle}_secret")
         return BegunCheckout(page=page, handle=handle, expires_at=self.now + 30 * MINUTE)
 
+    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
+        self._check()
+        self.orders.append(order)
+        handle = self._payment(order)
+        self.returns[handle] = back
+        page = LinkedPage(f"https://pay.example.com/{handle}")
+        return BegunCheckout(page=page, handle=handle, expires_at=self.now + DAY)
+
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         self._check()
         if self.hosted or self.standing.get(handle or "") in (CheckoutState.PAID, CheckoutState.FAILED):
@@ -94,11 +111,11 @@ class Provider:
     async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         self._check()
         self.asked += 1
-        return Sale(standing=self.standing[handle], receipt=handle)
+        return Sale(standing=self.standing.get(handle, CheckoutState.OPEN), receipt=handle, email=self.email)
 
     def _payment(self, order: CheckoutOrder) -> str:
         known = next((handle for handle, one in self.payments.items() if one.key == order.key), None)
-        handle = known or f"pay_{len(self.payments) + 1}"
+        handle = known or f"{self.series}_{len(self.payments) + 1}"
         self.payments[handle] = order
         self.standing.setdefault(handle, CheckoutState.OPEN)
         return handle
@@ -128,11 +145,12 @@ class Provider:
             raise StoreDown("It does not answer.")
         if self.standing.get(handle) is not CheckoutState.PAID:
             raise InvalidReceipt("Nothing was paid.")
-        return self.reading(handle)
+        return self.reading(app, handle)
 
-    def reading(self, handle: str) -> StoreReading:
+    def reading(self, app: ConnectedApp, handle: str) -> StoreReading:
         order = self.payments[handle]
         seen = self._subscription(handle, order) if order.subscription else self._purchase(handle, order)
+        seen = replace(seen, app_id=app.app_id)
         sold = SeenPurchase(
             snapshot=seen,
             account_token=order.app_user_id,
@@ -179,10 +197,10 @@ class Provider:
         return False
 
     async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
-        return self.reading(payload)
+        return self.reading(app, payload)
 
     async def read_again(self, app: ConnectedApp, handle: str, environment: Environment) -> StoreReading:
-        return self.reading(handle)
+        return self.reading(app, handle)
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         for _ in ():

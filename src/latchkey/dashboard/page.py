@@ -233,12 +233,13 @@ ACTIONS: set[str] = set()
 class Pages:
     """The pages of one module. Paths are below the project, unless a page does not need a member."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str = ROOT) -> None:
+        self._root = root
         self.all: list[Page] = []
 
     def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            self.all.append(Page("GET", _below(path, needs), needs, _answer(handler)))
+            self.all.append(Page("GET", self._below(path, needs), needs, _answer(handler)))
             return handler
 
         return add
@@ -258,7 +259,8 @@ class Pages:
         shown_again = _answer(again) if again is not None else None
 
         def add(handler: Handler) -> Handler:
-            page = Page("POST", _below(path, needs), needs, _answer(handler), action, shown_again, confirms, one_click)
+            place = self._below(path, needs)
+            page = Page("POST", place, needs, _answer(handler), action, shown_again, confirms, one_click)
             self.all.append(page)
             return handler
 
@@ -270,9 +272,8 @@ class Pages:
         """The same for a form with the confirmation box."""
         return self.post(path, needs, action, again, confirms=True)
 
-
-def _below(path: str, needs: Needs) -> str:
-    return ROOT + path if needs in _OUTSIDE else ROOT + PROJECT + path
+    def _below(self, path: str, needs: Needs) -> str:
+        return self._root + path if needs in _OUTSIDE else self._root + PROJECT + path
 
 
 _STATUSES = {sessions.TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}

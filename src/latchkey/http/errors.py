@@ -42,7 +42,7 @@ from latchkey.domain.refusal import (
     StoreRefused,
     StoreUnreachable,
 )
-from latchkey.wire.errors import RejectedAttribute, V1Error, V2Error, V2ErrorType
+from latchkey.wire.errors import RedemptionErrorInfo, RejectedAttribute, V1Error, V2Error, V2ErrorType
 
 Version = Literal["v1", "v2"]
 
@@ -75,6 +75,7 @@ class ApiError(HTTPException):
         headers: Mapping[str, str] | None = None,
         retry_after_ms: int | None = None,
         attribute_errors: Sequence[RejectedAttribute] | None = None,
+        obfuscated_email: str | None = None,
     ) -> None:
         self.message = _clipped(message or self.message, LONGEST_MESSAGE)
         self.retry_after_ms = wait = retry_after_ms or self.retry_after_ms
@@ -84,15 +85,20 @@ class ApiError(HTTPException):
         self.type = type if type is not None else self.type
         self.param = None if param is None else _clipped(param, LONGEST_PARAM)
         self.attribute_errors = attribute_errors
+        self.obfuscated_email = obfuscated_email
 
     def body(self, version: Version, request_id: str) -> bytes:
         message = self.message if self.status < 500 else f"{self.message} Request id: {request_id}"
         if version == "v1":
+            sent_to = self.obfuscated_email
             return json.encode(
                 V1Error(
                     code=self.code,
                     message=message,
                     attribute_errors=list(self.attribute_errors) if self.attribute_errors else UNSET,
+                    purchase_redemption_error_info=RedemptionErrorInfo(obfuscated_email=sent_to)
+                    if sent_to is not None
+                    else UNSET,
                 )
             )
         return json.encode(

@@ -125,6 +125,8 @@ _API = frozenset({"v1", "v2", "rcbilling", "mcp"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 _BELOW_PAGES = f"/{PAGES}/".encode()
+# That application also has the pages for the buyers of purchase links.
+_PAGES = frozenset({PAGES, "buy"})
 
 
 class ReceiptRoutes(Protocol):
@@ -251,7 +253,7 @@ class Front(Struct, eq=False):
         send = tagged_send(exchange) if is_tagged(exchange) else exchange.send
         if segments[0] == "v2":
             send = vendor_shape.shaped_send(exchange)
-        inside = self.pages if self.pages is not None and segments[0] == PAGES else self.app
+        inside = self.pages if self.pages is not None and segments[0] in _PAGES else self.app
         try:
             await inside(inner, body, send)
         finally:

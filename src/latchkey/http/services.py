@@ -26,6 +26,7 @@ from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
 from latchkey.subjects.alerts.usecases import alerts_of
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
+from latchkey.subjects.checkout.usecases.redemption import Redemptions
 from latchkey.subjects.exports.usecases.schedules import exports_of
 from latchkey.subjects.mail.usecases import mail_of
 from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
@@ -142,7 +143,8 @@ class Services:
         grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
         self.receipts = Receipts(self.stores, self.changes, grants, self.receipt_limit)
         # Sales of web pages.
-        self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts)
+        self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts, self.mail)
+        self.redemptions = Redemptions(self.stores, self.changes, self.reader, self.checkouts)
         self.charts = FactCache(database, settings.charts_folder or default_folder())
         self.alerts = alerts_of(database, settings, self.stores, self.charts, self.sender, self.mail)
         # Exports that run by themselves.

@@ -52,7 +52,7 @@ _ROUTERS = """
     purchase_intake.api.credentials_v2.router purchase_intake.api.store_notifications.store_notifications_router
     api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.destinations_router
     webhooks.api.deliveries_router webhooks.api.operational_events_router exports.api.router charts.api.router
-    mcp.api.router configuration.api.router
+    mcp.api.router configuration.api.router purchase_links.api.v1_router purchase_links.api.router
 """
 
 

@@ -234,7 +234,8 @@ async def _hear_stores(
     processor = Processor(database, stores, changes, real_now)
     grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
     receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
-    checkouts = Checkouts(stores, changes, Reader(database, changes.catalogs), receipts)
+    reader, mail = Reader(database, changes.catalogs), mail_of(database, settings)
+    checkouts = Checkouts(stores, changes, reader, receipts, mail)
     try:
         await asyncio.gather(
             run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),

@@ -51,6 +51,19 @@ class HostedPage:
     client_secret: str = field(repr=False)
 
 
+class LinkedPage(Struct, frozen=True):
+    """The provider shows the page at an address of its own. Whoever has it can pay."""
+
+    url: str
+
+
+class ReturnAddresses(Struct, frozen=True):
+    """Where the provider's page sends the buyer."""
+
+    paid: str
+    given_up: str
+
+
 class PaymentForm(Struct, frozen=True, kw_only=True):
     account: ProviderAccount
     # `setup` only saves a way to pay, for a trial.
@@ -65,7 +78,7 @@ class PaymentForm(Struct, frozen=True, kw_only=True):
 
 
 class BegunCheckout(Struct, frozen=True, kw_only=True):
-    page: HostedPage | PaymentForm
+    page: HostedPage | PaymentForm | LinkedPage
     # What the provider knows the payment by. A form has none yet.
     handle: str | None
     # None: as long as we like.
@@ -95,6 +108,8 @@ class Sale(Struct, frozen=True, kw_only=True):
     standing: CheckoutState
     # For what was paid: what `Adapter.read_receipt` takes.
     receipt: str | None = None
+    # The buyer's, where the provider has asked for it.
+    email: str | None = None
 
 
 class NotPayable(ActionRefused):
@@ -111,6 +126,9 @@ class Sells(Protocol):
 
     async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
         """`account_id`: the app's account at the provider, if the operator has said it."""
+
+    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
+        """On a page of the provider (`LinkedPage`), at the price that the order has."""
 
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         """The payment of a form: that of this handle, or a new one. Raises NotPayable."""

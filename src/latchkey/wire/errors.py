@@ -10,10 +10,17 @@ class RejectedAttribute(Struct, frozen=True, kw_only=True):
     message: str
 
 
+class RedemptionErrorInfo(Struct, frozen=True, kw_only=True):
+    # Where a new link was sent; empty if no mail could be sent.
+    obfuscated_email: str
+
+
 class V1Error(Struct, frozen=True, kw_only=True):
     code: int
     message: str
     attribute_errors: list[RejectedAttribute] | UnsetType = UNSET
+    # Of a purchase whose link has expired.
+    purchase_redemption_error_info: RedemptionErrorInfo | UnsetType = UNSET
 
 
 V2ErrorType = Literal[

@@ -170,7 +170,7 @@ async def test_asking_again_and_the_providers_late_notification_change_nothing(h
     app = await stores.of_app(hosted.shop.project_id, hosted.app_id)
     assert app is not None
     taker = Taker(hosted.shop.changes, BatchedLookups(hosted.shop.database), stores.adapters["stripe"], app)
-    [taken] = await taker.take(hosted.provider.reading("pay_1"), NOW + 5_000)
+    [taken] = await taker.take(hosted.provider.reading(app, "pay_1"), NOW + 5_000)
     assert (taken.committed.customer.app_user_id, taken.committed.events) == ("ada", ())
     assert await types_told(hosted.shop) == ["INITIAL_PURCHASE"]
 

@@ -41,9 +41,9 @@ _PLACED: Final[dict[Placement, str]] = {
     "local": """
         rate_windows request_log key_uses idempotent_requests event_traces accounts memberships sessions account_tokens
         second_factors outgoing_mails failed_sign_ins audit_entries exchange_rates missing_rates operational_events
-        replays store_notifications store_healings temporary_grants checkouts import_rows import_ids customer_segments
-        bulk_grants bulk_grant_customers exports export_runs alert_subscriptions alert_watches alerts alert_messages
-        schema_migrations server_identity restores
+        replays store_notifications store_healings temporary_grants checkouts purchase_links import_rows import_ids
+        customer_segments bulk_grants bulk_grant_customers exports export_runs alert_subscriptions alert_watches alerts
+        alert_messages schema_migrations server_identity restores
     """,
 }
 

@@ -772,7 +772,9 @@ create table outgoing_mails (
     created_at bigint not null,
     due_at bigint not null,
     expires_at bigint not null,
-    attempts integer not null default 0
+    attempts integer not null default 0,
+    -- What a mail to a customer is about; null for the accounts of this service.
+    about text
 );
 create index outgoing_mails_due on outgoing_mails (due_at);
 
@@ -953,11 +955,37 @@ create table checkouts (
     expires_at bigint not null,
     -- When to ask the provider about a payment that it tells of to nobody; null if it need not be asked.
     check_at bigint,
-    offering text
+    offering text,
+    -- Sold by a purchase link that named no user: the user is a new anonymous one, and whoever shows the signed link of the
+    -- mail takes the purchase over. Such a row is kept until then.
+    redeemable boolean not null default false,
+    -- Of a redeemable purchase that was paid: where the link is sent, and what the store calls the purchase.
+    email text,
+    purchase_id text,
+    -- Who took it over. The first one counts.
+    redeemed_by text,
+    redeemed_at bigint
 );
 create index checkouts_to_check on checkouts (check_at) where check_at is not null;
 create index checkouts_of_user on checkouts (app_user_id, project_id);
 create index checkouts_by_expiry on checkouts (expires_at);
+create index checkouts_redeemed on checkouts (redeemed_by, project_id) where redeemed_by is not null;
+
+-- Links that sell products on a web page. Whoever has the id can buy; it cannot be guessed.
+create table purchase_links (
+    id text primary key,
+    project_id text not null references projects (id) on delete cascade,
+    -- The app at a payment provider that sells.
+    app_id text not null,
+    -- One of the two.
+    product_id text,
+    offering_id text,
+    created_at bigint not null,
+    -- It sells nothing any more. The page of an earlier purchase works on.
+    archived_at bigint,
+    check ((product_id is null) <> (offering_id is null))
+);
+create index purchase_links_by_age on purchase_links (project_id, created_at, id);
 
 -- How often the safety net found what no notification had told, by day (UTC, as days since 1970).
 create table store_healings (

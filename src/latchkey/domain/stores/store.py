@@ -58,6 +58,8 @@ class Store(Struct, frozen=True, kw_only=True):
     terms: StoreTerms = TERMS_NOT_KNOWN
     # Whether real money is paid there.
     sells: bool = True
+    # Whether its apps sell on a page of the store to which a link can lead.
+    has_payment_pages: bool = False
     # Which facts V2 shows about an app in this store.
     app_details: Literal["bundle", "package", "stripe_account", "web_billing", "paddle_account"] | None = None
 
@@ -108,6 +110,7 @@ _STRIPE = Store(
     platforms=frozenset({"stripe"}),
     terms=StoreTerms(None, None, assumed=0.029),
     app_details="stripe_account",
+    has_payment_pages=True,
     base_plans=True,
     takes_any_product_id=True,
     names_are_receipts=True,

@@ -27,6 +27,8 @@ _SCRIPT = Path(__file__).with_name("stand_in.js")
 _LARGEST_FORM = 16 * 1024
 # The release of Stripe.js whose name the script has, unless its address names another.
 _RELEASE = "v3"
+# Stripe asks for it where the seller has not named it.
+_EMAIL = "<label>Email <input type=email name=email autocomplete=email required></label>"
 _DOCUMENT = Path(__file__).with_name("hosted_page.html")
 
 
@@ -73,7 +75,8 @@ class _Pages:
         back = f"<p><a href='{escape(str(session.cancel_url))}'>Back</a></p>" if _is_web(session.cancel_url) else ""
         return _page(
             f"<h1>{escape(checkout['name'])}</h1><p class=due>{due}</p>"
-            f"<form method=post><button class=first>{'Start trial' if checkout['free'] else 'Pay'}</button>"
+            f"<form method=post>{'' if checkout['email'] else _EMAIL}"
+            f"<button class=first>{'Start trial' if checkout['free'] else 'Pay'}</button>"
             "<button name=payment_method value=pm_card_chargeDeclined>Pay with a card that is declined</button>"
             f"</form>{back}"
         )

@@ -279,6 +279,7 @@ class Dispute(msgspec.Struct):
 
 class Billed(msgspec.Struct):
     address: BillingAddress | None = None
+    email: str | None = None
 
 
 class Charge(msgspec.Struct):
@@ -327,6 +328,7 @@ class CheckoutSession(msgspec.Struct):
     line_items: StripeList[SessionItem] | None = None
     client_secret: str | None = None
     expires_at: int | None = None
+    url: str | None = None
 
     @property
     def is_paid(self) -> bool:

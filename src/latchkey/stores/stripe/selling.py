@@ -19,9 +19,11 @@ from latchkey.stores.selling import (
     CheckoutState,
     Confirmation,
     HostedPage,
+    LinkedPage,
     NotPayable,
     PaymentForm,
     ProviderAccount,
+    ReturnAddresses,
     Sale,
 )
 from latchkey.stores.stripe.amounts import price_of
@@ -134,16 +136,20 @@ def locale_of(locale: str | None) -> str:
     return name if name in _LOCALES else language if language in _LOCALES else "auto"
 
 
-def session_of(order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str]) -> dict[str, Any]:
+def session_of(
+    order: CheckoutOrder, price: SoldPrice, metadata: dict[str, str], back: ReturnAddresses | None = None
+) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "mode": "subscription" if order.subscription else "payment",
-        "ui_mode": "embedded_page",
-        # There is no page to go to: the SDK goes on when the embedded page is done.
-        "redirect_on_completion": "never",
         "line_items": [{"price": price.id, "quantity": 1}],
         "metadata": metadata,
         "locale": locale_of(order.locale),
     }
+    if back is not None:
+        asked |= {"ui_mode": "hosted_page", "success_url": back.paid, "cancel_url": back.given_up}
+    else:
+        # There is no page to go to: the SDK goes on when the embedded page is done.
+        asked |= {"ui_mode": "embedded_page", "redirect_on_completion": "never"}
     if order.email is not None:
         asked["customer_email"] = order.email
     if order.subscription:
@@ -196,15 +202,17 @@ class Selling:
             return BegunCheckout(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
         account = await self._account(app, account_id)
         price = await self._price(app, order, shown=False)
-        asked = session_of(order, price, _whose(app, order))
-        made = await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
+        made = await self._session_for(app, order, session_of(order, price, _whose(app, order)))
         if made.client_secret is None:
             raise StoreDown("Stripe answered with a checkout session without a client secret.")
-        return BegunCheckout(
-            page=HostedPage(account=account, client_secret=made.client_secret),
-            handle=made.id,
-            expires_at=made.expires_at * 1000 if made.expires_at is not None else None,
-        )
+        return _begun(made, HostedPage(account=account, client_secret=made.client_secret))
+
+    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
+        price = await self._price(app, order, shown=True)
+        made = await self._session_for(app, order, session_of(order, price, _whose(app, order), back))
+        if made.url is None:
+            raise StoreDown("Stripe answered with a checkout session without an address.")
+        return _begun(made, LinkedPage(made.url))
 
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         if self._hosted:
@@ -219,7 +227,8 @@ class Selling:
     async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         if handle.startswith("cs_"):
             session = await self.api.get(app, f"checkout/sessions/{handle}", CheckoutSession)
-            return Sale(standing=session.state, receipt=handle)
+            email = session.customer_details.email if session.customer_details is not None else None
+            return Sale(standing=session.state, receipt=handle, email=email)
         payment = await self._payment(app, handle)
         if handle.startswith("seti_") and payment.state is CheckoutState.PAID:
             assert isinstance(payment, Intent)
@@ -309,8 +318,16 @@ class Selling:
             account_id=known, publishable_key=credentials.publishable_key, sandbox=not credentials.livemode
         )
 
+    async def _session_for(self, app: ConnectedApp, order: CheckoutOrder, asked: dict[str, Any]) -> CheckoutSession:
+        return await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
+
     async def _post(self, app: ConnectedApp, path: str, type: type[T], key: str, given: dict[str, Any]) -> T:
         return decoded(await self.api.act(app, "post", path, idempotency_key=key, **given), type)
+
+
+def _begun(made: CheckoutSession, page: HostedPage | LinkedPage) -> BegunCheckout:
+    ends = made.expires_at * 1000 if made.expires_at is not None else None
+    return BegunCheckout(page=page, handle=made.id, expires_at=ends)
 
 
 def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:

@@ -7,6 +7,12 @@ from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.summary import gives_access
 
 
+def obfuscated(email: str | None) -> str:
+    """An address as its owner recognises it and nobody else learns it: `a***@e***.com`."""
+    name, _, host = (email or "").rpartition("@")
+    return f"{name[0]}***@{host[0]}***.{host.rpartition('.')[2]}" if name and host else ""
+
+
 def on_sale(catalog: Catalog, app_id: str, store: str, product_id: str) -> Product | None:
     """The product, if this app sells it. Only ids that the catalog lists count. `Catalog.find` also finds a product by
     an id with another plan after the colon: a page could then ask for any price that the provider has ever had."""

@@ -35,22 +35,35 @@ class Checkout:
     purchased_at: Ms | None = None
     created_at: Ms
     expires_at: Ms
+    # Sold by a link without a known user: whoever shows the link of the mail takes the purchase over.
+    redeemable: bool = False
+    # Of a redeemable purchase that was paid.
+    email: str | None = field(default=None, repr=False)
+    purchase_id: str | None = None
+    redeemed_by: str | None = None
 
 
 def hash_of(id: str) -> bytes:
     return sha256(id.encode()).digest()
 
 
-async def save(connection: Executor, new: Checkout) -> None:
+async def save(connection: Executor, new: Checkout, check_at: Ms | None = None) -> None:
     who = new.id_hash, new.project_id, new.app_id, new.app_user_id
     what = new.product_id, new.price.micros, new.price.currency, new.trial_days
     times = new.created_at, new.expires_at
-    await connection.execute(query("save_checkout"), *who, *what, new.handle, *times, new.offering)
+    await connection.execute(
+        query("save_checkout"), *who, *what, new.handle, *times, new.offering, new.redeemable, check_at
+    )
 
 
 async def load(connection: Executor, project_id: str, app_id: str, id: str) -> Checkout | None:
     """None: this app has no checkout with this id."""
     row = await connection.fetchrow(query("load_checkout"), hash_of(id), project_id, app_id)
+    return None if row is None else _checkout(row)
+
+
+async def load_paid(connection: Executor, id_hash: bytes) -> Checkout | None:
+    row = await connection.fetchrow(query("load_paid_checkout"), id_hash)
     return None if row is None else _checkout(row)
 
 
@@ -65,8 +78,12 @@ def _checkout(row: Record) -> Checkout:
 set_check = rows.executes(query("set_checkout_check"))
 # The handle that counts: the first one. None: the checkout is gone.
 set_handle = rows.finds_value(str, query("set_checkout_handle"))
-# With the status and, if it succeeded, the transaction and when it was bought.
-finish = rows.executes(query("finish_checkout"))
+# With the status and, if it succeeded, the transaction, when it was bought, the purchase and the buyer's address.
+# False: it was finished already.
+finish = rows.changes_rows(query("finish_checkout"))
+# The user who counts: the first one. None: there is nothing to redeem.
+redeem = rows.finds_value(str, query("redeem_checkout"))
+unredeem = rows.executes(query("unredeem_checkout"))
 forget = rows.executes(query("forget_checkouts"))
 
 

@@ -15,6 +15,8 @@ class OutgoingMail(Struct, frozen=True):
     expires_at: Ms
     # With the one that is made now.
     attempts: int
+    # What a mail to a customer is about, as JSON.
+    about: str | None
 
 
 add = executes(query("add_mail"))

@@ -1,5 +1,7 @@
 """What our mails say. Nothing in them is written by users but the address of the recipient: nobody can send text of
-their own to others through this service."""
+their own to others through this service. The mail to a buyer names what was bought, as the seller calls it."""
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -18,9 +20,10 @@ from uuid import uuid4
 
 import structlog
 from markupsafe import escape
-from msgspec import Struct
+from msgspec import Struct, json
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database
+from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.engine.due_work import Lookout
 from latchkey.settings import Settings
@@ -28,6 +31,7 @@ from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, netwo
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.checkout.usecases.redemption_token import REDEEMABLE_FOR, new_token
 from latchkey.subjects.mail import storage
 from latchkey.subjects.mail.storage import OutgoingMail
 
@@ -39,6 +43,20 @@ class MailKind(StrEnum):
     RESET = "reset"
     # The password of an account was changed.
     CHANGED = "changed"
+    # A customer has bought something by a link, and nobody knows who it is.
+    REDEMPTION = "redemption"
+
+
+class RedemptionLetter(Struct, frozen=True):
+    # The hash of the checkout's id.
+    checkout: bytes
+    app: str
+    product: str
+
+    @property
+    def names(self) -> dict[str, str]:
+        """In one line each, and not too long for a subject."""
+        return {name: " ".join(getattr(self, name).split())[:100] for name in ("app", "product")}
 
 
 class Words(Struct, frozen=True):
@@ -73,6 +91,14 @@ WORDS: dict[MailKind, Words] = {
         "Then look at your sessions on the account's page, and tell an owner of your projects.",
         0,
     ),
+    MailKind.REDEMPTION: Words(
+        "Your purchase: {product}",
+        "Thank you for your purchase of {product} from {app}. Open this link on the device on which you use the app:",
+        "Use it in the app",
+        "The link works once, for one hour. If you open it later, a new one is sent to you. Do not pass it on: whoever "
+        "opens it first gets the purchase.",
+        REDEEMABLE_FOR,
+    ),
 }
 
 _HTML = """\
@@ -87,20 +113,22 @@ text-decoration: none; border-radius: 6px">{button}</a></p>
 """
 
 
-def message(kind: MailKind, sender: str, to: str, link: str, message_id: str) -> EmailMessage:
+def message(kind: MailKind, sender: str, to: str, link: str, message_id: str, **names: str) -> EmailMessage:
     """Line breaks in a header are refused by the library (ValueError), whatever they come from."""
     words = WORDS[kind]
+    subject, begins = words.subject.format(**names), words.begins.format(**names)
     made = EmailMessage(policy=SMTP)
     made["From"] = sender
     made["To"] = to
-    made["Subject"] = words.subject
+    made["Subject"] = subject
     made["Message-ID"] = message_id
     # So that absence notes and the like are not sent back.
     made["Auto-Submitted"] = "auto-generated"
-    # 7bit: the text is ASCII, and a link in one piece can be copied from the file too.
-    made.set_content(f"{words.begins}\n\n{link}\n\n{words.ends}\n", cte="7bit")
-    shown = {"begins": words.begins, "button": words.button, "ends": words.ends}
-    made.add_alternative(_HTML.format(link=escape(link), **shown), subtype="html", cte="7bit")
+    # 7bit where the text is ASCII: a link in one piece can be copied from the file too.
+    cte = "7bit" if begins.isascii() else None
+    made.set_content(f"{begins}\n\n{link}\n\n{words.ends}\n", cte=cte)
+    shown = {"begins": escape(begins), "button": words.button, "ends": words.ends}
+    made.add_alternative(_HTML.format(link=escape(link), **shown), subtype="html", cte=cte)
     return made
 
 
@@ -205,7 +233,12 @@ class MailFolder(Struct, frozen=True):
 
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
-TRIED_FOR: dict[MailKind, Ms] = {MailKind.INVITATION: 3 * DAY, MailKind.RESET: 1 * HOUR, MailKind.CHANGED: 3 * DAY}
+TRIED_FOR: dict[MailKind, Ms] = {
+    MailKind.INVITATION: 3 * DAY,
+    MailKind.RESET: 1 * HOUR,
+    MailKind.CHANGED: 3 * DAY,
+    MailKind.REDEMPTION: 3 * DAY,
+}
 FIRST_PAUSE: Ms = 15 * SECOND
 LONGEST_PAUSE: Ms = 30 * MINUTE
 # Mails to one address: more are not sent, and the page says the same.
@@ -220,30 +253,56 @@ class Mail(Struct, frozen=True):
     sender: str
     # The service's public address, for links. Never the Host header of a request: its sender could choose it.
     public_url: str
+    # For the links of buyers. Tests that send none need none.
+    sealer: Sealer | None = None
 
     @property
     def folder(self) -> str | None:
         """Where mails are written to, if they are not sent."""
         return str(self.way.path) if isinstance(self.way, MailFolder) else None
 
-    async def add(self, kind: MailKind, email: str, now: Ms) -> None:
-        """A mail to be sent: an invitation; or that a password was changed, in case it was somebody else."""
-        await storage.add(self.database, kind, email, now, now + TRIED_FOR[kind])
+    async def add(
+        self,
+        kind: MailKind,
+        email: str,
+        now: Ms,
+        about: RedemptionLetter | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """A mail to be sent: an invitation; that a password was changed, in case it was somebody else; a purchase."""
+        written = json.encode(about).decode() if about is not None else None
+        await storage.add(connection or self.database, kind, email, now, now + TRIED_FOR[kind], written)
+
+    async def send_again(self, email: str, about: RedemptionLetter, now: Ms) -> None:
+        """Another link to the same purchase; not more than a few."""
+        async with self.database.transaction() as connection:
+            if await _may_mail(connection, email, now):
+                await sessions.note_failures(connection, [_to(email)], now)
+                await self.add(MailKind.REDEMPTION, email, now, about, connection)
 
     async def ask_for_reset(self, email: str, address: str, now: Ms) -> None:
         """The same for every e-mail address, known or not. Raises TooManyGuesses for a client that asks too often."""
         email = checked_email(email)
-        mine, theirs = f"mail from {network_of(address)}", f"mail to {email}"
+        mine, theirs = f"mail from {network_of(address)}", _to(email)
         async with self.database.transaction() as connection:
             asked = await sessions.failures_of(connection, mine, now - ADDRESS.counted_for)
             if left := wait(ADDRESS, asked.count, asked.last_at, now):
                 raise TooManyGuesses(left, "requests")
-            sent = await sessions.failures_of(connection, theirs, now - TO_ONE.counted_for)
-            if wait(TO_ONE, sent.count, sent.last_at, now):
+            if not await _may_mail(connection, email, now):
                 await sessions.note_failures(connection, [mine], now)
                 return
             await sessions.note_failures(connection, [mine, theirs], now)
-            await storage.add(connection, MailKind.RESET, email, now, now + TRIED_FOR[MailKind.RESET])
+            await self.add(MailKind.RESET, email, now, connection=connection)
+
+
+def _to(email: str) -> str:
+    """How mails to this address are counted."""
+    return f"mail to {email}"
+
+
+async def _may_mail(connection: Connection, email: str, now: Ms) -> bool:
+    sent = await sessions.failures_of(connection, _to(email), now - TO_ONE.counted_for)
+    return not wait(TO_ONE, sent.count, sent.last_at, now)
 
 
 async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
@@ -277,17 +336,23 @@ async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
 
 async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
     """Whether nothing is left to do."""
-    kind = MailKind(one.kind)
-    account = await find_account(mail.database, one.email)
-    # Who signs in through OpenID Connect only gets no password this way.
-    if account is None or (account.openid is not None and not account.has_password):
-        log.info("mail not sent, no account with a password", mail=one.id, kind=kind)
-        return True
-    link = f"{mail.public_url}/dashboard/forgotten"
-    if lasts := WORDS[kind].lasts:
-        link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
+    kind, to, names = MailKind(one.kind), one.email, {}
+    if one.about is not None:
+        letter = json.decode(one.about, type=RedemptionLetter)
+        assert mail.sealer is not None
+        link = f"{mail.public_url}/buy/redeem/{new_token(mail.sealer, letter.checkout, now)}"
+        names = letter.names
+    else:
+        account = await find_account(mail.database, one.email)
+        # Who signs in through OpenID Connect only gets no password this way.
+        if account is None or (account.openid is not None and not account.has_password):
+            log.info("mail not sent, no account with a password", mail=one.id, kind=kind)
+            return True
+        to, link = account.email, f"{mail.public_url}/dashboard/forgotten"
+        if lasts := WORDS[kind].lasts:
+            link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
     at = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    made = message(kind, mail.sender, account.email, link, f"<{uuid4()}@latchkey.invalid>")
+    made = message(kind, mail.sender, to, link, f"<{uuid4()}@latchkey.invalid>", **names)
     try:
         await asyncio.to_thread(mail.way.send, made, f"{at}-{kind}-{one.id}")
     except NotSentError as error:
@@ -319,4 +384,5 @@ def mail_of(database: Database, settings: Settings) -> Mail | None:
     way = way_of(settings)
     if way is None or not settings.public_url:
         return None
-    return Mail(database, way, settings.mail_from or NOBODY, settings.public_url.rstrip("/"))
+    sealer = Sealer(settings.secret_key)
+    return Mail(database, way, settings.mail_from or NOBODY, settings.public_url.rstrip("/"), sealer)

@@ -168,8 +168,15 @@ class AmazonApp(Body):
     shared_secret: Unused = None
 
 
+DeepLink = Annotated[
+    str | None,
+    Field(max_length=300, description="Opens the app from the page of a purchase: `myapp://`, or a universal link."),
+]
+
+
 class StripeApp(Body):
     stripe_account_id: Word | None = None
+    deep_link: DeepLink = None
 
 
 class WebBillingApp(Body):
@@ -177,6 +184,7 @@ class WebBillingApp(Body):
     stripe_account_id: Word | None = None
     support_email: Word | None = None
     default_currency: CurrencyCode = not_null()
+    deep_link: DeepLink = None
 
 
 class PaddleApp(Body):

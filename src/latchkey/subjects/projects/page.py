@@ -5,6 +5,7 @@ from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
 from latchkey.domain.refusal import NotFound
+from latchkey.domain.stores.store import store_of
 from latchkey.domain.time_zones import time_zones
 from latchkey.engine.storage.catalog import app_rows as rules
 from latchkey.settings import control_urls
@@ -61,6 +62,8 @@ async def show_app(visit: Visit, app_id: str) -> Response:
         error_here=visit.refusal is not None,
         keys=shown,
         more=more,
+        sells_on_pages=store_of(app.store).has_payment_pages,
+        deep_link=visit.form.text("deep_link") or app.details.get("deep_link") or "",
         values={"name": visit.form.text("name"), "rate_limit": visit.form.text("rate_limit", str(api_keys.RATE_LIMIT))},
     )
 
@@ -81,6 +84,14 @@ async def revoke_key(visit: Visit, app_id: str, key_id: str) -> Response:
         raise NotFound(f"{app_id} has no key {key_id}.", param="key_id")
     await visit.run(api_keys.revoke_key, key_id, visit.now)
     return await visit.to(visit.path("apps", app_id), "The key is revoked. Apps that use it are refused.")
+
+
+@pages.post("/apps/{app_id}/deep-link", Needs.MANAGE, "app.changed", show_app)
+async def set_deep_link(visit: Visit, app_id: str) -> Response:
+    link = visit.form.text("deep_link") or None
+    visit.audit(app_id, deep_link=link)
+    await visit.run(usecases.update_app, app_id, name=None, details={"deep_link": link})
+    return await visit.to(visit.path("apps", app_id), "Saved.")
 
 
 @pages.confirmed("/apps/{app_id}/delete", Needs.MANAGE, "app.deleted", show_app)

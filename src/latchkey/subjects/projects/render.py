@@ -19,7 +19,13 @@ _DETAILS: dict[str | None, type[Struct]] = {
     "web_billing": wire.WebBillingDetails,
     "paddle_account": wire.PaddleDetails,
 }
-_UNKNOWN = {"stripe_account_id": None, "support_email": None, "default_currency": "USD", "paddle_is_sandbox": False}
+_UNKNOWN = {
+    "stripe_account_id": None,
+    "support_email": None,
+    "default_currency": "USD",
+    "deep_link": None,
+    "paddle_is_sandbox": False,
+}
 
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Struct]:

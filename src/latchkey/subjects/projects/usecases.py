@@ -17,6 +17,7 @@ from latchkey.domain.stores.store import AppStore as Store
 from latchkey.domain.time_zones import checked_time_zone
 from latchkey.engine.storage.catalog import app_rows as storage
 from latchkey.engine.storage.catalog.app_rows import APPS, App, Project, TestStore
+from latchkey.subjects.projects.rules import checked_deep_link
 
 # The stores an app can be in, the prefixes of their public keys, and their names for people.
 PUBLIC_PREFIXES: dict[Store, str] = {store: STORES[store].key_prefix or "" for store in get_args(Store)}
@@ -80,7 +81,7 @@ async def create_app(
     await load_project(database, project_id)
     wanted = app_id or f"app_{secrets.token_hex(8)}"
     name = checked_name(name)
-    app = App(project_id, wanted, name, store, now, details or {})
+    app = App(project_id, wanted, name, store, now, _checked(details or {}))
     async with database.transaction() as connection:
         if not await storage.create_app(connection, app):
             raise Conflict(f"There is already an app {wanted} in this project.", param="id")
@@ -95,10 +96,16 @@ async def update_app(
         name = checked_name(name)
     async with database.transaction() as connection:
         before = await APPS.get(connection, project_id, app_id)
-        kept = {key: value for key, value in {**before.details, **details}.items() if value is not None}
+        kept = {key: value for key, value in {**before.details, **_checked(details)}.items() if value is not None}
         changed = replace(before, name=name if name is not None else before.name, details=kept)
         await storage.update_app(connection, changed)
     return changed
+
+
+def _checked(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    if details.get("deep_link") is not None:
+        checked_deep_link(details["deep_link"])
+    return details
 
 
 async def delete_app(database: Database, project_id: str, app_id: str) -> None:

@@ -32,6 +32,8 @@ class PackageDetails(Struct, frozen=True, kw_only=True):
 
 class StripeDetails(Struct, frozen=True, kw_only=True):
     stripe_account_id: str | None
+    # What opens the app from the page of a purchase.
+    deep_link: str | None
 
 
 class WebBillingDetails(Struct, frozen=True, kw_only=True):
@@ -41,6 +43,7 @@ class WebBillingDetails(Struct, frozen=True, kw_only=True):
     seller_company_name: str
     support_email: str | None
     default_currency: str
+    deep_link: str | None
 
 
 class PaddleDetails(Struct, frozen=True, kw_only=True):

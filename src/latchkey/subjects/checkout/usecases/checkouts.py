@@ -9,7 +9,9 @@ cannot be guessed; whoever has it can ask how it stands.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -18,22 +20,23 @@ from msgspec import structs
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.instants import DAY, MINUTE, Ms
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.purchases.presented import has_offering
 from latchkey.domain.purchases.purchase import Purchase
-from latchkey.domain.purchases.subscription import Period
-from latchkey.domain.refusal import NotFound, OwnedByAnother, StoreUnreachable
+from latchkey.domain.refusal import Invalid, NotFound, OwnedByAnother, StoreUnreachable
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.reads import Reader, look_at
 from latchkey.stores import selling
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
+from latchkey.subjects.accounts.rules import checked_email
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import rules as eligibility
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.usecases import steps
 from latchkey.subjects.checkout.usecases.steps import CheckoutProblem
+from latchkey.subjects.mail.usecases import Mail, MailKind, RedemptionLetter
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.app_receipts import CannotCheck, RejectedReceipt, ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.receipts import Receipts
@@ -71,8 +74,12 @@ class _Till:
 
 
 class Checkouts:
-    def __init__(self, connections: Connections, changes: Changes, reader: Reader, receipts: Receipts) -> None:
+    def __init__(
+        self, connections: Connections, changes: Changes, reader: Reader, receipts: Receipts, mail: Mail | None
+    ) -> None:
         self._connections = connections
+        # For links to purchases of unknown buyers. None: this service sends no mail.
+        self.mail = mail
         self._changes = changes
         self._reader = reader
         self._receipts = receipts
@@ -115,11 +122,42 @@ class Checkouts:
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
                 "change it at the payment provider.",
             )
+        sell = partial(till.provider.begin_sale, till.app, account_id=till.account_id)
+        id, page = await self._begin(till, wanted, lambda order, _: sell(order))
+        assert not isinstance(page, selling.LinkedPage)
+        return id, page
+
+    async def start_linked(
+        self,
+        project_id: str,
+        app_id: str,
+        wanted: steps.CheckoutRequest,
+        back: Callable[[str], selling.ReturnAddresses],
+        *,
+        redeemable: bool,
+    ) -> str:
+        """The address of the provider's page. `back` gets the id of the new checkout. `redeemable`: nobody knows the
+        buyer, whose id is a new one."""
+        till = await self._till(project_id, app_id)
+        sell = partial(till.provider.begin_linked_sale, till.app)
+        _, page = await self._begin(till, wanted, lambda order, id: sell(order, back(id)), redeemable=redeemable)
+        assert isinstance(page, selling.LinkedPage)
+        return page.url
+
+    async def _begin(
+        self,
+        till: _Till,
+        wanted: steps.CheckoutRequest,
+        sell: Callable[[selling.CheckoutOrder, str], Awaitable[selling.BegunCheckout]],
+        *,
+        redeemable: bool = False,
+    ) -> tuple[str, selling.HostedPage | selling.PaymentForm | selling.LinkedPage]:
+        project_id = till.app.project_id
         customer, catalog, now = await self._customer(project_id, wanted.app_user_id)
         id = f"lkc_{secrets.token_urlsafe(32)}"
         key = storage.hash_of(id)
         order = self._order(till, catalog, customer, wanted, key=key.hex(), now=now)
-        begun = await _asked(till, till.provider.begin_sale(till.app, order, till.account_id))
+        begun = await _asked(till, sell(order, id))
         real_now = self._connections.now()
         new = storage.Checkout(
             id_hash=key,
@@ -133,8 +171,10 @@ class Checkouts:
             handle=begun.handle,
             created_at=real_now,
             expires_at=begun.expires_at or real_now + OPEN_FOR,
+            redeemable=redeemable,
         )
-        await storage.save(self._connections.database, new)
+        # A buyer whom nobody knows gets a mail, also after closing the page.
+        await storage.save(self._connections.database, new, real_now + FIRST_ASKED if redeemable else None)
         return id, begun.page
 
     async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> selling.PaymentForm:
@@ -178,11 +218,13 @@ class Checkouts:
         now = self._connections.now()
         due = await storage.claim(self._connections.database, now, now + _LEASE, _AT_ONCE)
         for known in due:
+            pending = False
             try:
-                await self._progress(await self._till(known.project_id, known.app_id), known)
+                progress = await self._progress(await self._till(known.project_id, known.app_id), known)
+                pending = progress.state is selling.CheckoutState.PENDING
             except (steps.CheckoutRefusal, NotFound, StoreUnreachable) as error:
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
-            await storage.set_check(self._connections.database, known.id_hash, _next_check(known, now))
+            await storage.set_check(self._connections.database, known.id_hash, _next_check(known, now, pending=pending))
         return len(due)
 
     async def _progress(self, till: _Till, known: storage.Checkout) -> steps.CheckoutProgress:
@@ -201,7 +243,7 @@ class Checkouts:
         if sale.standing is selling.CheckoutState.PAID:
             return await self._taken(till, known, sale)
         if sale.standing in (selling.CheckoutState.FAILED, selling.CheckoutState.EXPIRED):
-            await storage.finish(self._connections.database, known.id_hash, "failed", None, None)
+            await storage.finish(self._connections.database, known.id_hash, "failed", None, None, None, None)
         return steps.CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
     async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
@@ -219,11 +261,23 @@ class Checkouts:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
             return steps.CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
-        transaction_id, at = bought or (known.handle or "", self._connections.now())
-        await storage.finish(self._connections.database, known.id_hash, "succeeded", transaction_id, at)
-        return steps.CheckoutProgress(
-            replace(known, transaction_id=transaction_id, purchased_at=at), selling.CheckoutState.PAID
-        )
+        purchase_id, transaction_id, at = bought or (None, known.handle or "", self._connections.now())
+        paid = replace(known, transaction_id=transaction_id, purchased_at=at)
+        if known.redeemable:
+            paid = replace(paid, purchase_id=purchase_id, email=_usable_email(sale.email))
+        letter = await self.letter(paid)
+        async with self._connections.database.transaction() as connection:
+            done = known.id_hash, "succeeded", transaction_id, at, paid.purchase_id, paid.email
+            if await storage.finish(connection, *done) and paid.email and self.mail is not None:
+                await self.mail.add(MailKind.REDEMPTION, paid.email, self._connections.now(), letter, connection)
+        return steps.CheckoutProgress(paid, selling.CheckoutState.PAID)
+
+    async def letter(self, paid: storage.Checkout) -> RedemptionLetter:
+        """What the mail to the buyer of a redeemable purchase names."""
+        app = await load_app(self._connections.database, paid.project_id, paid.app_id)
+        product = (await load_catalog(self._changes, paid.project_id)).find(paid.product_id)
+        name = product.display_name if product is not None else ""
+        return RedemptionLetter(paid.id_hash, app.details.get("app_name") or app.name, name or paid.product_id)
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Refused (CANNOT_SELL) for a secret key, which belongs to no app, and for an app without a provider."""
@@ -318,10 +372,10 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
         raise steps.CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_SET_UP) from error
 
 
-def _next_check(known: storage.Checkout, now: Ms) -> Ms | None:
-    """The last time is after the end."""
+def _next_check(known: storage.Checkout, now: Ms, *, pending: bool) -> Ms | None:
+    """The last time is after the end. A payment that takes days, such as a debit, is asked for until it is pruned."""
     if now >= known.expires_at:
-        return None
+        return now + 6 * HOUR if pending else None
     return min(now + max(FIRST_ASKED, now - known.created_at), known.expires_at + MINUTE)
 
 
@@ -334,13 +388,19 @@ def _checked_email(email: str | None) -> str | None:
     return email
 
 
-def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, Ms] | None:
-    """The transaction and its time of the customer's newest purchase of this product in this store."""
-    bought: list[Period | Purchase] = [one.current for one in customer.subscriptions if one.store == store]
-    bought += [purchase for purchase in customer.purchases if purchase.store == store]
-    fitting = [one for one in bought if product_id in (one.product_id, without_plan(one.product_id))]
-    newest = max(fitting, key=lambda one: (one.purchased_at, one.id), default=None)
-    return (newest.id, newest.purchased_at) if newest is not None else None
+def _usable_email(email: str | None) -> str | None:
+    with suppress(Invalid):
+        return checked_email(email or "")
+    return None
+
+
+def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, str, Ms] | None:
+    """The id, the transaction and its time of the customer's newest purchase of this product in this store."""
+    here = [one for one in customer.bought if one.store == store]
+    bought = [(one.id, one if isinstance(one, Purchase) else one.current) for one in here]
+    fitting = [(id, one) for id, one in bought if product_id in (one.product_id, without_plan(one.product_id))]
+    newest = max(fitting, key=lambda pair: (pair[1].purchased_at, pair[1].id), default=None)
+    return (newest[0], newest[1].id, newest[1].purchased_at) if newest is not None else None
 
 
 # For an erased customer.

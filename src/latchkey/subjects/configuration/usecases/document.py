@@ -57,6 +57,7 @@ class AppEntry(Entry):
     app_name: Text | None = None
     support_email: Text | None = None
     default_currency: Text | None = None
+    deep_link: Text | None = None
     paddle_is_sandbox: bool | None = None
 
 

@@ -36,8 +36,8 @@ NEEDED = {
 _DETAILS: dict[str | None, tuple[str, ...]] = {
     "bundle": ("bundle_id",),
     "package": ("package_name",),
-    "stripe_account": ("stripe_account_id",),
-    "web_billing": ("app_name", "stripe_account_id", "support_email", "default_currency"),
+    "stripe_account": ("stripe_account_id", "deep_link"),
+    "web_billing": ("app_name", "stripe_account_id", "support_email", "default_currency", "deep_link"),
     "paddle_account": ("paddle_is_sandbox",),
 }
 

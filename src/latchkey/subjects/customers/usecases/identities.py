@@ -106,6 +106,20 @@ async def hand_over(changes: Changes, project_id: str, app_user_id: str, key: Pu
     return await again(lambda: _take_over(changes, project_id, app_user_id, key, lambda *_: False))
 
 
+async def redeem(
+    changes: Changes, project_id: str, buyer_id: str, app_user_id: str, key: PurchaseKey
+) -> Committed | None:
+    """As `restore`, for who has proved to be the anonymous buyer, who is merged. A purchase that has become somebody's
+    meanwhile stays there."""
+
+    def merges(_: _Pair, owner: Customer) -> bool:
+        if buyer_id not in owner.aliases or not identity.belongs_to(owner, app_user_id):
+            raise OwnedByAnother("The purchase belongs to another customer.")
+        return True
+
+    return await again(lambda: _take_over(changes, project_id, app_user_id, key, merges))
+
+
 async def _log_in(
     changes: Changes,
     project_id: str,

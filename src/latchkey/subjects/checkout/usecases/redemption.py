@@ -1,0 +1,111 @@
+"""A purchase of a buyer whom nobody knew is taken over by the user of the app who shows its token. The first one gets
+it; asking again as the same user changes nothing."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from latchkey.domain.customers.customer import Customer
+from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.engine.changes import Changes
+from latchkey.engine.reads import Reader, look_at
+from latchkey.subjects.checkout import storage
+from latchkey.subjects.checkout.rules import obfuscated
+from latchkey.subjects.checkout.usecases.checkouts import Checkouts
+from latchkey.subjects.checkout.usecases.redemption_token import LONGEST_TOKEN, new_token, opened
+from latchkey.subjects.customers.usecases import identities
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
+
+
+class RedemptionProblem(IntEnum):
+    """By the codes that the SDKs know."""
+
+    INVALID_TOKEN = 7849
+    OTHER_USER = 7852
+    EXPIRED = 7853
+
+
+class RedemptionRefusal(Refusal):
+    def __init__(self, problem: RedemptionProblem, message: str, obfuscated_email: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+        # Where a new link was sent; of an expired one.
+        self.obfuscated_email = obfuscated_email
+
+
+def _invalid() -> RedemptionRefusal:
+    return RedemptionRefusal(RedemptionProblem.INVALID_TOKEN, "This link is not valid.")
+
+
+def _other_user() -> RedemptionRefusal:
+    return RedemptionRefusal(RedemptionProblem.OTHER_USER, "Another user has this purchase already.")
+
+
+@dataclass(frozen=True, slots=True)
+class RedeemablePurchase:
+    checkout: storage.Checkout
+    expired: bool
+
+
+class Redemptions:
+    def __init__(self, connections: Connections, changes: Changes, reader: Reader, checkouts: Checkouts) -> None:
+        self._connections = connections
+        self._changes = changes
+        self._reader = reader
+        self._checkouts = checkouts
+
+    def token(self, paid: storage.Checkout) -> str:
+        return new_token(self._connections.sealer, paid.id_hash, self._connections.now())
+
+    async def find(self, token: str) -> RedeemablePurchase | None:
+        """What a token is about. None: nothing."""
+        known = opened(self._connections.sealer, token) if len(token) <= LONGEST_TOKEN else None
+        paid = await storage.load_paid(self._connections.database, known[0]) if known is not None else None
+        if known is None or paid is None or not paid.redeemable or paid.purchase_id is None:
+            return None
+        return RedeemablePurchase(paid, expired=paid.redeemed_by is None and self._connections.now() >= known[1])
+
+    async def send_again(self, paid: storage.Checkout) -> str:
+        """A mail with a new link, to the address that is returned so that only its owner recognises it. Empty: no mail
+        can be sent."""
+        if paid.email is None or self._checkouts.mail is None:
+            return ""
+        letter = await self._checkouts.letter(paid)
+        await self._checkouts.mail.send_again(paid.email, letter, self._connections.now())
+        return obfuscated(paid.email)
+
+    async def redeem(self, project_id: str, token: str, app_user_id: str) -> None:
+        found = await self.find(token)
+        if found is None or found.checkout.project_id != project_id:
+            raise _invalid()
+        paid, database = found.checkout, self._connections.database
+        if found.expired:
+            sent_to = await self.send_again(paid)
+            message = "This link has expired." + (f" A new one was sent to {sent_to}." if sent_to else "")
+            raise RedemptionRefusal(RedemptionProblem.EXPIRED, message, sent_to)
+        # Before anything moves: of several users who show the token at once one goes on.
+        first = await storage.redeem(database, paid.id_hash, app_user_id, self._connections.now())
+        customer = await self._customer(project_id, app_user_id)
+        if first is None:
+            raise _invalid()
+        if first != app_user_id and (customer is None or first not in customer.aliases):
+            raise _other_user()
+        key = (await load_app(database, project_id, paid.app_id)).store, paid.purchase_id or ""
+        if _holds(customer, key):
+            return
+        try:
+            await identities.redeem(self._changes, project_id, paid.app_user_id, app_user_id, key)
+        except Refusal as refusal:
+            if paid.redeemed_by is None:
+                await storage.unredeem(database, paid.id_hash, app_user_id)
+            raise (_other_user() if isinstance(refusal, OwnedByAnother) else refusal) from refusal
+        if not _holds(await self._customer(project_id, app_user_id), key):
+            raise _other_user()
+
+    async def _customer(self, project_id: str, app_user_id: str) -> Customer | None:
+        row = await self._reader.read(project_id, app_user_id)
+        return look_at(row, self._connections.now()).customer if row is not None else None
+
+
+def _holds(customer: Customer | None, key: tuple[str, str]) -> bool:
+    return customer is not None and (customer.subscription(*key) or customer.purchase(*key)) is not None

@@ -1,0 +1,148 @@
+"""What a buyer sees: what a link sells, then the provider's page, then what was bought and how to open the app.
+
+Nobody signs in here. The address of each page is what its visitor may do: a link sells, the id of a checkout shows that
+checkout, and a token takes the purchase over in the app. All of them are only read: the SDK in the app redeems."""
+
+from functools import wraps
+from typing import Any
+
+from starlette.responses import RedirectResponse
+
+from latchkey.dashboard.page import AnyHandler, Needs, Pages, Response, Visit, address, status_of
+from latchkey.domain.instants import MINUTE
+from latchkey.domain.refusal import Refusal, StoreUnreachable
+from latchkey.engine.storage.catalog.app_rows import App
+from latchkey.stores.selling import CheckoutState, ReturnAddresses
+from latchkey.subjects.accounts.rules import network_of
+from latchkey.subjects.catalog.usecases.version import load_catalog
+from latchkey.subjects.checkout.rules import obfuscated
+from latchkey.subjects.checkout.usecases.steps import CheckoutProblem, CheckoutRefusal
+from latchkey.subjects.projects.usecases import load_app
+from latchkey.subjects.purchase_links import usecases
+from latchkey.subjects.purchase_links.rules import ROOT, opens_app
+
+pages = Pages(ROOT)
+
+_STATUSES = {
+    CheckoutProblem.HAS_ALREADY: 409,
+    CheckoutProblem.NOT_FOR_SALE: 410,
+    CheckoutProblem.NO_SUCH_CHECKOUT: 404,
+    CheckoutProblem.CANNOT_SELL: 503,
+}
+
+
+def for_buyers(handler: AnyHandler) -> AnyHandler:
+    """A refusal is a page too, and not one with the way to the dashboard."""
+
+    @wraps(handler)
+    async def answer(visit: Visit, **values: str) -> Response:
+        try:
+            return await handler(visit, **values)
+        except Refusal as refusal:
+            status, _ = status_of(refusal)
+            if isinstance(refusal, CheckoutRefusal):
+                status = _STATUSES.get(refusal.problem, status)
+            elif isinstance(refusal, usecases.NotSold):
+                status = 410
+            elif isinstance(refusal, StoreUnreachable):
+                status = 503
+            return visit.page("sale_problem.html", status, words=refusal.message)
+
+    return answer
+
+
+@pages.get("/{link_id}", Needs.NOTHING)
+@for_buyers
+async def show_offers(visit: Visit, link_id: str) -> Response:
+    link, app = await usecases.open_link(visit.database, link_id)
+    user = usecases.checked_user(visit.query.text("app_user_id"))
+    offers = await usecases.offers(visit.services.changes, link, app)
+    buy = [(offer, address(link.path, ("checkout",), {"product": offer.product.id, "app_user_id": user}))
+           for offer in offers]  # fmt: skip
+    return visit.page("sale_offers.html", seller=_name(app), offers=buy)
+
+
+@pages.get("/{link_id}/checkout", Needs.NOTHING)
+@for_buyers
+async def go_to_payment(visit: Visit, link_id: str) -> Response:
+    """A redirect, and not a form: a browser would not let a form of ours lead to another site."""
+    link, app = await usecases.open_link(visit.database, link_id)
+    user = usecases.checked_user(visit.query.text("app_user_id"))
+    offers = await usecases.offers(visit.services.changes, link, app)
+    offer = next((one for one in offers if one.product.id == visit.query.text("product")), None)
+    if offer is None:
+        raise usecases.NotSold(usecases.NOT_SOLD)
+    limit, network = visit.services.checkouts.limit, network_of(visit.address)
+    if not limit.takes(link.project_id, user or link.id, network, visit.now):
+        wait = -(-(MINUTE - visit.now % MINUTE) // 1000)
+        page = visit.page("sale_problem.html", 429, words="Too many checkouts at once. Try again in a minute.")
+        page.headers["retry-after"] = str(wait)
+        return page
+    start = usecases.public_start(visit.settings.public_url, visit.request.headers.get("host", ""))
+    given_up = address(start + link.path, (), {"app_user_id": user})
+
+    def back(checkout_id: str) -> ReturnAddresses:
+        return ReturnAddresses(f"{start}{link.path}/done/{checkout_id}", given_up)
+
+    return RedirectResponse(await usecases.begin_purchase(visit.services.checkouts, link, offer, user, back), 303)
+
+
+@pages.get("/{link_id}/done/{checkout_id}", Needs.NOTHING)
+@for_buyers
+async def show_purchase(visit: Visit, link_id: str, checkout_id: str) -> Response:
+    """Also before the provider has told of the payment: it is asked."""
+    link, app = await usecases.open_link(visit.database, link_id)
+    progress = await visit.services.checkouts.status(link.project_id, link.app_id, checkout_id)
+    paid, token = progress.checkout, None
+    if progress.state is CheckoutState.PAID and paid.redeemable and paid.redeemed_by is None:
+        token = visit.services.redemptions.token(paid)
+    return await _purchase_page(
+        visit,
+        app,
+        paid.product_id,
+        token,
+        state=progress.state.name.lower(),
+        again=link.path,
+        redeemed=paid.redeemed_by is not None,
+        mailed_to=obfuscated(paid.email) if token and visit.services.mail is not None else "",
+    )
+
+
+@pages.get("/redeem/{token}", Needs.NOTHING)
+@for_buyers
+async def show_redemption(visit: Visit, token: str) -> Response:
+    """The link of the mail. Programs that look at mails open it too, so it changes nothing."""
+    found = await visit.services.redemptions.find(token)
+    if found is None:
+        return visit.page("sale_problem.html", 404, words="This link is not valid. Is the whole address there?")
+    paid = found.checkout
+    app = await load_app(visit.database, paid.project_id, paid.app_id)
+    sent_to = await visit.services.redemptions.send_again(paid) if found.expired and visit.query.ticked("again") else ""
+    return await _purchase_page(
+        visit,
+        app,
+        paid.product_id,
+        token,
+        state="expired_link" if found.expired else "paid",
+        again=address(f"{ROOT}/redeem", (token,), {"again": "yes"}),
+        redeemed=paid.redeemed_by is not None,
+        mailed_to=sent_to,
+    )
+
+
+async def _purchase_page(visit: Visit, app: App, product_id: str, token: str | None, **values: Any) -> Response:
+    product = (await load_catalog(visit.services.changes, app.project_id)).find(product_id)
+    link = app.details.get("deep_link")
+    return visit.page(
+        "sale_done.html",
+        seller=_name(app),
+        bought=product.display_name if product is not None and product.display_name else product_id,
+        redeems=token is not None,
+        opens=opens_app(link, token) if link else "",
+        help=app.details.get("support_email") or "",
+        **values,
+    )
+
+
+def _name(app: App) -> str:
+    return str(app.details.get("app_name") or app.name)
