@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from latchkey.domain.instants import HOUR
+from latchkey.stores.selling import ReturnAddresses
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases.team import add_member
+from latchkey.subjects.checkout.usecases.steps import CheckoutRequest
 from latchkey.subjects.exports import storage as schedules
 from latchkey.subjects.segments.usecases.projector import Roller
 from tests.http.client import NOW, Shop
-from tests.http.till import opened_page
+from tests.http.till import opened_page, services_of
 
 Ask: TypeAlias = Callable[..., Awaitable[Any]]
 
@@ -92,6 +95,33 @@ async def sell(ask: Ask, shop: Shop) -> None:
     await ask(f"GET {SESSION}", key=hosted.key, operation_session_id=id)
     await ask(start, WANTED, key=form.key, also=".already_bought")
     await ask(start, WANTED, key=shop.public, also=".no_provider")
+
+
+async def sell_by_link(ask: Ask, shop: Shop) -> None:
+    """To a buyer whom nobody knows, who then redeems the purchase in the app."""
+    till, services, ids = await opened_page(shop, "stripe"), services_of(shop), list[str]()
+    link = await ask("POST /purchase_links", {"app_id": till.app_id, "product_id": "pro_yearly"})
+    await ask("GET /purchase_links")
+    await ask("GET /purchase_links/{link_id}", link_id=link["id"])
+
+    def back(id: str) -> ReturnAddresses:
+        ids.append(id)
+        return ReturnAddresses("https://latchkey.example/", "https://latchkey.example/")
+
+    wanted = CheckoutRequest(product_id="pro_yearly", app_user_id=f"$RCAnonymousID:{'0f' * 16}")
+    till.provider.series = "linked"
+    await services.checkouts.start_linked(shop.project_id, till.app_id, wanted, back, redeemable=True)
+    till.provider.pays("linked_1")
+    paid = await services.checkouts.status(shop.project_id, till.app_id, ids[0])
+    redeem = "POST /v1/subscribers/redeem_purchase"
+    body = {"redemption_token": services.redemptions.token(paid.checkout), "app_user_id": "frank"}
+    shop.clock.now += HOUR
+    await ask(redeem, body, key=shop.public, also=".expired")
+    shop.clock.now -= HOUR
+    await ask(redeem, body, key=shop.public)
+    await ask(redeem, {**body, "app_user_id": "gina"}, key=shop.public, also=".other_user")
+    await ask(redeem, {**body, "redemption_token": "x"}, key=shop.public, also=".invalid_token")
+    await ask("POST /purchase_links/{link_id}/actions/archive", link_id=link["id"])
 
 
 async def export(ask: Ask, shop: Shop) -> None:

@@ -34,7 +34,7 @@ from latchkey.wire.event import TEST_EVENT, Envelope
 from tests.contract.ledger_story import look_up
 from tests.contract.offerings_story import ASKS
 from tests.contract.store_credentials import APPLE, STRIPE
-from tests.contract.stories import administer, chart, export, list_customers, sell
+from tests.contract.stories import administer, chart, export, list_customers, sell, sell_by_link
 from tests.http.client import DAY, NOW, Client, Reply, Shop
 from tests.http.doings import app_key
 from tests.http.fixtures import opened
@@ -195,6 +195,7 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     await story.ask("GET /config")
     await story.ask("POST /config/plan", {"config": config})
     await story.ask("POST /config/apply", {"config": config})
+    await sell_by_link(story.ask, shop)
     assert story.promised <= story.seen, story.promised - story.seen
     told = {f"{folder}/{type}.json" for folder in ("events", "events_revenuecat") for type in EventType}
     there = {path.relative_to(CONTRACT).as_posix() for path in CONTRACT.rglob("*.json")}

@@ -72,6 +72,10 @@ COMMANDS = {
         "List, create, change and delete products; attach entitlements to them.",
     ),
     "offering": ("subjects.offerings.command:app", "List, create and delete offerings: what apps show to their users."),
+    "purchase-link": (
+        "subjects.purchase_links.command:app",
+        "List, create and archive links that sell on web pages.",
+    ),
     "config": (
         "subjects.configuration.command:app",
         "Configuration as code: write a project's configuration to a file, compare a file with it, and apply the file.",

@@ -240,7 +240,6 @@ async def test_25_checkout(shop: Shop, store: str) -> None:
     [
         ("ios", "GET", "/v1/customercenter/ada"),
         ("ios", "POST", "/v1/customercenter/support/create-ticket"),
-        ("android", "POST", "/v1/subscribers/redeem_purchase"),
         ("android", "GET", "/v1/receipts/amazon/user/receipt"),
         ("ios", "GET", "/v1/subscribers/ada/health_report"),
         ("ios", "GET", "/v1/subscribers/ada/ads/reward_verifications/0"),

@@ -10,8 +10,7 @@ from latchkey.http.hot_reads import subscriber_reply
 from latchkey.http.models import AnyId, AppBody, AppUserId, Body, Paging, one_of
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.checkout.usecases.redemption import RedemptionRefusal
-from latchkey.subjects.purchase_links import rules, usecases, wire
-from latchkey.wire.attributes import from_attributes
+from latchkey.subjects.purchase_links import render, rules, usecases, wire
 from latchkey.wire.errors import V1Error
 from latchkey.wire.v1 import SubscriberResponse
 from latchkey.wire.v2 import Page
@@ -59,7 +58,7 @@ async def archive_purchase_link(call: WriteKey, link_id: str) -> Response:
 
 def _shown(call: Call, link: rules.PurchaseLink) -> wire.PurchaseLink:
     start = usecases.public_start(call.services.public_url, call.request.headers.get("host", ""))
-    return from_attributes(wire.PurchaseLink, link, url=start + link.path)
+    return render.purchase_link(start, link)
 
 
 class RedeemedPurchase(AppBody):
