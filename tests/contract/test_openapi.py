@@ -99,6 +99,7 @@ UNSAID = (
     "name the buyer with app_user_id",  # a known purchase needs none
     "is not a product of this project",
     "has sandbox keys",  # only apps of some stores
+    "This link is not valid",  # a token is what this service has sealed
     "Some attributes cannot be stored",  # names and values in attribute_errors
     "is not a day such as",  # 2026-02-30
     "A program does not end before it begins",

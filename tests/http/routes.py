@@ -28,6 +28,7 @@ NAMES = {
 BODIES: dict[str, Any] = {
     "POST /v1/receipts": {"app_user_id": "ada", "fetch_token": "test_1_a", "product_id": "pro_monthly"},
     "POST /v1/subscribers/identify": {"app_user_id": "ada", "new_app_user_id": "bob"},
+    "POST /v1/subscribers/redeem_purchase": {"redemption_token": "of another service", "app_user_id": "ada"},
     "POST /v1/subscribers/{app_user_id}/attributes": {"attributes": {"plan": {"value": "x", "updated_at_ms": NOW}}},
     "POST /v1/subscribers/{app_user_id}/entitlements/{entitlement_id}/promotional": {"duration": "daily"},
     "POST /v1/subscribers/{app_user_id}/subscriptions/{product_id}/defer": {"extend_by_days": 1},
@@ -94,6 +95,7 @@ BODIES: dict[str, Any] = {
     "POST /placements": {"id": "settings", "offering_id": "ofrng_demo_team"},
     "POST /placements/{placement_id}": {"offering_id": None},
     "PATCH /placements/{placement_id}": {"is_fallback": True},
+    "POST /purchase_links": {"app_id": "app_web", "product_id": "pro_monthly"},
     "POST /entitlements": {"id": "gold"},
     "POST /entitlements/{entitlement_id}": {"display_name": "Gold"},
     "PATCH /entitlements/{entitlement_id}": {"display_name": "Gold"},

@@ -44,6 +44,8 @@ CHECKOUT = {
     "PATCH /rcbilling/v1/checkout/{operation_session_id}",
     "POST /rcbilling/v1/checkout/{operation_session_id}/complete",
 }
+# An app may redeem; the token of the example is none of ours.
+REDEEM = "POST /v1/subscribers/redeem_purchase"
 
 
 def guarded(shop: Shop) -> list[Route]:
@@ -129,6 +131,8 @@ async def test_a_public_key_is_403_everywhere_but_where_apps_go(shop: Shop) -> N
             assert reply.status in {200, 201, 204}, (route.name, reply)
         elif route.name in CHECKOUT:
             assert (reply.status, reply.json()["code"]) == (422, 7000), (route.name, reply)
+        elif route.name == REDEEM:
+            assert (reply.status, reply.json()["code"]) == (400, 7849), (route.name, reply)
         else:
             refused(route, reply, 403)
 

@@ -15,6 +15,7 @@ from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.audit.page import actions
+from latchkey.subjects.projects import usecases as projects
 from tests.http.client import NOW, Client, Reply, Shop
 from tests.http.doings import did, unhurried
 from tests.http.management import patch, post
@@ -72,6 +73,7 @@ async def made(shop: Shop) -> dict[str, str]:
     names = await settle(shop)
     names["webhook_id"] = (await post(shop, "integrations/webhooks", HOOK)).json()["id"]
     app = (await post(shop, "apps", {"name": "App", "store": "test_store"})).json()
+    await projects.create_app(shop.database, shop.project_id, "Web", "stripe", NOW, app_id="app_web")
     secret = (await post(shop, "api_keys", {"name": "other", "scopes": ["read"]})).json()
     names |= {"app_id": app["id"], "key_id": secret["id"], "public_key_id": app["public_api_key"]["id"]}
     events = (await shop.client.get(f"/v2/projects/{shop.project_id}/events")).json()["items"]
