@@ -18,7 +18,17 @@ from latchkey.emulators.stripe.stripe_emulator import make_stripe_keys
 from latchkey.now import real_now
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, StoreReading
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, InvalidReceipt
-from latchkey.stores.selling import CheckoutOrder, CheckoutState, HostedPage, NotPayable, PaymentForm, Sale, Sells
+from latchkey.stores.selling import (
+    CheckoutOrder,
+    CheckoutState,
+    HostedPage,
+    LinkedPage,
+    NotPayable,
+    PaymentForm,
+    ReturnAddresses,
+    Sale,
+    Sells,
+)
 from latchkey.stores.stripe.adapter import STORE, StripeAdapter
 from latchkey.stores.stripe.selling import SoldPrice, SoldProduct, locale_of, session_of
 from tests.emulators.stripe.conftest import Desk, asking
@@ -108,10 +118,32 @@ async def test_the_embedded_page_is_paid_and_the_purchase_names_the_user(hosted:
 
 async def test_a_page_that_nobody_pays_expires(hosted: Counter) -> None:
     begun = await hosted.stripe.begin_sale(hosted.app, MONTHLY, "acct_of_the_app")
+    assert isinstance(begun.page, HostedPage)
     assert begun.page.account.account_id == "acct_of_the_app"
     assert begun.handle is not None
     await hosted.desk.ask(lambda v1: v1.checkout.sessions.expire(str(begun.handle)))
     assert (await hosted.sale(begun.handle)).standing is CheckoutState.EXPIRED
+
+
+@pytest.mark.parametrize("store", [STORE, WEB_BILLING])
+async def test_a_page_behind_a_link_is_at_stripe_and_says_who_has_paid(store: str) -> None:
+    back = ReturnAddresses("https://shop.example/done", "https://shop.example/")
+    # Without a publishable key: no script of Stripe is in a page of ours.
+    async with selling(store, publishable_key="") as counter:
+        begun = await counter.stripe.begin_linked_sale(counter.app, MONTHLY, back)
+        assert isinstance(begun.page, LinkedPage)
+        assert (await counter.sale(begun.handle or "")).standing is CheckoutState.OPEN
+        gone = await asyncio.to_thread(
+            requests.post, begun.page.url, {"email": "ada@example.com"}, allow_redirects=False
+        )
+        assert (gone.status_code, gone.headers["location"]) == (303, back.paid)
+        sale = await counter.sale(begun.handle or "")
+        assert (sale.standing, sale.email) == (CheckoutState.PAID, "ada@example.com")
+        [seen] = (await counter.read(sale)).seen
+        assert (seen.account_token, seen.snapshot.store) == ("ada", store)
+        # Our page has shown the catalog's price.
+        with pytest.raises(ActionRefused):
+            await counter.stripe.begin_linked_sale(counter.app, ordered("pro_yearly", 1), back)
 
 
 async def test_a_trial_and_a_one_time_product_on_the_embedded_page(hosted: Counter) -> None:
