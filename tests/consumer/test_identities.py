@@ -63,6 +63,21 @@ async def test_after_a_merge_and_a_transfer_no_id_of_the_source_keeps_access(her
     assert await holds(here, "bob")
 
 
+@both_databases
+async def test_an_answer_from_before_a_transfer_is_not_used_even_if_the_giver_was_stale_already(here: World) -> None:
+    """A late event made ada's record stale. V2 is asked, and before its answer is used the purchase goes to bob."""
+    here.service.holds |= {"ada": {"pro": ENDS}, "bob": {}}
+    await here.deliver(event("RENEWAL", "ada", sequence=2))
+    await here.deliver(event(user="ada", sequence=1))
+
+    async def meanwhile() -> None:
+        here.service.holds |= {"ada": {}, "bob": {"pro": ENDS}}
+        await here.deliver(event("TRANSFER", "bob", transferred_from=["ada"], transferred_to=["bob"]))
+
+    here.service.meanwhile = meanwhile
+    assert not await holds(here, "ada")
+
+
 async def test_the_targets_other_ids_are_read_too(here: World) -> None:
     await here.deliver(event("EXPIRATION", "bob2", entitlements={}))
     here.service.holds["bob"] = {"pro": ENDS}

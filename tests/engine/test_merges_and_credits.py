@@ -237,3 +237,18 @@ async def test_a_purchase_without_an_owner_is_claimed_by_one_of_two_processes(co
         await until(lambda: core.database.pool.fetchval(WAITING))
     with pytest.raises(OwnedByAnother):
         await claiming
+
+
+async def test_a_customer_who_is_merged_while_a_transfer_waits_is_not_called_missing(core: Core) -> None:
+    await core.act("purchase", user=ANONYMOUS, product="pro_monthly")
+    for who in ("ada", "bob"):
+        await exists(core, who)
+    async with core.database.transaction() as other:
+        await other.execute("select from customers where app_user_id = $1 for update", ANONYMOUS)
+        merging = asyncio.create_task(log_in(core.changes, core.project_id, ANONYMOUS, "ada"))
+        await until(lambda: core.database.pool.fetchval(WAITING))
+        moving = asyncio.create_task(transfer(core.changes, core.project_id, ANONYMOUS, "bob"))
+        await until(lambda: core.database.pool.fetchval(WAITING.replace("count(*)", "count(*) > 1")))
+    await merging
+    assert len((await moving).customer.subscriptions) == 1
+    assert await core.told("bob") == ["TRANSFER"]

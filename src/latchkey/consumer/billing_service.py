@@ -16,7 +16,7 @@ from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.consumer_settings import Settings, variable
 from latchkey.consumer.event_intake import REREAD
 from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
-from latchkey.consumer.rules.record import LocalCopy, Subscription
+from latchkey.consumer.rules.record import LocalCopy, Subscription, marked_stale
 from latchkey.consumer.rules.sync import apply_snapshot
 from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
@@ -228,8 +228,7 @@ class BillingService:
         current = (await copies.lock(connection, {owner})).copies[owner]
         if current.subscription.exists and (seen is None or seen.app_user_id != owner):
             # The id leads to this copy now, which may be older than the answer: not trusted until it is read again.
-            stale = replace(current, subscription=replace(current.subscription, stale=True))
-            await copies.save(connection, [(current, stale)])
+            await copies.save(connection, [(current, marked_stale(current))])
             await self._store.jobs.add(connection, [NewJob(REREAD, owner)], self._now())
             return None
         after = apply_snapshot(current, reading, self._now())

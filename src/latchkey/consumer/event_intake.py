@@ -12,13 +12,12 @@ from enum import StrEnum
 
 import structlog
 from msgspec import Struct, field
-from msgspec.structs import replace
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.rules.event_handlers import HANDLERS, Handling
 from latchkey.consumer.rules.received_event import ReceivedEvent
-from latchkey.consumer.rules.record import LocalCopy
+from latchkey.consumer.rules.record import LocalCopy, marked_stale
 from latchkey.consumer.rules.sync import AppliedEvent, apply_event
 from latchkey.consumer.rules.timestamps import Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
@@ -222,12 +221,13 @@ class _Work(Struct):
             self.copies.pop(id, None)
 
     def _ask(self, ids: Collection[str]) -> None:
-        """Schedule a re-read from V2. Until then their copies are marked stale."""
+        """Schedule a re-read from V2. Until then their copies are marked stale; one that is stale already once more, so
+        that an answer which is under way is not used: it may be from before."""
         self.reread.update(ids)
         for id in {self.canonical.get(id, id) for id in ids}:
             copy = self.copies.get(id)
-            if copy is not None and copy.subscription.exists and not copy.subscription.stale:
-                self.copies[id] = replace(copy, subscription=replace(copy.subscription, stale=True))
+            if copy is not None and copy.subscription.exists:
+                self.copies[id] = marked_stale(copy)
 
     def changed(self) -> list[tuple[LocalCopy, LocalCopy]]:
         before = self.locked.copies

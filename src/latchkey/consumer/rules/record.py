@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from latchkey.consumer.rules.timestamps import Ms, end_or_none, iso_or_none
 
@@ -86,6 +87,12 @@ class LocalCopy(Struct, frozen=True):
             for id, row in self.entitlements.items()
             if row.is_active and (row.expires_at is None or row.expires_at > now)
         }
+
+
+def marked_stale(copy: LocalCopy) -> LocalCopy:
+    """The revision is counted here, so that the copy is written even if it is stale already."""
+    known = copy.subscription
+    return replace(copy, subscription=replace(known, stale=True, revision=known.revision + 1))
 
 
 def empty_copy(app_user_id: str) -> LocalCopy:

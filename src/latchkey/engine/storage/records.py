@@ -50,16 +50,22 @@ async def share_clocks(connection: Any, asked: Sequence[tuple[str, str]]) -> dic
 
 
 async def lock(connection: Any, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Stored]:
-    """The customers with these (project, app user id); two ids of one customer return the same object."""
-    rows = await connection.fetch(query("lock_customers"), *_columns(sorted(set(asked)), 2))
-    by_key: dict[tuple[str, int], Stored] = {}
-    found = {}
-    for row in rows:
-        key = row["project_id"], row["id"]
-        if key not in by_key:
-            by_key[key] = Stored(row["id"], decode(row["state"]), last_seen_of(row))
-        found[row["project_id"], row["app_user_id"]] = by_key[key]
-    return found
+    """The customers with these (project, app user id); two ids of one customer return the same object. One that was
+    merged into another while this waited for its lock is the other one now."""
+    wanted = sorted(set(asked))
+    while True:
+        rows = await connection.fetch(query("lock_customers"), *_columns(wanted, 2))
+        by_key: dict[tuple[str, int], Stored] = {}
+        found = {}
+        for row in rows:
+            key = row["project_id"], row["id"]
+            if key not in by_key:
+                by_key[key] = Stored(row["id"], decode(row["state"]), last_seen_of(row))
+            found[row["project_id"], row["app_user_id"]] = by_key[key]
+        missing = [ref for ref in wanted if ref not in found]
+        # The statement leaves out a row that was deleted while it waited.
+        if not missing or not await known_ids(connection, missing):
+            return found
 
 
 async def owner_of(connection: Any, project_id: str, purchase: PurchaseKey) -> str | None:
