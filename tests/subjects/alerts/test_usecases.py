@@ -19,12 +19,14 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.problem import ProblemKind
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.accounts.usecases import team
-from latchkey.subjects.alerts import render
+from latchkey.subjects.alerts import render, rules
 from latchkey.subjects.alerts.render import AlertLetter, bars, sparkline
 from latchkey.subjects.alerts.rules import CALM, PATIENCE
 from latchkey.subjects.alerts.usecases import EVERY, LEASE, Alerts
+from latchkey.subjects.purchase_intake.storage.connection_rows import note_notified
 from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
 from tests.http.doings import did
+from tests.stores.external.bodies import purchase
 from tests.subjects.alerts.alerting import SENDER, URL, Alerting, alerting, clock_role
 from tests.subjects.mail.mail_server import MailServer
 
@@ -385,3 +387,42 @@ async def test_two_who_choose_at_once_are_both_told(shop: Alerting, server: Mail
             await shop.post.database.pool.fetchval("select account_id from alert_subscriptions"),
             (), "never", "mail", "", shop.post.clock.now,
         )  # fmt: skip
+
+
+async def test_days_with_notifications_are_counted_in_a_row(shop: Alerting) -> None:
+    post = shop.post
+    made = await post.client.post(f"/v2/projects/{post.project_id}/apps", {"name": "Notes", "type": "app_store"})
+    app_id = made.json()["id"]
+    await found(shop)
+    counted = []
+    # The 15th twice, the 16th, the 17th, a gap, the 20th.
+    for day in (0, 0.1, 1, 2, 5, 6):
+        async with post.database.acquire() as connection:
+            await note_notified(connection, post.project_id, app_id, post.clock.now + int(day * DAY))
+        counted.append(await post.database.pool.fetchval("select notified_days from store_connections"))
+    assert counted == [1, 1, 2, 3, 1, 2]
+
+
+async def test_a_day_without_revenue_is_a_problem_that_the_overview_has_too(
+    shop: Alerting, server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "FEWEST_PAYMENTS", 1)
+    post = shop.post
+    await shop.member(kinds=[ProblemKind.REVENUE])
+    # A Friday, at eight: the day before is judged. On each Thursday before it something was sold.
+    for week in range(1, 9):
+        at = post.clock.now - 7 * week * DAY - DAY
+        body = purchase(purchased_at=at, store_purchase_identifier=f"week {week}")
+        reply = await post.client.post(
+            f"/v2/projects/{post.project_id}/purchases", {**body, "app_user_id": f"user{week}", "as_of": at}
+        )
+        assert reply.status == 200, reply
+    [(id, words)] = (await found(shop)).items()
+    assert id == "numbers/revenue"
+    assert words.startswith("$0.00 on 2027-01-14. Usual on this weekday: $")
+    await shop.pass_time(SETTLED)
+    [began] = server.mails
+    assert began["Subject"] == "Demo: Revenue is out of the usual range."
+    # The next day is a Friday, on which nothing is sold.
+    await shop.pass_time(DAY)
+    assert [mail["Subject"].partition(":")[0] for mail in server.mails] == ["Demo", "Demo, over"]
