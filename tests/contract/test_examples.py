@@ -16,7 +16,11 @@ import pytest
 from msgspec import json, structs
 
 from latchkey.database.pool import Database
+from latchkey.domain.catalog import ListedPrice, ProductType
 from latchkey.domain.events.customer_event import Dialect, EventType
+from latchkey.domain.instants import Duration
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.http.openapi import stem
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.stores.stripe.adapter import StripeAdapter
@@ -173,6 +177,17 @@ async def test_every_reply_is_as_its_example(shop: Shop, monkeypatch: pytest.Mon
     monkeypatch.setattr(Sender, "send", received)
     monkeypatch.setattr(AppleAdapter, "check_credentials", accepted)
     monkeypatch.setattr(StripeAdapter, "check_credentials", accepted)
+
+    async def products(*_: object) -> tuple[StoreProduct, ...]:
+        prices = (
+            ListedPrice(Price(12_990_000, "USD"), country="US"),
+            ListedPrice(Price(10_990_000, "EUR"), country="DE"),
+        )
+        week, kind = Duration(days=7), ProductType.SUBSCRIPTION
+        known = StoreProduct(id="pro_monthly", name="Pro", type=kind, duration=Duration(1), trial=week, prices=prices)
+        return known, structs.replace(known, id="gold", name="Gold", offers=("introductory: $0.99 for 1 month",))
+
+    monkeypatch.setattr(AppleAdapter, "products", products)
     story = Story(shop)
     await configure(story)
     await live(story, shop)
@@ -299,6 +314,9 @@ async def connect(story: Story, shop: Shop) -> None:
         await note_notified(connection, shop.project_id, id, NOW)
     await story.ask(f"GET {credentials}", app_id=id)
     await story.ask(f"POST {credentials}/check", app_id=id)
+    await story.ask("GET /apps/{app_id}/store_products", app_id=id)
+    await story.ask("POST /apps/{app_id}/store_products/actions/take_over", {"product_ids": ["gold"]}, app_id=id)
+    await shop.client.request("DELETE", f"/v2/projects/{shop.project_id}/products/gold")
     await story.ask(f"POST {credentials}/rotate_notification_url", app_id=id)
     listed = await story.ask("GET /store_notifications")
     story.names["notification_id"] = listed["items"][0]["id"]

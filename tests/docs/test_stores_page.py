@@ -2,6 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND
 from latchkey.domain.stores import waits
@@ -11,6 +14,7 @@ from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.stores.stripe import api
 from latchkey.subjects.purchase_intake.rules import Status
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
+from latchkey.subjects.store_products import rules
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "stores.md").read_text(encoding="utf-8")
@@ -30,8 +34,10 @@ def test_the_numbers_in_the_page_are_those_of_the_code() -> None:
         assert f"| `{name}` | {str(getattr(plain, name)).lower()} |" in PAGE
 
 
-def test_every_status_of_an_entry_is_explained() -> None:
-    assert set(re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE, re.MULTILINE)) == set(Status.__args__)  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("section", "statuses"), [("The journal", Status), ("Products from the store", rules.Status)])
+def test_every_status_is_explained(section: str, statuses: Any) -> None:
+    text = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \| [A-Z]", text, re.MULTILINE)) == set(statuses.__args__)
 
 
 def test_every_store_that_can_be_connected_has_a_set_up_page_and_its_fields_in_the_guide() -> None:

@@ -108,6 +108,7 @@ BODIES: dict[str, Any] = {
     "POST /apps/{app_id}": {"name": "Yours"},
     "PATCH /apps/{app_id}": {"name": "Yours"},
     "POST /apps/{app_id}/public_api_keys": {"name": "mine"},
+    "POST /apps/{app_id}/store_products/actions/take_over": {"product_ids": ["pro_monthly"]},
     "PUT /apps/{app_id}/credentials": {"bundle_id": "com.example.app", "key_id": "2X9R4HXF34"},
     "POST /store_notifications/reprocess": {"since_ms": NOW, "status": "failed"},
     "POST /api_keys": {"name": "mine", "scopes": ["read"]},

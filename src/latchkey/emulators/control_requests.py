@@ -24,12 +24,22 @@ class ProductRequest(ControlRequest, frozen=True, kw_only=True):
     currency: str = "USD"
     period: str | None = None
     trial: str | None = None
+    # False: the store lists it as archived. It still sells it, to whoever asks.
+    on_sale: bool = True
 
     def length(self) -> Duration | None:
         return duration_of(self.period, "period") if self.period else None
 
     def trial_length(self) -> Duration | None:
         return duration_of(self.trial, "trial") if self.trial else None
+
+
+class PriceRequest(ControlRequest, frozen=True, kw_only=True):
+    price: float
+    currency: str
+
+    def amount(self) -> Price:
+        return price_of(self.price, self.currency)
 
 
 class SaleRequest(ControlRequest, frozen=True, kw_only=True):

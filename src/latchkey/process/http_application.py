@@ -49,7 +49,8 @@ _ROUTERS = """
     currencies.api.router purchases.api.purchases_v2.subscriptions_router purchases.api.purchases_v2.purchases_router
     events.api.router test_clocks.api.router experiments.api.router catalog.api.products_router offerings.api.router
     money.api.router catalog.api.entitlements_router projects.api.apps_router
-    purchase_intake.api.credentials_v2.router purchase_intake.api.store_notifications.store_notifications_router
+    purchase_intake.api.credentials_v2.router store_products.api.router
+    purchase_intake.api.store_notifications.store_notifications_router
     api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.destinations_router
     webhooks.api.deliveries_router webhooks.api.operational_events_router exports.api.router charts.api.router
     mcp.api.router configuration.api.router purchase_links.api.v1_router purchase_links.api.router

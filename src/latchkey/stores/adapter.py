@@ -9,6 +9,7 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.stores.credential_form import CredentialForm
 
 
@@ -131,12 +132,21 @@ class Extension(Struct, frozen=True, kw_only=True):
     reason: int = 0
 
 
+# Of one app. More are hardly meant to be sold.
+MOST_PRODUCTS = 2000
+TOO_MANY_PRODUCTS = f"The store lists more than {MOST_PRODUCTS:,} products. Latchkey does not list so many."
+
+
 class Adapter(Protocol):
     store: str
     credential_form: CredentialForm
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         """Make a real call. Raises CredentialsRefused, or StoreDown where nothing could be found out."""
+
+    async def products(self, app: ConnectedApp) -> tuple[StoreProduct, ...]:
+        """Everything that the app has in the store, archived or not. Raises CredentialsRefused or StoreDown, and
+        ActionRefused where the credentials have no key for it."""
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         """Raises NotAuthentic, Misdirected or Malformed. Raises StoreDown where it cannot be checked now."""

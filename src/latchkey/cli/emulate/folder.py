@@ -21,7 +21,7 @@ from latchkey.cli.data_folder import read_json, write_json, write_private
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple.apple_books import AppleBooks
 from latchkey.emulators.apple.apple_emulator import AppleApp, AppleEmulator
-from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys
+from latchkey.emulators.apple.apple_keys import AppleChain, AppleKeys, make_apple_keys, new_key_id, new_private_key
 from latchkey.emulators.emulator import Emulator, EmulatorClock
 from latchkey.emulators.google.google_books import GoogleBooks
 from latchkey.emulators.google.google_emulator import GoogleApp, GoogleEmulator
@@ -50,6 +50,8 @@ class _AppleKept(_Kept, kw_only=True):
     issuer_id: str
     key_id: str
     private_key: str
+    connect_key_id: str = msgspec.field(default_factory=new_key_id)
+    connect_private_key: str = msgspec.field(default_factory=new_private_key)
     bundle_id: str
     app_apple_id: int
 
@@ -129,7 +131,8 @@ class EmulatorFolder:
         kept.app_apple_id = app_apple_id or kept.app_apple_id
         kept.production = kept.production if production is None else production
         write_json(self._keys, kept)
-        keys = AppleKeys(AppleChain.from_pem(kept.chain), kept.issuer_id, kept.key_id, kept.private_key)
+        own = (kept.key_id, kept.private_key, kept.connect_key_id, kept.connect_private_key)
+        keys = AppleKeys(AppleChain.from_pem(kept.chain), kept.issuer_id, *own)
         write_private(self.root, keys.chain.root_pem.encode(), mode=0o644)
         # Transaction ids of two stores should differ, or one purchase could be taken for the other.
         new = AppleBooks(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)

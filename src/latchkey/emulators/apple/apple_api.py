@@ -6,7 +6,6 @@ Every call has to show a token that was signed with the key of the credentials, 
 import uuid
 from typing import Any, TypeVar
 
-import jwt
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,12 +14,12 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
+from latchkey.emulators.apple import apple_connect
 from latchkey.emulators.apple.apple_books import ApplePurchase, AppleTransaction, purchase_of
 from latchkey.emulators.apple.apple_emulator import AppleEmulator, SignedNotice
 from latchkey.emulators.misbehaviour import Handler, faulty
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
 
-AUDIENCE = "appstoreconnect-v1"
 PAGE = 20
 # Apple keeps notifications for so long.
 _HISTORY = 180 * DAY
@@ -47,7 +46,8 @@ def application(store: AppleEmulator) -> Starlette:
         ("POST", "/inApps/v1/notifications/test", api.send_test),
         ("GET", "/inApps/v1/notifications/test/{id}", api.test_status),
     ]
-    return Starlette(routes=[Route(path, api.guarded(handler), methods=[method]) for method, path, handler in routes])
+    server = [Route(path, api.guarded(handler), methods=[method]) for method, path, handler in routes]
+    return Starlette(routes=[*server, *apple_connect.routes(store)])
 
 
 class _Api:
@@ -190,22 +190,8 @@ class _Api:
 
     def _knows(self, authorization: str) -> bool:
         keys, app = self._store.keys, self._store.app
-        try:
-            token = authorization.removeprefix("Bearer ")
-            if jwt.get_unverified_header(token).get("kid") != keys.key_id:
-                return False
-            claims = jwt.decode(
-                token,
-                keys.public_key,
-                algorithms=["ES256"],
-                audience=AUDIENCE,
-                issuer=keys.issuer_id,
-                # The service may live in another time than this machine, as it does in tests.
-                options={"require": ["exp", "iss", "aud"], "verify_iat": False},
-            )
-        except jwt.PyJWTError:
-            return False
-        return bool(claims.get("bid") == app.bundle_id)
+        claims = apple_connect.claims_of(authorization, keys, keys.key_id, keys.private_key)
+        return claims is not None and bool(claims.get("bid") == app.bundle_id)
 
     def _purchase_of(self, id: str) -> ApplePurchase:
         if not id.isdigit() or len(id) > 30:

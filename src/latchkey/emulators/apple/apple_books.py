@@ -74,6 +74,9 @@ class AppleProduct(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 1
     trial: Duration | None = None
     intro: AppleOffer | None = None
+    on_sale: bool = True
+    # Prices by territory, besides that of the app's storefront.
+    elsewhere: dict[str, Price] = {}
 
 
 class AppleTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +222,8 @@ class AppleProductRequest(control_requests.ProductRequest, frozen=True, kw_only=
     group: str = "main"
     level: int = 1
     intro: AppleOfferRequest | None = None
+    # By Apple's name of the territory: {"DEU": {"price": 10.99, "currency": "EUR"}}.
+    elsewhere: dict[str, control_requests.PriceRequest] = msgspec.field(default_factory=dict)
 
     def product(self) -> AppleProduct:
         if self.kind == "subscription" and self.period is None:
@@ -235,6 +240,8 @@ class AppleProductRequest(control_requests.ProductRequest, frozen=True, kw_only=
             level=self.level,
             trial=self.trial_length(),
             intro=intro.offer(self.currency) if intro else None,
+            on_sale=self.on_sale,
+            elsewhere={territory: one.amount() for territory, one in self.elsewhere.items()},
         )
 
 

@@ -228,6 +228,8 @@ class AppleEmulator(Emulator[apple_books.AppleBooks, apple_books.AppleNotice]):
             "issuer_id": self.keys.issuer_id,
             "key_id": self.keys.key_id,
             "private_key": self.keys.private_key,
+            "connect_key_id": self.keys.connect_key_id,
+            "connect_private_key": self.keys.connect_private_key,
             "root_certificates": [self.keys.chain.root_pem],
             "api_base_url": base_url,
         }

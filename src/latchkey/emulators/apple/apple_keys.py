@@ -148,17 +148,32 @@ class AppleKeys:
     key_id: str
     # Of the service, as the App Store hands it out once (a .p8 file).
     private_key: str = field(repr=False)
+    # Another kind of key, for the App Store Connect API.
+    connect_key_id: str = field(default_factory=lambda: new_key_id())
+    connect_private_key: str = field(default_factory=lambda: new_private_key(), repr=False)
 
     @property
     def public_key(self) -> ec.EllipticCurvePublicKey:
-        loaded = serialization.load_pem_private_key(self.private_key.encode(), None).public_key()
-        assert isinstance(loaded, ec.EllipticCurvePublicKey)
-        return loaded
+        return public_key_of(self.private_key)
 
 
 def make_apple_keys() -> AppleKeys:
-    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return AppleKeys(make_chain(), str(uuid.uuid4()), new_key_id(), new_private_key())
+
+
+def public_key_of(private_key: str) -> ec.EllipticCurvePublicKey:
+    loaded = serialization.load_pem_private_key(private_key.encode(), None).public_key()
+    assert isinstance(loaded, ec.EllipticCurvePublicKey)
+    return loaded
+
+
+def new_private_key() -> str:
+    return (
+        ec.generate_private_key(ec.SECP256R1())
+        .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        .decode()
     )
-    key_id = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(10))
-    return AppleKeys(make_chain(), str(uuid.uuid4()), key_id, key.decode())
+
+
+def new_key_id() -> str:
+    return "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(10))

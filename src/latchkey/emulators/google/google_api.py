@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.google import google_resources
+from latchkey.emulators.google import google_products, google_resources
 from latchkey.emulators.google.google_acts import READABLE_AFTER_END
 from latchkey.emulators.google.google_books import GoogleOrder, GooglePurchase, GoogleState
 from latchkey.emulators.google.google_emulator import GoogleEmulator
@@ -47,6 +47,9 @@ def application(store: GoogleEmulator) -> Starlette:
         ("GET", f"{app}/purchases/voidedpurchases", api.voided),
         ("GET", f"{app}/orders:batchGet", api.orders),
         ("GET", f"{app}/orders/{{order}}", api.order),
+        ("GET", f"{app}/subscriptions", api.subscriptions),
+        ("GET", f"{app}/subscriptions/-/basePlans/-/offers", api.offers),
+        ("GET", f"{app}/oneTimeProducts", api.one_time_products),
         ("POST", f"{app}/purchases/{{kind}}/{{product}}/{token}:acknowledge", api.acknowledge),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:cancel", api.cancel),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:defer", api.defer),
@@ -152,6 +155,17 @@ class _Api:
             answer["tokenPagination"] = {"nextPageToken": f"n{start + most}"}
         return _json(answer)
 
+    async def subscriptions(self, request: Request) -> Response:
+        archived = request.query_params.get("showArchived") == "true"
+        found = google_products.subscriptions(self._store.books, self._store.app.package_name, archived=archived)
+        return _listed(request, "subscriptions", found)
+
+    async def offers(self, request: Request) -> Response:
+        return _listed(request, "subscriptionOffers", google_products.offers(self._store.books))
+
+    async def one_time_products(self, request: Request) -> Response:
+        return _listed(request, "oneTimeProducts", google_products.one_time_products(self._store.books))
+
     async def acknowledge(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=request.path_params["kind"] == "subscriptions")
         self._check_product(request, purchase)
@@ -250,6 +264,16 @@ async def _context(request: Request, name: str, type: type[T]) -> T:
         return msgspec.json.decode(fields[name], type=type)
     except (msgspec.DecodeError, KeyError):
         raise GoogleApiError(400, "invalid", "Invalid JSON payload received.") from None
+
+
+def _listed(request: Request, name: str, found: list[dict[str, Any]]) -> Response:
+    """A page of a list. Google sends 50 where nothing else is asked for, and 1,000 at most."""
+    size = min(_number(request.query_params.get("pageSize"), 50) or 50, 1000)
+    start = _number((request.query_params.get("pageToken") or "p0").removeprefix("p"), 0)
+    answer: dict[str, Any] = {name: found[start : start + size]} if found else {}
+    if start + size < len(found):
+        answer["nextPageToken"] = f"p{start + size}"
+    return _json(answer)
 
 
 def _oauth_error(error: str, description: str) -> Response:

@@ -13,6 +13,7 @@ from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.emulators.control_requests import (
     ControlRequest,
+    PriceRequest,
     ProductRequest,
     SaleRequest,
     duration_of,
@@ -84,6 +85,9 @@ class GoogleProduct(msgspec.Struct, frozen=True, kw_only=True):
     consumable: bool = False
     trial: Duration | None = None
     intro: GoogleIntro | None = None
+    on_sale: bool = True
+    # Prices by region, besides the United States.
+    elsewhere: dict[str, Price] = {}
 
     @property
     def name(self) -> str:
@@ -248,6 +252,8 @@ class GoogleProductRequest(ProductRequest, frozen=True, kw_only=True):
     prepaid: bool = False
     consumable: bool = False
     intro: GoogleIntroRequest | None = None
+    # By Google's name of the region: {"DE": {"price": 10.99, "currency": "EUR"}}.
+    elsewhere: dict[str, PriceRequest] = msgspec.field(default_factory=dict)
 
     def product(self) -> GoogleProduct:
         if (self.plan is None) != (self.period is None):
@@ -272,6 +278,8 @@ class GoogleProductRequest(ProductRequest, frozen=True, kw_only=True):
             consumable=self.consumable,
             trial=self.trial_length(),
             intro=intro,
+            on_sale=self.on_sale,
+            elsewhere={region: one.amount() for region, one in self.elsewhere.items()},
         )
 
 

@@ -243,6 +243,7 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
                 interval=interval,
                 count=count,
                 trial=self.trial_length(),
+                active=self.on_sale,
             )
         )
 

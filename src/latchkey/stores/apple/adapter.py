@@ -10,6 +10,7 @@ import msgspec
 
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.stores import errors
 from latchkey.stores.adapter import (
     ActionTarget,
@@ -21,7 +22,7 @@ from latchkey.stores.adapter import (
     SeenPurchase,
     StoreReading,
 )
-from latchkey.stores.apple import credentials, payloads
+from latchkey.stores.apple import connect, credentials, payloads
 from latchkey.stores.apple.api import AppStoreApi, Declined, LastTransaction, UnknownTransaction
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.receipts import is_receipt, open_receipt
@@ -82,6 +83,9 @@ class AppleAdapter:
             return
         if refused is not None:
             raise refused
+
+    async def products(self, app: ConnectedApp) -> tuple[StoreProduct, ...]:
+        return await connect.list_products(self._http, app.credentials, self._now())
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         if len(incoming.body) > LARGEST_BODY:

@@ -78,6 +78,21 @@ FIELDS = (
         secret=True,
         required=True,
     ),
+    credential_form.CredentialField(
+        "connect_key_id",
+        "Key ID of an App Store Connect API key",
+        "the id of a team key of the App Store Connect API, which lists products. The in-app purchase key does not.",
+        "Only to take products over from the store. A team key with the role App Manager, or a lesser one that sees "
+        "in-app purchases.",
+    ),
+    credential_form.CredentialField(
+        "connect_private_key",
+        "Private key of that key",
+        "that key, PEM.",
+        "Its .p8 file or its content.",
+        file="the .p8 file of the App Store Connect API key",
+        secret=True,
+    ),
     credential_form.api_address_field("Address of the App Store Server API"),
     credential_form.CredentialField(
         "root_certificates",
@@ -136,6 +151,9 @@ class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
     # Replaces Apple's own addresses, for production and sandbox alike.
     api_base_url: str | None = None
     consumption: Consumption | None = None
+    # Of the App Store Connect API. None: products cannot be listed.
+    connect_key_id: str | None = None
+    connect_private_key: str | None = None
 
     def __repr__(self) -> str:
         return f"AppleCredentials(bundle_id={self.bundle_id!r}, key_id={self.key_id!r})"
@@ -145,6 +163,9 @@ def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCrede
     """ValueError names the field and says what is wrong with it, never what it holds."""
     credential_form.check_known(given, FIELDS, "{name} is not a field of App Store credentials")
     credential_form.check_required(given, FIELDS)
+    connect_key = given.get("connect_private_key") or None
+    if bool(connect_key) is not bool(given.get("connect_key_id")):
+        raise ValueError("connect_key_id and connect_private_key must be given together")
     return AppleCredentials(
         bundle_id=credential_form.text_of(
             given, "bundle_id", _BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"
@@ -157,6 +178,12 @@ def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCrede
             given, "key_id", _ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"
         ).strip(),
         private_key=_private_key(given["private_key"]),
+        connect_key_id=credential_form.text_of(
+            given, "connect_key_id", _ID, "must be the id of a key of the App Store Connect API, such as 2X9R4HXF34"
+        ).strip()
+        if connect_key
+        else None,
+        connect_private_key=_private_key(connect_key, "connect_private_key") if connect_key else None,
         root_certificates=_root_certificates(given["root_certificates"])
         if given.get("root_certificates")
         else apple_roots(),
@@ -185,6 +212,10 @@ def describe(credentials: AppleCredentials) -> dict[str, str]:
         "private_key": f"public key SHA-256 {fingerprint}",
         "root_certificates": "; ".join(_described(pem) for pem in credentials.root_certificates),
     }
+    if credentials.connect_key_id is not None and credentials.connect_private_key is not None:
+        fingerprint = credential_form.public_fingerprint(signing_key(credentials.connect_private_key).public_key())
+        shown["connect_key_id"] = credentials.connect_key_id
+        shown["connect_private_key"] = f"public key SHA-256 {fingerprint}"
     if credentials.api_base_url is not None:
         shown["api_base_url"] = credentials.api_base_url
     if credentials.consumption is not None:
@@ -213,8 +244,8 @@ def _app_apple_id(value: object) -> int:
     return value
 
 
-def _private_key(value: object) -> str:
-    wrong = ValueError("private_key must be the content of the .p8 file that App Store Connect gave out for this key")
+def _private_key(value: object, name: str = "private_key") -> str:
+    wrong = ValueError(f"{name} must be the content of the .p8 file that App Store Connect gave out for this key")
     if not isinstance(value, str) or len(value) > _LARGEST_PEM:
         raise wrong
     try:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
+from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.now import real_now
 from latchkey.stores.adapter import (
     ActionTarget,
@@ -21,6 +22,7 @@ from latchkey.stores.adapter import (
 from latchkey.stores.errors import ActionRefused, InvalidReceipt, StoreDown
 from latchkey.stores.google import credentials, line, periods, push, resources, subscription
 from latchkey.stores.google.line import Chain, Earlier
+from latchkey.stores.google.products import list_products
 from latchkey.stores.google.publisher import AccessTokens, Gone, Publisher, UnknownPurchase
 from latchkey.stores.google.push import GoogleCertificates
 from latchkey.stores.http import StoreHttp
@@ -57,6 +59,9 @@ class GoogleAdapter:
     async def check_credentials(self, app: ConnectedApp) -> None:
         self._tokens.forget(app)
         await self._publisher.check(app)
+
+    async def products(self, app: ConnectedApp) -> tuple[StoreProduct, ...]:
+        return await list_products(self._publisher, app)
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         return await push.verify(app.credentials, incoming, self._certificates)

@@ -12,7 +12,7 @@ import msgspec
 from google.auth import jwt
 
 from latchkey.domain.instants import MINUTE, SECOND, Ms
-from latchkey.stores.adapter import ConnectedApp
+from latchkey.stores.adapter import MOST_PRODUCTS, TOO_MANY_PRODUCTS, ConnectedApp
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google import resources
 from latchkey.stores.google.credentials import GoogleCredentials
@@ -201,6 +201,8 @@ _ORDERS_AT_ONCE = 100
 _MOST_ORDERS = 240
 _MOST_ONE_BY_ONE = 12
 _VOIDED_AT_ONCE = 1000
+# Each may have some hundred regions in several base plans, and an answer has its limit.
+_PRODUCTS_AT_ONCE = 25
 # How long readings wait for orders that cannot be read while Google answers about purchases.
 _PATIENCE: Ms = 2 * MINUTE
 
@@ -313,6 +315,17 @@ class Publisher(msgspec.Struct):
                 return
             more = urlencode(query | {"token": following})
             page = await self._get(app, f"/purchases/voidedpurchases?{more}", resources.VoidedPurchases)
+
+    async def pages(self, app: ConnectedApp, path: str, type: type[T], **query: str) -> AsyncIterator[T]:
+        """The pages of a list, which have `next_page_token`."""
+        asked = {"pageSize": str(_PRODUCTS_AT_ONCE), **query}
+        for _ in range(-(-MOST_PRODUCTS // _PRODUCTS_AT_ONCE)):
+            page: Any = await self._get(app, f"{path}?{urlencode(asked)}", type)
+            yield page
+            if not page.next_page_token:
+                return
+            asked["pageToken"] = page.next_page_token
+        raise ActionRefused(TOO_MANY_PRODUCTS)
 
     async def check(self, app: ConnectedApp) -> None:
         """A call that needs the right package, a key that works, and the right to see orders."""

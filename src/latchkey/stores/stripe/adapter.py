@@ -12,6 +12,7 @@ from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.store import STRIPE
+from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.stores.adapter import (
     ActionTarget,
     AppReceipt,
@@ -26,6 +27,7 @@ from latchkey.stores.http import StoreHttp
 from latchkey.stores.stripe import checkout, credentials, notification, subscription
 from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
+from latchkey.stores.stripe.products import list_products
 from latchkey.stores.stripe.reading import StripeReader
 from latchkey.stores.stripe.resources import CheckoutSession, ItemOfSubscription, StripeSubscription
 from latchkey.stores.stripe.selling import OFFERED_KEY, OFFERING_KEY, SELLER_KEY, Selling
@@ -57,6 +59,9 @@ class StripeAdapter(Selling):
 
     async def check_credentials(self, app: ConnectedApp) -> None:
         await self._reader.check(app)
+
+    async def products(self, app: ConnectedApp) -> tuple[StoreProduct, ...]:
+        return await list_products(self._reader, app)
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         return notification.verify(app.credentials, incoming)

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from latchkey.domain.instants import Ms
-from latchkey.stores.adapter import ConnectedApp
-from latchkey.stores.errors import StoreDown
+from latchkey.stores.adapter import MOST_PRODUCTS, TOO_MANY_PRODUCTS, ConnectedApp
+from latchkey.stores.errors import ActionRefused, StoreDown
 from latchkey.stores.stripe.api import StripeApi, UnknownObject, decoded
 from latchkey.stores.stripe.notification import EVENT_TYPES, StripeEvent
 from latchkey.stores.stripe.periods import SubscriptionContext
@@ -70,6 +70,13 @@ class StripeReader:
             account=await self._account(app, subscription),
             whole=all_invoices,
         )
+
+    async def everything(self, app: ConnectedApp, path: str, type: type[T]) -> list[T]:
+        """A list of the account that has an end."""
+        found, whole = await self._list(app, path, type, {}, MOST_PRODUCTS // _PAGE)
+        if not whole:
+            raise ActionRefused(TOO_MANY_PRODUCTS)
+        return found
 
     async def disputes(self, app: ConnectedApp, charges: Iterable[Charge]) -> dict[str, tuple[Dispute, ...]]:
         found = {}

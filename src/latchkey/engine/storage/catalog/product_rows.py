@@ -109,10 +109,15 @@ async def load_price(
     return found
 
 
+async def save_prices(connection: Connection, project_id: str, product_id: str, new: Sequence[ListedPrice]) -> None:
+    """New ones, or other amounts for those that are listed."""
+    rows = [(one.store or "", one.country or "", one.price.currency, one.price.micros) for one in new]
+    columns = map(list, zip(*rows, strict=True))
+    await connection.execute(query("save_product_prices"), project_id, product_id, *columns)
+
+
 async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice) -> None:
-    """A new one, or another amount for one that is listed."""
-    place = one.store or "", one.country or "", one.price.currency
-    await connection.execute(query("save_product_price"), project_id, product_id, *place, one.price.micros)
+    await save_prices(connection, project_id, product_id, [one])
 
 
 # By store, country and currency; an empty store or country is any. False: it is not listed.

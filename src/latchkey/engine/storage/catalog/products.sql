@@ -53,10 +53,11 @@ from product_prices
 where project_id = $1 and product_id = any($2::text[])
 order by product_id, store, country, currency;
 
--- name: save_product_price
--- list a price of a product, or change its amount
+-- name: save_product_prices
+-- list prices of a product, or change their amounts
 insert into product_prices (project_id, product_id, store, country, currency, price_micros)
-values ($1, $2, $3, $4, $5, $6)
+select $1, $2, store, country, currency, micros
+from unnest($3::text[], $4::text[], $5::text[], $6::bigint[]) as listed (store, country, currency, micros)
 on conflict (project_id, product_id, store, country, currency) do update set price_micros = excluded.price_micros;
 
 -- name: delete_product_price

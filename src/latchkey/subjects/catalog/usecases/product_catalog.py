@@ -238,6 +238,13 @@ async def delete_price(database: Database, project_id: str, product_id: str, pri
             raise NotFound(f"The product {product_id!r} has no price {price_id[:100]!r}.", param="price_id")
 
 
+async def set_prices(database: Database, project_id: str, product_id: str, new: Sequence[ListedPrice]) -> None:
+    """The same for several, which were checked."""
+    async with changing_catalog(database, project_id) as connection:
+        await load_product(connection, project_id, product_id)
+        await storage.save_prices(connection, project_id, product_id, new)
+
+
 async def shown_prices(
     database: Database,
     project_id: str,

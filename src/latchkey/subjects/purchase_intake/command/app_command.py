@@ -14,12 +14,13 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from latchkey.cli import output, secret_key
-from latchkey.cli.command import argument, command, option
+from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
 from latchkey.database.sealing import UnsealableError
+from latchkey.domain.formats import duration
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.stores.adapters import CREDENTIAL_FORMS
@@ -30,6 +31,9 @@ from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.purchase_intake import render
 from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connected, Connections, connect
+from latchkey.subjects.store_products import render as store_products_render
+from latchkey.subjects.store_products import usecases as store_products
+from latchkey.subjects.store_products.rules import WANTED
 
 app = typer.Typer(no_args_is_help=True)
 credentials = typer.Typer(
@@ -114,6 +118,37 @@ async def delete_app(at: ProjectContext, app_id: str = APP) -> None:
     async with at.audited("app.deleted", app_id):
         await at.run(projects.delete_app, app_id)
     at.show_deleted("app", app_id, f"The app {output.plain(app_id)} is deleted.")
+
+
+@command(app, "products", store_desk)
+async def products(
+    at: StoreDesk,
+    app_id: str = APP,
+    chosen: list[str] | None = option("Only this product of the store. May be given several times.", "--product"),
+    apply: bool = flag("Take over what is new and what differs. Without it, nothing is changed.", "--apply"),
+) -> None:
+    """List what an app's store has for sale beside the catalog. With --apply, take it over. Access does not change."""
+    place = at.connections, at.project_id, app_id
+    if apply:
+        ids = chosen or [one.id for one in await store_products.list_products(*place) if one.status in WANTED]
+        async with at.audited("store_products.taken_over", app_id, product_ids=", ".join(ids)):
+            made = store_products_render.takeover(app_id, await store_products.take_over(*place, ids, real_now()))
+        words = f"{len(made.created)} products were created and {len(made.updated)} changed."
+        at.done(made, words if made.created or made.updated else "The catalog has them as the store does.")
+        return
+    found = await store_products.list_products(*place)
+    listed = [store_products_render.store_product(app_id, one) for one in found if not chosen or one.id in chosen]
+    said = {one.id: store_products_render.in_words(one) for one in found}
+    at.show_list(
+        listed,
+        lambda one: one,
+        ("id", "price", "lasts", "trial", "beside the catalog"),
+        lambda one: (
+            *(one.id, f"{one.price:g} {one.currency}" if one.price is not None else "", duration(one.duration)),
+            *(duration(one.trial_duration), said[one.id]),
+        ),
+        "The store has no products, and the catalog has none for this app.",
+    )
 
 
 def with_credential_fields(forms: Iterable[CredentialForm]) -> Callable[[Save], Save]:
