@@ -64,5 +64,6 @@ OURS = {
     "store_notifications_reprocessed", "test_clock", "webhook_delivery", "webhook_replay", "webhook_test",
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
     "customer_list.customer", "customer_segment", "bulk_grant", "destination_preset", "destination_preview",
-    "config", "config.plan",
+    "config", "config.plan", "targeting_rule", "targeting_preview", "offering_reason",
+    "offer_code",
 }  # fmt: skip

@@ -119,6 +119,9 @@ BODIES: dict[str, Any] = {
     "POST /money": {"percentages": [{"from": "2026-01-01", "country": "DE", "tax_rate": 0.19}]},
     "POST /v2/projects": {"name": "Second"},
     "POST /customer_segments": {"name": "Trials", "filter": {"status": "trial"}},
+    "POST /targeting_rules": {"name": "Germany", "offering_id": "ofrng_demo_team", "conditions": {"country": "DE"}},
+    "POST /targeting_rules/{rule_id}": {"is_active": False},
+    "PATCH /targeting_rules/{rule_id}": {"position": 1},
     "POST /bulk_grants": {"entitlement_id": "pro", "duration": "weekly", "customer_ids": ["ada", "bob"]},
     "POST /exports": {
         "name": "mine",

@@ -90,13 +90,35 @@ class Placement(Struct, frozen=True, kw_only=True):
     created_at: Ms = 0
 
 
+class TargetingRule(Struct, frozen=True, kw_only=True):
+    """Shows an offering as the current one to the customers that its conditions match."""
+
+    id: str
+    name: str
+    offering_id: str
+    # In the text form of customer filters, by name. Empty: everybody.
+    conditions: Mapping[str, str]
+    is_active: bool = True
+    # The first rule that matches counts. From 1.
+    position: int = 0
+    # Grows with each change. SDKs report it with the rule.
+    revision: int = 1
+    created_at: Ms = 0
+
+
 class Offerings(Struct, frozen=True, kw_only=True):
     """All offerings of a project."""
 
     offerings: tuple[Offering, ...] = ()
     placements: tuple[Placement, ...] = ()
+    # In their order.
+    targeting: tuple[TargetingRule, ...] = ()
     # By experiment and variant: the offering that the variant's customers see.
     of_variants: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def depend_on_customer(self) -> bool:
+        return bool(self.of_variants) or any(rule.is_active for rule in self.targeting)
 
     @property
     def sell_anything(self) -> bool:

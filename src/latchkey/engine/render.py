@@ -97,6 +97,7 @@ def event(
         is_family_share=_or_absent(happened.is_family_share),
         country_code=_or_absent(happened.country),
         presented_offering_id=_or_absent(happened.offering),
+        offer_code=_or_absent(happened.offer_code),
         tax_percentage=_or_absent(terms.tax),
         commission_percentage=_or_absent(terms.commission),
         exchange_rate=wire_event.ExchangeRate(usd=rate.usd, date=rate.day) if rate is not None else UNSET,

@@ -46,6 +46,7 @@ _ROUTERS = """
     customers.api.customers_v1.access_router purchases.api.transactions_v1.router offerings.api.v1_router
     checkout.api.router purchase_intake.api.phone.router customers.api.customers_v2.customers_router
     segments.api.router bulk_grants.api.router customers.api.customers_v2.customer_actions_router
+    targeting.api.router offer_codes.api.router
     currencies.api.router purchases.api.purchases_v2.subscriptions_router purchases.api.purchases_v2.purchases_router
     events.api.router test_clocks.api.router experiments.api.router catalog.api.products_router offerings.api.router
     money.api.router catalog.api.entitlements_router projects.api.apps_router

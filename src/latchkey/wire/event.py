@@ -87,6 +87,7 @@ class Event(Struct, frozen=True, kw_only=True):
     entitlement_ids: list[str] | UnsetType = UNSET
     country_code: str | UnsetType = UNSET
     renewal_number: int | UnsetType = UNSET
+    # The offer code that was redeemed: the App Store tells the name of its offer, Google Play the code.
     offer_code: str | UnsetType = UNSET
     is_family_share: bool | UnsetType = UNSET
     tax_percentage: float | UnsetType = UNSET

@@ -41,7 +41,9 @@ class Row:
 TRIAL: Step = ("buy", {"trial": True})
 COINS: Step = ("buy", {"product_id": "coins"})
 FAMILY: dict[str, Any] = {"family": True}
-CODE: dict[str, Any] = {"offer": {"kind": "code", "discount": "pay_up_front", "price": 0.99, "duration": "P30D"}}
+CODE: dict[str, Any] = {
+    "offer": {"kind": "code", "discount": "pay_up_front", "price": 0.99, "duration": "P30D", "id": "SPRING"}
+}
 FREE_CODE: dict[str, Any] = {"offer": {"kind": "code", "discount": "free", "duration": "P30D"}}
 GRACE: Step = ("fail_billing", {"grace_days": 16})
 YEARLY, BASIC, MONTHLY = ({"product_id": product} for product in ("yearly", "basic", "monthly"))
@@ -116,7 +118,7 @@ ROWS = [
     Row(
         "OFFER_REDEEMED INITIAL_BUY",
         [("buy", CODE)],
-        [("INITIAL_PURCHASE", {"period_type": "intro", "price.micros": 990_000})],
+        [("INITIAL_PURCHASE", {"period_type": "intro", "price.micros": 990_000, "offer_code": "SPRING"})],
         RENEW,
     ),
     Row("OFFER_REDEEMED INITIAL_BUY with a trial", [("buy", FREE_CODE)], [("TRIAL_STARTED", {})], RENEW),

@@ -1,6 +1,7 @@
 """What the adapter asks Google, and what the answers mean for receipts, acknowledgements and credentials."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -188,6 +189,22 @@ async def test_an_introductory_price_is_what_the_order_says(play: Play) -> None:
     play.orders[ORDER]["lineItems"][0]["total"] = {"currencyCode": "EUR", "units": "1", "nanos": 500_000_000}
     period = subscription(await play.read_receipt()).current
     assert (period.period_type, period.price.micros) == (PeriodType.INTRO, 1_500_000)
+
+
+@pytest.mark.parametrize(
+    ("promotion", "code"),
+    [
+        (None, None),
+        ({"vanityCode": {"promotionCode": "SPRING"}}, "SPRING"),
+        # Google does not tell its text.
+        ({"oneTimeCode": {}}, "one-time code"),
+    ],
+)
+async def test_the_code_that_was_redeemed_with_a_purchase_is_that_of_its_first_period(
+    play: Play, promotion: dict[str, Any] | None, code: str | None
+) -> None:
+    play.buy(item={} if promotion is None else {"signupPromotion": promotion})
+    assert subscription(await play.read_receipt()).current.offer_code == code
 
 
 async def test_add_ons_are_subscriptions_of_their_own(play: Play) -> None:

@@ -66,6 +66,10 @@ async def test_a_new_catalog_is_applied_as_a_whole_and_a_second_plan_is_empty(sh
             }
         },
         "placements": {"paywall": {"offering": "spring"}},
+        "targeting_rules": {
+            "germany": {"offering": "spring", "conditions": {"country": "de,at"}},
+            "others": {"name": "All others", "offering": "default", "is_active": False},
+        },
         "experiments": {"prices": {"name": "Prices", "variants": {"a": {"offering": "spring"}, "b": {"weight": 3}}}},
         "webhooks": {"backend": {"url": "https://93.184.215.14/hook", "event_types": ["RENEWAL"]}},
     }
@@ -82,6 +86,8 @@ async def test_a_new_catalog_is_applied_as_a_whole_and_a_second_plan_is_empty(sh
     after = await pulled(shop)
     assert after["products"]["max_weekly"]["prices"] == {"-.DE.EUR": 2.99, "app_store.-.USD": 3.49}
     assert list(after["offerings"]["spring"]["packages"]) == ["$rc_weekly", "gems"]
+    assert list(after["targeting_rules"]) == ["germany", "others"]
+    assert after["targeting_rules"]["germany"]["conditions"] == {"country": "AT,DE"}
     again = await planned(shop, config)
     assert again["changes"] == []
     assert (await planned(shop, after, prune=True))["changes"] == []
@@ -130,6 +136,16 @@ async def test_a_refusal_names_the_place_in_the_file_and_changes_nothing(shop: S
         ("offerings.b.is_current", {"offerings": {"a": {"is_current": True}, "b": {"is_current": True}}}),
         ("offerings. a", {"offerings": {" a": {}}}),
         ("placements.p.offering", {"placements": {"p": {"offering": "none"}}}),
+        ("targeting_rules.r.offering", {"targeting_rules": {"r": {}}}),
+        ("targeting_rules.r.offering", {"targeting_rules": {"r": {"offering": "none"}}}),
+        (
+            "targeting_rules.r.conditions.country",
+            {"targeting_rules": {"r": {"offering": "default", "conditions": {"country": "Germany"}}}},
+        ),
+        (
+            "targeting_rules.r.conditions",
+            {"targeting_rules": {"r": {"offering": "default", "conditions": {"colour": "red"}}}},
+        ),
         (
             "experiments.e.variants.a.offering",
             {"experiments": {"e": {"name": "E", "variants": {"a": {"offering": "none"}}}}},
@@ -191,6 +207,18 @@ async def test_what_is_not_in_the_file_is_named_and_stays_unless_it_is_pruned(sh
     assert kept["products.pro_monthly"] is None
     await applied(shop, {"offerings": {"default": {}}}, prune=True)
     assert "spare" not in (await pulled(shop))["offerings"]
+
+
+async def test_targeting_rules_are_in_the_order_of_the_file(shop: Shop) -> None:
+    rules: dict[str, Any] = {id: {"offering": "default"} for id in ("a", "b", "c")}
+    await applied(shop, {"targeting_rules": rules})
+    turned: dict[str, Any] = {"targeting_rules": {"c": {}, "a": {}}}
+    assert paths(await planned(shop, turned)) == {f"targeting_rules.{id}": "update" for id in rules}, "the order"
+    await applied(shop, turned)
+    assert list((await pulled(shop))["targeting_rules"]) == ["c", "a", "b"]
+    assert (await planned(shop, turned))["changes"] == []
+    await applied(shop, turned, prune=True)
+    assert list((await pulled(shop))["targeting_rules"]) == ["c", "a"]
 
 
 async def test_an_entitlement_that_customers_hold_is_not_pruned(shop: Shop) -> None:

@@ -84,7 +84,7 @@ async def test_what_was_taken_out_of_the_demos_catalog_stays_out(database: Datab
 
 async def shown(changes: Changes, store: str) -> Storefront:
     app_id, _, store_name = STORE_APPS[store]
-    return await load_storefront(changes, PROJECT_ID, AskingApp(app_id, store_name), "ada")
+    return await load_storefront(changes, PROJECT_ID, AskingApp(app_id, store_name), "ada", 0)
 
 
 async def test_the_demos_android_app_shows_base_plans_and_the_others_do_not(database: Database) -> None:

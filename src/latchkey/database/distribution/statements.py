@@ -26,8 +26,8 @@ _PLACED: Final[dict[Placement, str]] = {
     # when one is opened; partitions follow their tables.
     "reference": """
         projects apps api_keys entitlements products product_prices offerings packages package_products placements
-        product_entitlements former_product_entitlements virtual_currencies experiments test_clocks webhooks
-        store_connections former_notification_tokens former_public_keys exchange_rate_readings partitions
+        targeting_rules product_entitlements former_product_entitlements virtual_currencies experiments test_clocks
+        webhooks store_connections former_notification_tokens former_public_keys exchange_rate_readings partitions
     """,
     # Spread by project_id, all in the same way: the rows of one project are on one node. `customer_keys` has the last
     # key of a customer in each project; only a distributed database has rows there.

@@ -171,6 +171,23 @@ create table placements (
 create index placements_of_offering on placements (offering_id, project_id) where offering_id is not null;
 create unique index placements_fallback on placements (project_id) where is_fallback;
 
+create table targeting_rules (
+    project_id text not null references projects (id) on delete cascade,
+    id text not null,
+    name text not null,
+    offering_id text not null,
+    -- In the text form of customer filters, by name.
+    conditions json not null,
+    is_active boolean not null,
+    -- The first rule that matches counts.
+    position integer not null,
+    revision integer not null,
+    created_at bigint not null,
+    primary key (project_id, id),
+    foreign key (project_id, offering_id) references offerings (project_id, id)
+);
+create index targeting_rules_of_offering on targeting_rules (offering_id, project_id);
+
 create table product_entitlements (
     project_id text not null,
     product_id text not null,
@@ -677,6 +694,7 @@ create table chart_periods (
     currency text,
     country text,
     offering text,
+    offer_code text,
     back json,
     -- A renewal that failed, and until when the store kept access open. Told by an event, not by the state.
     failed_at bigint,
@@ -687,6 +705,7 @@ create table chart_periods (
     primary key (project_id, purchase, period)
 ) with (fillfactor = 90);
 create index chart_periods_of_customer on chart_periods (customer_id, project_id);
+create index chart_periods_offer_codes on chart_periods (project_id, offer_code) where offer_code is not null;
 
 -- Customers who were erased, as charts count them.
 create table chart_customers (
@@ -1516,21 +1535,23 @@ begin
         insert into chart_periods as k (
             project_id, purchase, period, customer_id, place, type, sandbox, purchased_at, starts_at, ends_at,
             access_ends_at, refunded_at, told_at, micros, usd, monthly_micros, monthly_usd, tax, commission, standing,
-            cause, store, product, duration, currency, country, offering, back, platform, app_version, seen_country
+            cause, store, product, duration, currency, country, offering, offer_code, back, platform, app_version,
+            seen_country
         )
         select
             of_project, n.purchase, n.period, n.customer_id, n.place, n.type, coalesce(n.sandbox, false),
             n.purchased_at, n.starts_at, n.ends_at, n.access_ends_at, n.refunded_at, n.told_at, coalesce(n.micros, 0),
             n.usd, coalesce(n.monthly_micros, 0), n.monthly_usd, n.tax, n.commission, n.standing, n.cause, n.store,
-            n.product, n.duration, n.currency, n.country, n.offering, n.back, seen.platform, seen.app_version,
-            seen.country
+            n.product, n.duration, n.currency, n.country, n.offering, n.offer_code, n.back, seen.platform,
+            seen.app_version, seen.country
         from (
             select coalesce(made[-r.who], r.who) as customer_id, r.* from json_to_recordset(given.periods) as r (
                 who bigint, purchase uuid, period bigint, place integer, type text, sandbox boolean,
                 purchased_at bigint, starts_at bigint, ends_at bigint, access_ends_at bigint, refunded_at bigint,
                 told_at bigint, micros bigint, usd bigint, monthly_micros bigint, monthly_usd bigint,
                 tax double precision, commission double precision, standing smallint, cause text, store text,
-                product text, duration text, currency text, country text, offering text, back json
+                product text, duration text, currency text, country text, offering text, offer_code text,
+                back json
             )
         ) as n
         left join lateral (
@@ -1550,7 +1571,7 @@ begin
             commission = excluded.commission, standing = excluded.standing, cause = excluded.cause,
             store = excluded.store, product = excluded.product, duration = excluded.duration,
             currency = excluded.currency, country = excluded.country, offering = excluded.offering,
-            back = excluded.back, platform = coalesce(k.platform, excluded.platform),
+            offer_code = excluded.offer_code, back = excluded.back, platform = coalesce(k.platform, excluded.platform),
             app_version = coalesce(k.app_version, excluded.app_version),
             seen_country = coalesce(k.seen_country, excluded.seen_country);
     end if;

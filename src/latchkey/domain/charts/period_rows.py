@@ -68,6 +68,7 @@ class PeriodRow(Struct, frozen=True, omit_defaults=True):
     # Of the newest period only: how it stands, and since when.
     standing: int | None = None
     told_at: Ms | None = None
+    offer_code: str | None = None
 
 
 class FailedRenewal(Struct, frozen=True):
@@ -213,6 +214,7 @@ def _subscription_rows(who: int, subscription: Subscription, catalog: Catalog, f
             _back(period),
             _standing(subscription) if newest else None,
             subscription.status.as_of.at if newest else None,
+            period.offer_code,
         )
 
 
@@ -285,6 +287,7 @@ def _purchase_row(who: int, purchase: Purchase, catalog: Catalog) -> PeriodRow:
         tax=None if terms is None else terms.tax,
         commission=None if terms is None else terms.commission,
         back=_back(purchase),
+        offer_code=purchase.offer_code,
     )
 
 

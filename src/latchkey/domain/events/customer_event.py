@@ -91,6 +91,7 @@ class Event(Struct, frozen=True, kw_only=True):
     is_family_share: bool | None = None
     # The lookup key of the offering that it was bought from.
     offering: str | None = None
+    offer_code: str | None = None
 
 
 def event_id(*what: object) -> str:

@@ -346,6 +346,7 @@ class _SubscriptionDiff(Struct, frozen=True):
             currency=_currency(period.price),
             is_family_share=subscription.ownership is Ownership.FAMILY_SHARED,
             offering=offering_of(subscription, period),
+            offer_code=period.offer_code,
             **fields,
         )
 
@@ -387,6 +388,7 @@ def _purchase_events(project: str, before: Purchase | None, after: Purchase) -> 
             terms=after.terms,
             is_family_share=after.ownership is Ownership.FAMILY_SHARED,
             offering=after.offering,
+            offer_code=after.offer_code,
             **{"expiration_at": after.ends_at, **more},
         )
 

@@ -109,6 +109,7 @@ def _merge_period(known: Period | None, seen: Period) -> Period:
         country=known.country if known.country is not None else seen.country,
         terms=known.terms if known.terms is not None else seen.terms,
         offering=same_offering(known.offering, seen.offering),
+        offer_code=known.offer_code if known.offer_code is not None else seen.offer_code,
     )
 
 

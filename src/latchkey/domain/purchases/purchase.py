@@ -159,6 +159,8 @@ class Purchase(Struct, frozen=True, kw_only=True):
     told_at: Ms | None = None
     # The lookup key of the offering it was bought from, as the app says; see `presented`.
     offering: str | None = None
+    # The offer code that the customer redeemed, as the store names it.
+    offer_code: str | None = None
     # When parts of the price were given back: `given_back` is the amount now, these are the amounts since when.
     parts_back: tuple[PartBack, ...] = ()
 
@@ -187,8 +189,8 @@ class Purchase(Struct, frozen=True, kw_only=True):
 
 def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     """Merge a store's report of a one-time purchase: refunds accumulate, and the newest report says whether it is
-    revoked, or goes on in another purchase, and how much was given back in part. A price, country
-    or offering that was not known is added. Nothing else changes."""
+    revoked, or goes on in another purchase, and how much was given back in part. A price, country,
+    offering or offer code that was not known is added. Nothing else changes."""
     parts = seen.parts_told if before is None else merge_parts(*before.parts_told, *seen.parts_told)
     if before is None:
         return seen if parts == seen.parts_back else replace(seen, parts_back=parts)
@@ -202,7 +204,8 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
     price = before.price if before.price.known else seen.price
     offering = same_offering(before.offering, seen.offering)
     learned = country != before.country or price != before.price or offering != before.offering
-    learned = learned or parts != before.parts_back
+    offer_code = before.offer_code if before.offer_code is not None else seen.offer_code
+    learned = learned or parts != before.parts_back or offer_code != before.offer_code
     if merged == before.money_back and told_at == before.told_at and not learned:
         return before
     ended_by = (before.money_back, before.revoked_at, before.resolved_at)
@@ -219,6 +222,7 @@ def observe_purchase(before: Purchase | None, seen: Purchase) -> Purchase:
         expired=before.expired if unchanged else None,
         told_at=told_at,
         offering=offering,
+        offer_code=offer_code,
     )
 
 

@@ -246,6 +246,7 @@ def _merged(known: Period | None, seen: Period) -> Period:
         price=known.price if known.price.known else seen.price,
         country=known.country if known.country is not None else seen.country,
         offering=same_offering(known.offering, seen.offering),
+        offer_code=known.offer_code if known.offer_code is not None else seen.offer_code,
     )
 
 

@@ -68,6 +68,8 @@ class Period(Struct, frozen=True, kw_only=True):
     terms: Terms | None = None
     # The lookup key of the offering it was bought from, as the app says; see `presented`.
     offering: str | None = None
+    # The offer code that the customer redeemed, as the store names it.
+    offer_code: str | None = None
     # When parts of the price were given back: `given_back` is the amount now, these are the amounts since when.
     parts_back: tuple[PartBack, ...] = ()
 

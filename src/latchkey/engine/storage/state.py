@@ -91,6 +91,7 @@ UNSEEN: Unseen = (
                 "country",
                 "terms",
                 "offering",
+                "offer_code",
             }
         ),
     ),
@@ -99,6 +100,7 @@ UNSEEN: Unseen = (
         Purchase,
         frozenset(
             {"app_id", "credited", "expired", "told_at", "given_back", "parts_back", "country", "terms", "offering"}
+            | {"offer_code"}
         ),
     ),
 )

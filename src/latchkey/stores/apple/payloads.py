@@ -141,6 +141,7 @@ class AppleTransaction(_Payload, frozen=True, kw_only=True):
     in_app_ownership_type: str = "PURCHASED"
     transaction_reason: str | None = None
     offer_type: int | None = None
+    offer_identifier: Annotated[str, Meta(max_length=256)] | None = None
     offer_discount_type: str | None = None
     # Thousandths.
     price: Amount | None = None

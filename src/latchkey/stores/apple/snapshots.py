@@ -48,7 +48,7 @@ _ACTIVE, _EXPIRED, _BILLING_RETRY, _GRACE_PERIOD, _REVOKED = 1, 2, 3, 4, 5
 # Apple's `expirationIntent`.
 _BY_CUSTOMER, _BY_BILLING = 1, 2
 _ENDED_BY = {_BY_CUSTOMER: Reason.UNSUBSCRIBE, _BY_BILLING: Reason.BILLING_ERROR, 3: Reason.PRICE_INCREASE}
-_INTRODUCTORY_OFFER = 1
+_INTRODUCTORY_OFFER, _OFFER_CODE = 1, 3
 _FREE_TRIAL = "FREE_TRIAL"
 # The shortest grace period that can be set up. Apple sometimes names the state without the date.
 _SHORTEST_GRACE: Ms = 3 * DAY
@@ -120,6 +120,7 @@ def _one_time(app_id: str, transaction: AppleTransaction) -> SeenPurchase:
         money_back=_money_back(transaction),
         revoked_at=revoked_at if family_ended else None,
         told_at=transaction.signed_date,
+        offer_code=_offer_code(transaction),
     )
     return SeenPurchase(snapshot=purchase, account_token=_account_token([transaction]), handle=transaction.handle)
 
@@ -143,7 +144,15 @@ def _period(transaction: AppleTransaction) -> Period:
         price=_price(transaction),
         country=country_of(transaction.storefront),
         money_back=_money_back(transaction),
+        offer_code=_offer_code(transaction),
     )
+
+
+def _offer_code(transaction: AppleTransaction) -> str | None:
+    """Of a code that was redeemed, Apple tells the name of its offer."""
+    if transaction.offer_type != _OFFER_CODE or not transaction.offer_identifier:
+        return None
+    return transaction.offer_identifier.replace("\0", "") or None
 
 
 def _cause(transaction: AppleTransaction) -> Cause:

@@ -133,6 +133,10 @@ def paid_at(order: GoogleOrder) -> Ms | None:
     return (instant(event.event_time) if event is not None else None) or instant(order.create_time)
 
 
+# Of a code that works only once, Google does not tell the text.
+ONE_TIME_CODE = "one-time code"
+
+
 def phase_of(order: GoogleOrder | None, item: LineItem) -> PeriodType:
     """Of the order where it is known: the phase of the purchase may have moved on to one that is not paid yet."""
     ordered = item_of(order, item.product_id)
@@ -168,7 +172,14 @@ def period(
         parts_back=parts_back(order),
         country=country_of(order, None),
         money_back=money_back(order, ends_at, paid_end(order, item.product_id)),
+        # It was redeemed with the purchase, so renewals have none.
+        offer_code=_offer_code(item) if number == 0 else None,
     )
+
+
+def _offer_code(item: LineItem) -> str | None:
+    promotion = item.signup_promotion
+    return None if promotion is None else promotion.vanity_code.promotion_code.replace("\0", "")[:256] or ONE_TIME_CODE
 
 
 def told(

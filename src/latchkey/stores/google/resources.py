@@ -68,6 +68,14 @@ class OfferDetails(Resource, frozen=True):
     base_plan_id: str = ""
 
 
+class VanityCode(Resource, frozen=True):
+    promotion_code: str = ""
+
+
+class SignupPromotion(Resource, frozen=True):
+    vanity_code: VanityCode = VanityCode()
+
+
 class OfferPhase(Resource, frozen=True):
     free_trial: Empty | None = None
     introductory_price: Empty | None = None
@@ -87,6 +95,8 @@ class LineItem(Resource, frozen=True):
     prepaid_plan: Empty | None = None
     offer_details: OfferDetails = OfferDetails()
     offer_phase: OfferPhase | None = None
+    # A code that was redeemed with the purchase.
+    signup_promotion: SignupPromotion | None = None
     # What the item becomes, or that it goes, when its period ends.
     deferred_item_replacement: NamedProduct | None = None
     deferred_item_removal: Empty | None = None

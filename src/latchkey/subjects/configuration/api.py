@@ -36,7 +36,8 @@ class AppliedConfig(WantedConfig):
 
 @router.get("", responses=shows(wire.Config))
 async def read_config(call: ReadKey) -> Response:
-    """Apps, currencies, entitlements, products, offerings, placements, experiments and webhooks as one document."""
+    """Apps, currencies, entitlements, products, offerings, placements, targeting rules, experiments and webhooks as one
+    document."""
     found = await planning.load_document(call.services.webhooks, call.project_id)
     return reply(wire.Config(project_id=call.project_id, config=found))
 

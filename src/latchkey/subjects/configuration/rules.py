@@ -57,10 +57,11 @@ def document_of(things: Things) -> dict[str, dict[str, Any]]:
     for (section, key, *inside), thing in things.items():
         fields = _without_secrets(thing)
         if not inside:
+            # The order in the file is the position.
+            fields.pop("position", None)
             document.setdefault(section, {})[key] = fields
             continue
         if section == "offerings":
-            # The order in the file is the position.
             fields = {"display_name": fields["display_name"], "products": dict(fields["products"])}
         entry = fields if section == "offerings" else fields["price"]
         document[section][key].setdefault(inside[0], {})[inside[1]] = entry

@@ -212,6 +212,7 @@ def _payment(customer: Customer, bought: Subscription | Purchase, paid: Period |
         "ownership_type": bought.ownership,
         "customer_key": key,
         "offering": paid.offering,
+        "offer_code": paid.offer_code,
     }
 
 

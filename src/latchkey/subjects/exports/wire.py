@@ -142,6 +142,9 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
         "The lookup key of the offering that it was bought from, as the app said it with this payment. An import "
         "ignores offerings that the project does not have.",
     ] = None
+    offer_code: Annotated[str | None, "The offer code that was redeemed with this payment, as the store names it."] = (
+        None
+    )
 
 
 class CustomerRow(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from pydantic import Field
 from latchkey.domain.catalog import Eligibility, Offering, Package
 from latchkey.http.authentication import AppReadKey, Call, ReadKey, SecretWriteKey, WriteKey
 from latchkey.http.exchange import Exchange
-from latchkey.http.hot_reads import subscriber_reply
+from latchkey.http.hot_reads import subscriber_reply, visit_of
 from latchkey.http.models import NO_ITEMS, AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.wire import Deleted
@@ -149,8 +149,8 @@ async def update_offering(call: WriteKey, offering_id: str, changes: OfferingCha
 
 @router.deletes("/offerings/{offering_id}", Deleted, "offering.deleted")
 async def delete_offering(call: WriteKey, offering_id: str) -> Response:
-    """Delete an offering with its packages. Refused while it is the current one, or a placement or an experiment shows
-    it."""
+    """Delete an offering with its packages. Refused while it is the current one, or a placement, an experiment or a
+    targeting rule shows it."""
     await call.run(usecases.delete_offering, offering_id)
     return reply(Deleted(object="offering", id=offering_id, deleted_at=call.now()))
 
@@ -233,9 +233,11 @@ _MAJOR = re.compile(rb"(\d{1,4})\.")
 @v1_router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(wire.Offerings))
 async def read_offerings(call: AppReadKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
-    every offering. The user need not exist."""
+    every offering. The user need not exist. `targeting` names the rule that has chosen the current offering."""
     place = AskingApp(call.caller.app_id, call.caller.store, _android_sdk(call.exchange))
-    return reply(render.storefront(await usecases.load_storefront(call.changes, call.project_id, place, app_user_id)))
+    visit = visit_of(call.exchange.headers, call.now(), always=call.caller.is_public)
+    found = await usecases.load_storefront(call.changes, call.project_id, place, app_user_id, call.now(), visit)
+    return reply(render.storefront(found))
 
 
 def _android_sdk(exchange: Exchange) -> int | None:

@@ -77,6 +77,7 @@ def storefront(one: Storefront) -> wire.Offerings:
             for offering in one.offerings
         ],
         placements=wire.Placements(fallback_offering_id=one.fallback, offering_ids_by_placement=dict(one.placements)),
+        targeting=UNSET if one.rule is None else wire.AppliedRule(revision=one.rule.revision, rule_id=one.rule.id),
     )
 
 

@@ -1,7 +1,7 @@
 """What one app shows to one customer: its offerings, with the product of that app in each package."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from latchkey.domain.catalog import (
     Product,
     ProductKind,
     ProductType,
+    TargetingRule,
 )
 from latchkey.domain.instants import Duration
 from latchkey.domain.stores.store import store_of
@@ -80,14 +81,29 @@ class Storefront:
     placements: Mapping[str, str | None]
     fallback: str | None
     left_out: tuple[HiddenProduct, ...] = ()
+    # The targeting rule that has chosen the current offering.
+    rule: TargetingRule | None = None
+
+
+class ChosenBy(StrEnum):
+    """What has chosen the current offering of a customer. The first that there is counts."""
+
+    OVERRIDE = "override"
+    EXPERIMENT = "experiment"
+    TARGETING_RULE = "targeting_rule"
+    CURRENT_OFFERING = "current_offering"
 
 
 def storefront(
-    catalog: Catalog, place: AskingApp, override: str | None = None, enrolled: Sequence[tuple[str, str]] = ()
+    catalog: Catalog,
+    place: AskingApp,
+    override: str | None = None,
+    enrolled: Sequence[tuple[str, str]] = (),
+    rule: TargetingRule | None = None,
 ) -> Storefront:
     """What the app shows. `override` is the id of the offering that was assigned to the customer, `enrolled` are the
-    experiments and variants of the customer, oldest first. An offering without a package for this app is left out; then
-    the next choice for the current offering counts."""
+    experiments and variants of the customer, oldest first, `rule` is the targeting rule that matches. An offering
+    without a package for this app is left out; then the next choice for the current offering counts."""
     if not catalog.offerings.sell_anything:
         return _made_up(catalog, place)
     shown: dict[str, ShownOffering] = {}
@@ -101,8 +117,9 @@ def storefront(
                 metadata=offering.metadata or {},
                 packages=packages,
             )
-    choice = next((one for one in _choices(catalog, override, enrolled) if one in shown), None)
-    current = shown[choice].identifier if choice is not None else None
+    possible = (choice for choice in choices(catalog, override, enrolled, rule) if choice[1] in shown)
+    by, chosen = next(possible, (None, ""))
+    current = shown[chosen].identifier if by is not None else None
     placements, fallback = _placements(catalog, shown, current)
     return Storefront(
         current=current,
@@ -110,17 +127,25 @@ def storefront(
         placements=placements,
         fallback=fallback,
         left_out=tuple(left_out),
+        rule=rule if by is ChosenBy.TARGETING_RULE else None,
     )
 
 
-def _choices(catalog: Catalog, override: str | None, enrolled: Sequence[tuple[str, str]]) -> Iterable[str]:
-    """Ids of offerings, the preferred first."""
+def choices(
+    catalog: Catalog, override: str | None, enrolled: Sequence[tuple[str, str]], rule: TargetingRule | None
+) -> Iterator[tuple[ChosenBy, str]]:
+    """Ids of offerings, the preferred first. Experiments come before targeting: a rule that is added or changed does
+    not change what somebody in an experiment sees."""
     if override is not None:
-        yield override
+        yield ChosenBy.OVERRIDE, override
     for enrollment in reversed(enrolled):
         if enrollment in catalog.offerings.of_variants:
-            yield catalog.offerings.of_variants[enrollment]
-    yield from (offering.id for offering in catalog.offerings.offerings if offering.is_current)
+            yield ChosenBy.EXPERIMENT, catalog.offerings.of_variants[enrollment]
+    if rule is not None:
+        yield ChosenBy.TARGETING_RULE, rule.offering_id
+    for offering in catalog.offerings.offerings:
+        if offering.is_current:
+            yield ChosenBy.CURRENT_OFFERING, offering.id
 
 
 def _placements(

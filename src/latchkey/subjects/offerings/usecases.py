@@ -12,6 +12,7 @@ from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
 from latchkey.database.pool import Database, Executor
 from latchkey.domain.catalog import Catalog, Eligibility, Offering, Package, Placement
+from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
 from latchkey.domain.pages import items_after
@@ -26,6 +27,7 @@ from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 from latchkey.subjects.offerings.rules import AskingApp, Storefront, storefront
+from latchkey.subjects.targeting.usecases import rule_for
 
 MOST_OFFERINGS = 500
 # Every app reads the metadata at every start.
@@ -81,6 +83,7 @@ async def delete_offering(database: Database, project_id: str, offering_id: str)
             *(["it is the current offering"] if one.is_current else []),
             *(f"the placement {placement!r} shows it" for placement in uses.placements),
             *(f"the experiment {experiment!r} shows it" for experiment in uses.experiments),
+            *(f"the targeting rule {rule!r} shows it" for rule in uses.rules),
         ]
         if in_use:
             raise InUse(
@@ -116,11 +119,14 @@ class Previews:
     apps: list[tuple[App, Storefront]]
 
 
-async def load_storefront(changes: Changes, project_id: str, place: AskingApp, app_user_id: str) -> Storefront:
-    """The customer need not exist."""
+async def load_storefront(
+    changes: Changes, project_id: str, place: AskingApp, app_user_id: str, now: Ms, visit: LastSeen | None = None
+) -> Storefront:
+    """The customer need not exist. `visit` is what the app that asks says of itself."""
     async with changes.database.acquire() as connection:
         choice = await load_offering_choice(connection, changes.catalogs, project_id, app_user_id)
-    return storefront(choice.catalog, place, choice.override, choice.enrolled)
+    rule = rule_for(choice, project_id, app_user_id, visit, now)
+    return storefront(choice.catalog, place, choice.override, choice.enrolled, rule)
 
 
 async def load_previews(changes: Changes, project_id: str) -> Previews:

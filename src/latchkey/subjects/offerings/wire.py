@@ -30,10 +30,17 @@ class Placements(Struct, frozen=True, kw_only=True):
     offering_ids_by_placement: dict[str, str | None] = field(default_factory=dict)
 
 
+class AppliedRule(Struct, frozen=True, kw_only=True):
+    revision: int
+    rule_id: str
+
+
 class Offerings(Struct, frozen=True, kw_only=True):
     current_offering_id: str | None
     offerings: list[OfferedOffering]
     placements: Placements
+    # Only if a targeting rule has chosen the current offering.
+    targeting: AppliedRule | UnsetType = UNSET
 
 
 class PackageProduct(Struct, frozen=True, kw_only=True):

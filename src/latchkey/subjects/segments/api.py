@@ -39,7 +39,9 @@ async def list_customers_by_filter(
     ] = None,
     spent_from: Annotated[FilterText | None, Query(description="US dollars, less refunds.")] = None,
     spent_to: Annotated[FilterText | None, Query(description="US dollars, less refunds.")] = None,
-    country: Annotated[FilterText | None, Query(description="Two letters.")] = None,
+    country: Annotated[
+        FilterText | None, Query(description="Two letters, or several with commas: any of these.")
+    ] = None,
     store: Annotated[FilterText | None, Query(description="Has ever bought in this store.")] = None,
     environment: Annotated[FilterText | None, Query(description="`production` or `sandbox`.")] = None,
     last_seen_after: Annotated[FilterText | None, Query(description=_When)] = None,

@@ -158,7 +158,7 @@ where f.project_id = $1
         and (not $6::boolean or f.product_untils[array_position(f.products, $5)] > at.now))
     and ($7::bigint is null or f.spent_usd >= $7)
     and ($8::bigint is null or f.spent_usd <= $8)
-    and ($9::text is null or f.country = $9)
+    and ($9::text[] is null or f.country = any($9))
     and ($10::text is null or f.stores @> array[$10])
     and ($11::text is null or f.environment = $11)
     and ($12::bigint is null or f.last_seen_at >= $12)

@@ -1,6 +1,6 @@
 """A project's catalog as purchases and reads need it, and what decides which offering a customer sees."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, json
@@ -9,12 +9,15 @@ from msgspec.structs import replace
 from latchkey.database.pool import Connection, Record
 from latchkey.database.sql import query
 from latchkey.domain.catalog import Catalog, Former, Offerings, Package, PackageProduct
+from latchkey.domain.customers.customer import Customer, LastSeen
+from latchkey.domain.instants import Ms
 from latchkey.domain.money.pinned_rates import Tariff
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage import state
 from latchkey.engine.storage.catalog import offering_rows, product_rows
-from latchkey.engine.storage.catalog.offering_rows import EXPERIMENTS, OFFERINGS, PLACEMENTS
+from latchkey.engine.storage.catalog.offering_rows import EXPERIMENTS, OFFERINGS, PLACEMENTS, TARGETING_RULES
 from latchkey.engine.storage.catalog.rates import KnownRates, fees_of
+from latchkey.engine.storage.records import last_seen_of
 
 
 async def load_offerings(connection: Any, project_id: str) -> Offerings:
@@ -32,6 +35,7 @@ async def load_offerings(connection: Any, project_id: str) -> Offerings:
             replace(offering, packages=tuple(filled(package) for package in packed[offering.id])) for offering in stored
         ),
         placements=tuple(await PLACEMENTS.page(connection, project_id)),
+        targeting=tuple(await TARGETING_RULES.page(connection, project_id)),
         of_variants={
             (experiment.id, variant.id): variant.offering_id
             for experiment in await EXPERIMENTS.page(connection, project_id)
@@ -120,23 +124,45 @@ async def load_version(connection: Connection, project_id: str) -> int | None:
 
 
 class OfferingChoice(Struct, frozen=True):
+    """What decides which offering a customer sees."""
+
     catalog: Catalog
     # The id of the offering that was assigned to the customer.
     override: str | None = None
-    # Experiments and variants, oldest first.
-    enrolled: tuple[tuple[str, str], ...] = ()
+    # None: there is none, or nothing depends on it.
+    customer: Customer | None = None
+    last_seen: LastSeen | None = None
+    # The time of the customer's test clock.
+    clock_now: Ms | None = None
+
+    @property
+    def enrolled(self) -> tuple[tuple[str, str], ...]:
+        """Experiments and variants, oldest first."""
+        enrollments = self.customer.enrollments if self.customer is not None else ()
+        return tuple((enrollment.experiment_id, enrollment.variant_id) for enrollment in enrollments)
 
 
 async def load_offering_choice(
-    connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str
+    connection: Connection, catalogs: Catalogs, project_id: str, app_user_id: str, *, whole: bool = False
 ) -> OfferingChoice:
-    """The customer need not exist."""
+    """The customer need not exist. `whole`: with the customer even if nothing depends on it."""
     row = await connection.fetchrow(query("offering_choice"), project_id, app_user_id)
     if row is None:
         return OfferingChoice(Catalog())
-    catalog = await catalogs.at(connection, project_id, row["catalog_version"])
-    enrolled: tuple[tuple[str, str], ...] = ()
-    if catalog.offerings.of_variants and row["state"] is not None:
-        customer = state.decode(row["state"])
-        enrolled = tuple((enrollment.experiment_id, enrollment.variant_id) for enrollment in customer.enrollments)
-    return OfferingChoice(catalog, row["offering_id"], enrolled)
+    return _choice(await catalogs.at(connection, project_id, row["catalog_version"]), row, whole)
+
+
+async def load_offering_choices(
+    connection: Connection, catalog: Catalog, project_id: str, keys: Sequence[int]
+) -> list[OfferingChoice]:
+    """Of the customers with these keys that still exist."""
+    return [
+        _choice(catalog, row, whole=False)
+        for row in await connection.fetch(query("offering_choices"), project_id, keys)
+    ]
+
+
+def _choice(catalog: Catalog, row: Record, whole: bool) -> OfferingChoice:
+    if row["state"] is None or not (whole or catalog.offerings.depend_on_customer):
+        return OfferingChoice(catalog, row["offering_id"])
+    return OfferingChoice(catalog, row["offering_id"], state.decode(row["state"]), last_seen_of(row), row["now_ms"])

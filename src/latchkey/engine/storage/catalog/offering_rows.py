@@ -19,7 +19,7 @@ from latchkey.database.rows import (
     saves,
 )
 from latchkey.database.sql import query
-from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, Product
+from latchkey.domain.catalog import Eligibility, Offering, Package, Placement, Product, TargetingRule
 from latchkey.domain.customers.enrollment import Experiment
 from latchkey.engine.storage.catalog.product_rows import product_of
 
@@ -42,10 +42,11 @@ class Attached(Struct, frozen=True):
 
 
 class Uses(Struct, frozen=True):
-    """What names an offering: ids of placements, names of experiments."""
+    """What names an offering: ids of placements, names of experiments and of targeting rules."""
 
     placements: list[str]
     experiments: list[str]
+    rules: list[str]
 
 
 async def create_offering(connection: Connection, project_id: str, offering: Offering) -> bool:
@@ -129,6 +130,27 @@ async def save_placement(connection: Connection, project_id: str, placement: Pla
     if placement.is_fallback:
         await connection.execute(query("clear_fallback_placement"), project_id)
     return await (_insert_placement if new else _update_placement)(connection, project_id, placement)
+
+
+def _rule(row: Record) -> TargetingRule:
+    return item_of(TargetingRule, row, conditions=json.decode(row["conditions"]))
+
+
+# In their order.
+TARGETING_RULES = Listing("targeting rule", query("list_targeting_rules"), _rule, param="rule_id", by_age=True)
+
+
+async def save_rule(connection: Connection, project_id: str, rule: TargetingRule, *, new: bool) -> bool:
+    """False: the id is taken."""
+    return await (_insert_rule if new else _update_rule)(connection, project_id, rule, json.encode(rule.conditions))
+
+
+_RULE = "id", "name", "offering_id", "is_active", "position", "revision"
+_insert_rule = saves(query("create_targeting_rule"), *_RULE, "created_at")
+_update_rule = saves(query("update_targeting_rule"), *_RULE)
+# Gives these rules the positions 1, 2, 3…
+order_rules = executes(query("order_targeting_rules"))
+delete_rule = executes(query("delete_targeting_rule"))
 
 
 def _experiment(row: Record) -> Experiment:

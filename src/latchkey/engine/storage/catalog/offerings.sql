@@ -23,7 +23,7 @@ update offerings set is_current = false where project_id = $1 and is_current;
 delete from offerings where project_id = $1 and id = $2;
 
 -- name: uses_of_offering
--- the placements and the experiments that name an offering
+-- the placements, experiments and targeting rules that name an offering
 select
     array(select l.id from placements l where l.project_id = $1 and l.offering_id = $2 order by l.id) as placements,
     array(
@@ -31,7 +31,10 @@ select
         where x.project_id = $1
             and exists (select from json_array_elements(x.variants) as v where v ->> 'offering_id' = $2)
         order by x.created_at, x.id
-    ) as experiments;
+    ) as experiments,
+    array(
+        select r.name from targeting_rules r where r.project_id = $1 and r.offering_id = $2 order by r.position, r.id
+    ) as rules;
 
 -- name: create_package
 -- a new package; nothing when the offering has the lookup key already
@@ -85,7 +88,7 @@ delete from package_products where project_id = $1 and package_id = $2 and produ
 
 -- name: offering_choice
 -- the version of the catalog, with what one customer's choice of offering depends on
-select p.catalog_version, v.offering_id, c.state
+select p.catalog_version, v.offering_id, {read_row}
 from projects p
 left join lateral (
     select a.project_id, a.customer_id from aliases a
@@ -96,6 +99,13 @@ left join lateral (
 left join customers c on c.project_id = a.project_id and c.id = a.customer_id
 left join offering_overrides v on v.project_id = a.project_id and v.customer_id = a.customer_id
 where p.id = $1;
+
+-- name: offering_choices
+-- what the choice of offering depends on, for these customers
+select v.offering_id, {read_row}
+from customers c
+left join offering_overrides v on v.project_id = c.project_id and v.customer_id = c.id
+where c.project_id = $1 and c.id = any($2::bigint[]);
 
 -- name: create_placement
 -- a new placement; nothing when the id is taken

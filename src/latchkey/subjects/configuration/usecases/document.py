@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from latchkey.domain.naming import LONGEST, LONGEST_NAME
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.store import AppStore
+from latchkey.subjects.segments.rules.filter import AUDIENCE_NAMES
 from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 
@@ -32,6 +33,9 @@ Reference = Annotated[
     str, Field(max_length=registry.LONGEST_HEADER, json_schema_extra={"pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"})
 ]
 Type = Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": sorted(TYPES)})]
+Conditions = Annotated[
+    dict[Key, Text], Field(max_length=20, json_schema_extra={"propertyNames": {"enum": sorted(AUDIENCE_NAMES)}})
+]
 Wait = Annotated[int, Field(ge=1, le=registry.LONGEST_WAIT_SECONDS)]
 
 
@@ -120,6 +124,15 @@ class PlacementEntry(Entry):
     is_fallback: bool = given()
 
 
+class TargetingRuleEntry(Entry):
+    """By its id. Rules apply in their order; the first one that matches counts."""
+
+    name: Text = given("Default: the id.")
+    offering: Key = given("The offering's lookup key.")
+    conditions: Conditions = given("All must hold. Empty: everybody.")
+    is_active: bool = given()
+
+
 class VariantEntry(Entry):
     weight: int = given("Cannot be changed later.")
     offering: Key | None = Field(default=None, description="A lookup key. Null: the current offering.")
@@ -165,6 +178,7 @@ class Document(Entry):
     products: dict[Key, ProductEntry] = given()
     offerings: dict[Key, OfferingEntry] = given()
     placements: dict[Key, PlacementEntry] = given()
+    targeting_rules: dict[Key, TargetingRuleEntry] = given()
     experiments: dict[Key, ExperimentEntry] = given()
     webhooks: dict[Key, WebhookEntry] = given()
 

@@ -39,6 +39,7 @@ _AUDITED = {
     ("offerings",): ("offering.created", "offering.updated", "offering.deleted"),
     ("offerings", "packages"): ("package.created", "package.updated", "package.deleted"),
     ("placements",): ("placement.created", "placement.updated", "placement.deleted"),
+    ("targeting_rules",): ("targeting_rule.created", "targeting_rule.updated", "targeting_rule.deleted"),
     ("experiments",): ("experiment.created", "experiment.updated", ""),
     ("webhooks",): ("webhook.created", "webhook.changed", "webhook.deleted"),
 }
@@ -148,6 +149,7 @@ async def _save(at: Desk, wanted: Things, known: Things) -> None:
         if names[0] == "offerings" and len(names) == 4:
             orders.setdefault(names[1], []).append(names[3])
     await things.arrange_packages(at, orders)
+    await things.arrange_rules(at, [names[1] for names in wanted if names[0] == "targeting_rules"])
 
 
 async def _prune(at: Desk, wanted: Things, sections: Collection[str]) -> dict[Names, str]:

@@ -11,7 +11,7 @@ from latchkey.domain.catalog import Credit, Eligibility, Offering, Offerings, Pr
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
-from latchkey.domain.refusal import NotFound, Refusal, found
+from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.catalogs import load_offerings
 from latchkey.subjects.api_keys import usecases as api_keys
@@ -21,6 +21,7 @@ from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
 from latchkey.subjects.offerings import usecases as offerings
 from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.targeting import usecases as targeting
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -31,6 +32,7 @@ Fields = dict[str, Any]
 NEEDED = {
     "apps": ("name", "store"),
     "products": ("type", "price", "currency"),
+    "targeting_rules": ("offering",),
     "experiments": ("name", "variants"),
 }
 _DETAILS: dict[str | None, tuple[str, ...]] = {
@@ -152,6 +154,14 @@ async def _load_offerings(at: Desk, things: Things, on_sale: set[str]) -> None:
             "offering": keys.get(placement.offering_id),
             "is_fallback": placement.is_fallback,
         }
+    for position, rule in enumerate(shop.targeting, 1):
+        things["targeting_rules", rule.id] = {
+            "name": rule.name,
+            "offering": keys[rule.offering_id],
+            "conditions": dict(rule.conditions),
+            "is_active": rule.is_active,
+            "position": position,
+        }
     for experiment in await at.run(experiments.list_experiments, limit=None):
         variants = {
             one.id: {"weight": one.weight, "offering": keys.get(one.offering_id)} for one in experiment.variants
@@ -196,6 +206,8 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
             if new:
                 await at.run(offerings.create_placement, id, chosen.pop("display_name", None), None, now=at.now)
             await at.run(offerings.update_placement, id, chosen)
+        case "targeting_rules", id:
+            await _save_rule(at, id, fields, new=new)
         case "experiments", id:
             await _save_experiment(at, id, fields, before)
         case "webhooks", name if new:
@@ -279,6 +291,31 @@ async def arrange_packages(at: Desk, orders: Mapping[str, Sequence[str]]) -> Non
                 there.insert(place, name)
 
 
+async def _save_rule(at: Desk, id: str, fields: Fields, *, new: bool) -> None:
+    chosen = {field: value for field, value in fields.items() if field != "offering"}
+    if "offering" in fields:
+        chosen["offering_id"] = await at.offering_id(fields["offering"])
+    try:
+        if new:
+            made = {"name": id, "conditions": {}} | chosen
+            await at.run(targeting.create_rule, **made, rule_id=id, now=at.now)
+        else:
+            await at.run(targeting.update_rule, id, chosen)
+    except Invalid as refusal:
+        inside = refusal.param if refusal.param in fields else f"conditions.{refusal.param}"
+        raise Invalid(refusal.message, param=inside) from None
+
+
+async def arrange_rules(at: Desk, order: Sequence[str]) -> None:
+    """In this order, before those that the file does not name."""
+    there = [rule.id for rule in (await at.offerings()).targeting]
+    for place, id in enumerate(order):
+        if there[place] != id:
+            await at.run(targeting.update_rule, id, {"position": place + 1})
+            there.remove(id)
+            there.insert(place, id)
+
+
 async def _save_experiment(at: Desk, id: str, fields: Fields, before: Fields | None) -> None:
     variants: dict[str, Fields] = fields.get("variants", {})
     chosen = {
@@ -317,6 +354,8 @@ async def delete(at: Desk, names: Names) -> None:
             await at.run(offerings.delete_package, package.id)
         case "placements", id:
             await at.run(offerings.delete_placement, id)
+        case "targeting_rules", id:
+            await at.run(targeting.delete_rule, id)
         case "experiments", _:
             raise Refusal("An experiment cannot be deleted.")
         case "webhooks", name:

@@ -74,6 +74,7 @@ def transaction(cells: Mapping[str, Any], app_ids: Mapping[str, str | None]) -> 
         status=_status(cells, ends_at or updated_at),
         token=_token(cells),
         offering=read.store_id(cells, "offering"),
+        offer_code=read.store_id(cells, "offer_code"),
     )
 
 

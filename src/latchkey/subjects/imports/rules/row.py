@@ -78,6 +78,7 @@ class TransactionRow(Struct, frozen=True, kw_only=True, array_like=True, tag=0):
     token: str | None = None
     # The lookup key of the offering that it was bought from.
     offering: str | None = None
+    offer_code: str | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -9,10 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from latchkey.domain.customers.customer import problem_with_attribute
 from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Checks, Invalid
+from latchkey.domain.versions import version_of
 from latchkey.subjects.segments.rules.facets import CustomerStatus
 
 LONGEST_TEXT = 200
@@ -59,8 +61,8 @@ class CustomerFilter(Struct, frozen=True, kw_only=True):
     # Millionths of a US dollar, both included.
     spent_from: int | None = None
     spent_to: int | None = None
-    # Two letters.
-    country: str | None = None
+    # Any of these, with two letters each.
+    country: frozenset[str] = frozenset()
     store: str | None = None
     environment: Environment | None = None
     last_seen_after: When | None = None
@@ -73,7 +75,31 @@ class CustomerFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        return self == EVERYBODY
+        return not given(self)
+
+
+class AttributeValues(Struct, frozen=True):
+    """A customer attribute, and the values that match."""
+
+    name: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}={','.join(self.values)}"
+
+
+class AudienceFilter(CustomerFilter, frozen=True, kw_only=True):
+    """Whom a targeting rule is for: the conditions of lists, and those that need the customer itself and its app."""
+
+    # Any of these, in lower case, as the SDKs name them.
+    platform: frozenset[str] = frozenset()
+    # From this version on, and before this one.
+    app_version_from: str | None = None
+    app_version_below: str | None = None
+    attribute: AttributeValues | None = None
+    # Is active now, or is not.
+    entitlement: str | None = None
+    no_entitlement: str | None = None
 
 
 class Segment(Struct, frozen=True):
@@ -90,6 +116,8 @@ class Segment(Struct, frozen=True):
 
 EVERYBODY = CustomerFilter()
 NAMES = CustomerFilter.__struct_fields__
+# Without the last visit: whoever asks for an offering is there now.
+AUDIENCE_NAMES = tuple(name for name in AudienceFilter.__struct_fields__ if not name.startswith("last_seen"))
 
 
 def single(
@@ -112,7 +140,15 @@ def single(
 
 def parse(texts: Mapping[str, str]) -> CustomerFilter:
     """From the text form. Empty values and unknown names are left out; what cannot be understood is refused."""
-    said = {name: text.strip() for name, text in texts.items() if name in NAMES and text.strip()}
+    return CustomerFilter(**_values(texts, NAMES))
+
+
+def parse_audience(texts: Mapping[str, str]) -> AudienceFilter:
+    return AudienceFilter(**_values(texts, AUDIENCE_NAMES))
+
+
+def _values(texts: Mapping[str, str], names: Collection[str]) -> dict[str, Any]:
+    said = {name: text.strip() for name, text in texts.items() if name in names and text.strip()}
     if "product_id" not in said and _flag(said.get("product_active", "false"), "product_active"):
         raise Invalid("product_active needs a product_id.", param="product_active")
     if not _flag(said.get("billing_issue", "true"), "billing_issue"):
@@ -120,12 +156,15 @@ def parse(texts: Mapping[str, str]) -> CustomerFilter:
             "billing_issue is true or left out. A list of customers without one cannot be asked for.",
             param="billing_issue",
         )
-    return CustomerFilter(**{name: _READERS[name](text, name) for name, text in said.items()})
+    with Checks() as check:
+        return {name: check(_READERS[name], text, name) for name, text in said.items()}
 
 
 def given(wanted: CustomerFilter) -> dict[str, Any]:
     """The conditions that are given, by name."""
-    return {name: getattr(wanted, name) for name in NAMES if getattr(wanted, name) != getattr(EVERYBODY, name)}
+    nothing = type(wanted)()
+    values = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
+    return {name: value for name, value in values.items() if value != getattr(nothing, name)}
 
 
 def written(wanted: CustomerFilter) -> dict[str, str]:
@@ -133,9 +172,9 @@ def written(wanted: CustomerFilter) -> dict[str, str]:
     return {name: _WRITERS.get(name, str)(value) for name, value in given(wanted).items()}
 
 
-def _statuses(text: str, _name: str) -> frozenset[CustomerStatus]:
+def _statuses(text: str, name: str) -> frozenset[CustomerStatus]:
     try:
-        return frozenset(CustomerStatus(word.strip().lower()) for word in text.split(",") if word.strip())
+        return frozenset(CustomerStatus(word.lower()) for word in _words(text, name))
     except ValueError:
         raise Invalid(f"A status is one of {', '.join(CustomerStatus)}.", param="status") from None
 
@@ -152,10 +191,37 @@ def _flag(text: str, name: str) -> bool:
     return text.lower() in ("true", "yes")
 
 
-def _country(text: str, name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z]{2}", text):
-        raise Invalid("A country has two letters, such as DE or US.", param=name)
-    return text.upper()
+def _words(text: str, name: str) -> list[str]:
+    """At least one: a condition without a value would match everybody."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise Invalid(f"{name} is empty.", param=name)
+    return words
+
+
+def _countries(text: str, name: str) -> frozenset[str]:
+    if not all(re.fullmatch(r"[A-Za-z]{2}", word) for word in _words(text, name)):
+        raise Invalid("A country has two letters, such as DE or US. Separate several by commas.", param=name)
+    return frozenset(_words(text.upper(), name))
+
+
+def _platforms(text: str, name: str) -> frozenset[str]:
+    if not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", word) for word in _words(text, name)):
+        raise Invalid("A platform is a word such as ios or android. Separate several by commas.", param=name)
+    return frozenset(_words(text.lower(), name))
+
+
+def _version(text: str, name: str) -> str:
+    if version_of(text) is None:
+        raise Invalid("A version begins with a number, such as 1.10 or 2.0.3.", param=name)
+    return _text(text, name)
+
+
+def _attribute(text: str, name: str) -> AttributeValues:
+    attribute, _, values = _text(text, name).partition("=")
+    if problem_with_attribute(attribute.strip(), None) is not None or not values.strip(", "):
+        raise Invalid("An attribute is written as name=value, with several values as name=one,two.", param=name)
+    return AttributeValues(attribute.strip(), tuple(dict.fromkeys(_words(values, name))))
 
 
 def _environment(text: str, name: str) -> Environment:
@@ -206,7 +272,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "product_active": _flag,
     "spent_from": _money,
     "spent_to": _money,
-    "country": _country,
+    "country": _countries,
     "store": _text,
     "environment": _environment,
     "last_seen_after": _when,
@@ -215,10 +281,16 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "first_seen_before": _when,
     "trial_ends_within": _number,
     "billing_issue": _flag,
+    "platform": _platforms,
+    "app_version_from": _version,
+    "app_version_below": _version,
+    "attribute": _attribute,
+    "entitlement": _text,
+    "no_entitlement": _text,
 }
 # Of those that are not written as they are.
 _WRITERS: dict[str, Callable[[Any], str]] = {
-    "status": lambda statuses: ",".join(sorted(statuses)),
+    **dict.fromkeys(("status", "country", "platform"), lambda words: ",".join(sorted(words))),
     "product_active": lambda _: "true",
     "spent_from": _usd,
     "spent_to": _usd,

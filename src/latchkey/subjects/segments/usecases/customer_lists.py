@@ -143,13 +143,17 @@ def _before(title: str, when: When) -> str:
     return f"{title} before {when}" if when.days is None else f"{title} more than {counted(when.days, 'day')} ago"
 
 
+def _any_of(title: str, words: Iterable[str]) -> str:
+    return f"{title}: {' or '.join(sorted(words))}"
+
+
 _WORDS: dict[str, Callable[[Any], str]] = {
     "status": lambda chosen: " or ".join(title for status, title in STATUSES.items() if status in chosen),
     "product_id": "Product: {}".format,
     "product_active": lambda _: "Product active now",
     "spent_from": lambda micros: f"Spent at least {money(micros)}",
     "spent_to": lambda micros: f"Spent at most {money(micros)}",
-    "country": "Country: {}".format,
+    "country": partial(_any_of, "Country"),
     "store": lambda store: f"Store: {store_of(store).title or store}",
     "environment": str.capitalize,
     "last_seen_after": partial(_since, "Last seen"),
@@ -158,6 +162,12 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "first_seen_before": partial(_before, "First seen"),
     "trial_ends_within": lambda days: f"Trial ends within {counted(days, 'day')}",
     "billing_issue": lambda _: "Has a billing issue",
+    "platform": partial(_any_of, "Platform"),
+    "app_version_from": "App version {} or newer".format,
+    "app_version_below": "App version before {}".format,
+    "attribute": lambda wanted: f"{wanted.name} is {' or '.join(wanted.values)}",
+    "entitlement": "Has {} now".format,
+    "no_entitlement": "Does not have {} now".format,
 }
 
 

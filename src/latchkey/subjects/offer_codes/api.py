@@ -1,0 +1,16 @@
+"""The offer codes that customers have redeemed. Beyond the vendor's API."""
+
+from latchkey.http.authentication import ReadKey
+from latchkey.http.models import Paging
+from latchkey.http.routing import Response, Router, reply, shows
+from latchkey.subjects.offer_codes import render, usecases, wire
+from latchkey.wire.v2 import Page
+
+router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
+
+
+@router.get("/offer_codes", responses=shows(Page[wire.OfferCode]))
+async def list_offer_codes(call: ReadKey, paging: Paging) -> Response:
+    """The offer codes of stores that customers have redeemed with a purchase, the latest used first."""
+    found = await call.run(usecases.list_codes, *paging.window)
+    return reply(paging.of([render.offer_code(call.project_id, code) for code in found]))
