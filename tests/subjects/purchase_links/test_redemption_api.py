@@ -17,6 +17,7 @@ from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.site import Site
 from tests.http.client import Reply
 from tests.http.doings import subscriber, types_told
+from tests.http.management import delete
 from tests.subjects.purchase_links.buyer import Buyer, buying, token_in
 
 
@@ -178,6 +179,13 @@ async def test_a_purchase_that_was_given_away_does_not_come_back(buyer: Buyer) -
     assert moved.status == 200, moved
     refused(await buyer.redeem(token, "giver"), 7852)
     assert await holds(buyer, "given")
+
+
+async def test_what_was_bought_in_an_app_that_is_gone_is_redeemed_too(buyer: Buyer) -> None:
+    token = token_in(await buyer.buy())
+    await delete(buyer.site, f"apps/{buyer.till.app_id}")
+    assert (await buyer.redeem(token, "loyal")).status == 200
+    assert await holds(buyer, "loyal")
 
 
 async def test_nothing_is_left_of_an_erased_buyer(buyer: Buyer) -> None:

@@ -11,6 +11,7 @@ from latchkey.domain.user_id import is_anonymous
 from latchkey.process.dashboard_application import POLICY
 from latchkey.stores.errors import ActionRefused, StoreDown
 from latchkey.stores.selling import CheckoutState
+from latchkey.subjects.purchase_intake.usecases import store_connections
 from tests.dashboard.site import Site
 from tests.http.doings import subscriber, types_told
 from tests.http.management import delete, get, post
@@ -166,6 +167,15 @@ async def test_what_the_provider_says_against_it_is_not_shown(buyer: Buyer, trou
     reply = await buyer.open(f"{path_of(link['url'])}/checkout?product=pro_yearly")
     assert (reply.status, says in reply.body.decode()) == (503, True)
     assert "secret" not in reply.body.decode()
+
+
+async def test_an_app_without_credentials_sells_nothing_and_tells_buyers_no_details(buyer: Buyer) -> None:
+    link = await buyer.link()
+    await store_connections.delete(services_of(buyer.site).stores, buyer.site.project_id, buyer.till.app_id)
+    buyer.site.clock.now += MINUTE
+    reply = await buyer.open(f"{path_of(link['url'])}/checkout?product=pro_yearly")
+    assert (reply.status, "has to set it up" in reply.body.decode()) == (503, True)
+    assert "test_" not in reply.body.decode()
 
 
 async def test_wrong_addresses_are_pages_without_a_way_to_the_dashboard(buyer: Buyer) -> None:

@@ -45,6 +45,7 @@ ENTRIES: tuple[MenuEntry, ...] = (
     MenuEntry("New targeting rule", ("catalog", "new-targeting-rule"), "create add audience", _MANAGE),
     MenuEntry("Offer codes", ("catalog", "offer-codes"), "promo codes redeemed coupons discount apple google"),
     MenuEntry("Test clocks", ("test-clocks",), "time travel simulate fast forward sandbox"),
+    MenuEntry("Purchase links", ("purchase-links",), "web checkout sell stripe buy redeem"),
     MenuEntry("Experiments", ("experiments",), "a/b test variants split"),
     MenuEntry("New experiment", ("experiments", "new"), "create a/b test", _MANAGE),
     MenuEntry("Virtual currencies", ("currencies",), "coins credits gems tokens balance"),

@@ -13,7 +13,6 @@ from latchkey.subjects.checkout.rules import obfuscated
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.checkout.usecases.redemption_token import LONGEST_TOKEN, new_token, opened
 from latchkey.subjects.customers.usecases import identities
-from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 
 
@@ -90,7 +89,11 @@ class Redemptions:
             raise _invalid()
         if first != app_user_id and (customer is None or first not in customer.aliases):
             raise _other_user()
-        key = (await load_app(database, project_id, paid.app_id)).store, paid.purchase_id or ""
+        # Not the app's store: the app may be gone, and what was bought in it stays.
+        buyer = await self._customer(project_id, paid.app_user_id)
+        key = next(((one.store, one.id) for one in buyer.bought if one.id == paid.purchase_id), None) if buyer else None
+        if key is None:
+            raise _other_user()
         if _holds(customer, key):
             return
         try:

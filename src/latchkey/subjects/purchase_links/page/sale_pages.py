@@ -16,6 +16,7 @@ from latchkey.stores.selling import CheckoutState, ReturnAddresses
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout.rules import obfuscated
+from latchkey.subjects.checkout.usecases.checkouts import NOT_SET_UP
 from latchkey.subjects.checkout.usecases.steps import CheckoutProblem, CheckoutRefusal
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_links import usecases
@@ -39,14 +40,17 @@ def for_buyers(handler: AnyHandler) -> AnyHandler:
         try:
             return await handler(visit, **values)
         except Refusal as refusal:
-            status, _ = status_of(refusal)
+            status, words = status_of(refusal)
+            if isinstance(refusal, CheckoutRefusal) and refusal.problem is CheckoutProblem.CANNOT_SELL:
+                # What is missing is for the operator, whom the log tells.
+                words = NOT_SET_UP
             if isinstance(refusal, CheckoutRefusal):
                 status = _STATUSES.get(refusal.problem, status)
             elif isinstance(refusal, usecases.NotSold):
                 status = 410
             elif isinstance(refusal, StoreUnreachable):
                 status = 503
-            return visit.page("sale_problem.html", status, words=refusal.message)
+            return visit.page("sale_problem.html", status, words=words)
 
     return answer
 
