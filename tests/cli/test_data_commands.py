@@ -218,6 +218,21 @@ async def test_offerings_are_created_filled_shown_and_deleted(terminal: Terminal
     assert (await terminal.ask("offering", "delete", "autumn", "--yes"))["object"] == "offering"
 
 
+async def test_purchase_links_are_created_listed_and_archived(terminal: Terminal) -> None:
+    app = (await terminal.ask("app", "create", "Web", "--store", "stripe"))["id"]
+    create = ("purchase-link", "create", app, "--product", "pro_yearly")
+    # Without an address of the service there is none for a link, and none is made.
+    assert "LATCHKEY_PUBLIC_URL" in (await terminal.refused(*create))["message"]
+    terminal.environment["LATCHKEY_PUBLIC_URL"] = "https://pay.example.com"
+    made = await terminal.ask(*create)
+    assert made["url"] == f"https://pay.example.com/buy/{made['id']}"
+    assert made["url"] in (await terminal.type("purchase-link", "list")).stdout
+    assert [one["id"] for one in (await terminal.ask("purchase-link", "list"))["items"]] == [made["id"]]
+    assert (await terminal.refused("purchase-link", "create", app))["type"] == "invalid"
+    assert (await terminal.ask("purchase-link", "archive", made["id"], "--yes"))["archived_at"]
+    assert ("purchase_link.archived", made["id"], "done") in await terminal.audited()
+
+
 async def test_a_year_passes_on_a_clock(terminal: Terminal) -> None:
     made = await terminal.ask("clock", "create", "a year", "--at", "2030-01-31T00:00", "--customer", "joan")
     buy = Action(name="purchase", app_user_id="joan", product_id="pro_monthly", new_id="t9")
