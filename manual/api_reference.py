@@ -8,8 +8,8 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from latchkey.http.openapi import slug
 from latchkey.process.http_application import routes
+from latchkey.subjects.console.api import slug
 
 FOLDER = "api"
 # Longer examples are cut: the whole ones are in contract/.

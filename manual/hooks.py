@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from latchkey.http.openapi import slug
+from latchkey.subjects.console.api import slug
 from manual import api_reference
 from manual.commonmark import adapted
 from manual.links import DOCS, OTHERS, ROOT, rewritten

@@ -33,6 +33,8 @@ _KEPT: dict[str, tuple[Ms, Literal["lax", "strict"]]] = {
     OPENID: (LASTS, "lax"),
 }
 _WHAT = "openid/attempt"
+# The reference of the API, whose console needs a session.
+DOCS = "/docs"
 RETURN = f"{ROOT}/sign-in/openid/return"
 
 
@@ -60,7 +62,7 @@ def with_device(response: Response, visit: Visit, account_id: str) -> Response:
 
 def safe_next(wanted: str) -> str:
     """Only our own pages: a link to the sign-in page must not redirect to another site."""
-    inside = wanted == ROOT or wanted.startswith((f"{ROOT}/", f"{ROOT}?"))
+    inside = wanted in (ROOT, DOCS) or wanted.startswith((f"{ROOT}/", f"{ROOT}?", f"{DOCS}/", f"{DOCS}?"))
     return wanted if inside and "\\" not in wanted and "//" not in wanted and wanted.isprintable() else ROOT
 
 

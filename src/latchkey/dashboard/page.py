@@ -226,8 +226,8 @@ class Page(Struct, frozen=True):
         return self.needs not in _OUTSIDE
 
 
-# What pages do, as the audit log names it.
-ACTIONS: set[str] = set()
+# What pages do, as the audit log names it, and the permission that it needs: of several, the highest.
+ACTIONS: dict[str, Needs] = {}
 
 
 class Pages:
@@ -255,7 +255,7 @@ class Pages:
         one_click: bool = False,
     ) -> Callable[[Handler], Handler]:
         """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
-        ACTIONS.add(action)
+        ACTIONS[action] = max(needs, ACTIONS.get(action, needs), key=list(Needs).index)
         shown_again = _answer(again) if again is not None else None
 
         def add(handler: Handler) -> Handler:

@@ -16,8 +16,9 @@ from latchkey.engine.storage.read_rows import Admitted
 
 # Structs, because one is created for every single request.
 class Caller(Struct, frozen=True, gc=False):
-    """The key a request came with."""
+    """The key a request came with; or the member of a project who sends it from the console."""
 
+    # Of a member: the id of the account.
     key_id: str
     project_id: str
     app_id: str | None
@@ -34,6 +35,8 @@ class Caller(Struct, frozen=True, gc=False):
     rules: KeyRules | None = None
     # Whether its V2 replies are in the vendor's shape.
     wants_vendor_shape: bool = False
+    # Of a member.
+    email: str | None = None
 
 
 class Limited(Struct, frozen=True, gc=False):

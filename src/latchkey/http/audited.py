@@ -122,13 +122,17 @@ async def _fingerprint(call: Call) -> str:
     return f"confirm/{call.caller.key_id}/{exchange.method}/{digest}"
 
 
+async def actor(call: Call) -> str:
+    """Who makes the request, as the audit log names them."""
+    return call.caller.email or actor_of(await call.run(load_key, call.caller.key_id))
+
+
 async def _begin(call: Call, action: str) -> int:
-    key = await call.run(load_key, call.caller.key_id)
     return await audit.begin(
         call.database,
         project_id=call.project_id,
-        account_id=None,
-        actor=actor_of(key),
+        account_id=call.caller.key_id if call.caller.email is not None else None,
+        actor=await actor(call),
         action=action,
         now=call.now(),
         subject=named_by(call.request.path_params),

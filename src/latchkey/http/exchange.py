@@ -58,6 +58,8 @@ SERVICES_KEY = "latchkey.services"
 READS_KEY = "latchkey.reads"
 WRITES_KEY = "latchkey.writes"
 WATCH_KEY = "latchkey.watch"
+# The caller of a request that the service makes itself for somebody whom it knows already. No client can set it.
+CALLER_KEY = "latchkey.caller"
 
 # Random per process: request ids have to be unique, not secret.
 _PROCESS = secrets.token_hex(8).encode()
@@ -114,8 +116,8 @@ class Exchange:
         sent = self.headers.get(b"x-request-id")
         self.request_id = b"%s%08x" % (_PROCESS, next(_count)) if sent is None or not _SANE_ID.fullmatch(sent) else sent
         # Of the key, once it is known; `store` is that of the key's app.
-        self.caller: Caller | None = None
-        self.key_id: str | None = None
+        self.caller: Caller | None = scope.get(CALLER_KEY)
+        self.key_id: str | None = self.caller.key_id if self.caller is not None else None
         self.store: str | None = None
         # Of a secret key: the requests of the last 60 seconds, and the allowed number.
         self.usage: tuple[int, int] | None = None

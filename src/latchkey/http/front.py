@@ -194,7 +194,7 @@ class Front(Struct, eq=False):
             status = exchange.status
             self.metrics.answered(exchange.route, status, seconds)
             caller = exchange.caller
-            if caller is not None and self.requests.takes(caller, status):
+            if caller is not None and caller.email is None and self.requests.takes(caller, status):
                 self.requests.keep(
                     HandledRequest(
                         caller,

@@ -1,27 +1,20 @@
 """The OpenAPI document: what FastAPI derives from the routes, corrected where our responses differ."""
 
-import asyncio
-import base64
-import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
-from jinja2 import Environment, Template
 from msgspec import json
-from starlette.responses import HTMLResponse, Response
 
 from latchkey.http.audited import LONGEST_KEY, PATTERN
-from latchkey.http.errors import NoSuchPath
-from latchkey.http.routing import SHAPE, Router, shapes, shows
+from latchkey.http.routing import SHAPE, shapes, shows
 from latchkey.wire.errors import V1Error, V2Error
 
 _PROJECT = "/v2/projects/{project_id}"
@@ -116,6 +109,8 @@ def document(app: FastAPI, version: str) -> dict[str, Any]:
     for path, item in made["paths"].items():
         for method, operation in item.items():
             _make_true(path, method, operation, v1_error if path.startswith(_V1) else v2_error)
+            # FastAPI would make it of the function's name.
+            operation["summary"] = first_words(operation["description"])
     for route in app.routes:
         if isinstance(route, APIRoute) and (action := getattr(route.endpoint, "audited_as", None)):
             for method in route.methods or ():
@@ -128,6 +123,13 @@ def document(app: FastAPI, version: str) -> dict[str, Any]:
     schemas.update(components)
     filled: dict[str, Any] = _fill(made, refs)
     return filled
+
+
+def first_words(description: str) -> str:
+    """The first sentence of a description, or its beginning if that says enough."""
+    sentence = " ".join(description.split()).split(". ")[0].rstrip(".")
+    start = re.split(r"[;:] ", sentence)[0]
+    return start if len(start.split()) > 2 else sentence
 
 
 def _make_true(path: str, method: str, operation: dict[str, Any], error: dict[str, Any]) -> None:
@@ -169,85 +171,3 @@ def _fill(node: Any, refs: tuple[dict[str, Any], ...]) -> Any:
     if isinstance(node, list):
         return [_fill(value, refs) for value in node]
     return node
-
-
-router = Router(include_in_schema=False)
-
-_STYLE = files("latchkey.http").joinpath("reference.css").read_text(encoding="utf-8")
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'"
-
-
-@router.get("/openapi.json")
-async def show_document(request: Request) -> Response:
-    return Response(json.encode(await _document(request)), media_type="application/json")
-
-
-@router.get("/docs")
-async def show_reference(request: Request) -> HTMLResponse:
-    """All operations, by area."""
-    return _page(await _document(request))
-
-
-@router.get("/docs/{area}")
-async def show_area(request: Request, area: str) -> HTMLResponse:
-    """The operations of one area with examples of their replies, and the shapes that they use."""
-    document = await _document(request)
-    tag = next((tag for tag in _areas(document) if slug(tag) == area), None)
-    if tag is None:
-        raise NoSuchPath("There is no such page. /docs lists them all.")
-    return _page(document, tag)
-
-
-async def _document(request: Request) -> dict[str, Any]:
-    app: FastAPI = request.app
-    if (made := app.openapi_schema) is not None:
-        return made
-    return await asyncio.to_thread(app.openapi)
-
-
-def _page(document: dict[str, Any], tag: str = "") -> HTMLResponse:
-    areas = _areas(document)
-    schemas = document["components"]["schemas"]
-    used = _used(schemas, [operation for _, _, operation in areas[tag]]) if tag else set()
-    text = _template().render(
-        document, tag=tag, areas=areas, schemas={name: schemas[name] for name in sorted(used)}, style=_STYLE
-    )
-    return HTMLResponse(text, headers={"content-security-policy": POLICY})
-
-
-@cache
-def _template() -> Template:
-    made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made.filters.update(slug=slug, indented=lambda value: json.format(json.encode(value), indent=2).decode())
-    return made.from_string(files("latchkey.http").joinpath("reference.html").read_text(encoding="utf-8"))
-
-
-def slug(tag: str) -> str:
-    return "-".join(re.findall(r"[a-z0-9]+", tag.lower()))
-
-
-def _areas(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
-    """By tag: path, method and operation."""
-    found: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            found.setdefault((operation.get("tags") or ["Other"])[0], []).append((path, method, operation))
-    return found
-
-
-def _used(schemas: Mapping[str, Any], node: Any) -> set[str]:
-    """The names of all shapes that something refers to, directly or through others."""
-    found: set[str] = set()
-    waiting: list[Any] = [node]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            name = str(part.get("$ref", "")).rpartition("/")[2]
-            if name in schemas and name not in found:
-                found.add(name)
-                waiting.append(schemas[name])
-            waiting.extend(value for key, value in part.items() if key != "examples")
-        elif isinstance(part, list):
-            waiting.extend(part)
-    return found

@@ -54,7 +54,7 @@ _ROUTERS = """
     purchase_intake.api.store_notifications.store_notifications_router
     api_keys.api.router projects.api.router webhooks.api.webhooks_router webhooks.api.destinations_router
     webhooks.api.deliveries_router webhooks.api.operational_events_router exports.api.router charts.api.router
-    mcp.api.router configuration.api.router purchase_links.api.v1_router purchase_links.api.router
+    mcp.api.router configuration.api.router purchase_links.api.v1_router purchase_links.api.router console.api.router
 """
 
 
@@ -64,7 +64,6 @@ _modules = {name: import_module(f"latchkey.subjects.{name}") for name in sorted(
 ROUTERS: tuple[APIRouter, ...] = (
     *(getattr(_modules[module], router) for module, _, router in _names),
     health.router,
-    http_openapi.router,
 )
 
 

@@ -60,4 +60,4 @@ async def show_entry(visit: Visit, position: str) -> Response:
 
 def actions() -> list[str]:
     """All actions that can be in the log, from the declarations of the pages."""
-    return sorted(ACTIONS | set(ELSEWHERE))
+    return sorted(ACTIONS.keys() | set(ELSEWHERE))

@@ -4,13 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from latchkey.http.audited import audited
+from latchkey.http.audited import actor, audited
 from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.errors import Unprocessable
 from latchkey.http.models import AppUserId, Body, GrantLength, Instant, Paging
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import FilterText, parsed, unprocessable
-from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.bulk_grants import usecases
 from latchkey.subjects.bulk_grants.rules import GrantTerms
 from latchkey.subjects.segments import render as segments_render
@@ -53,7 +52,6 @@ async def prepare_bulk_grant(call: WriteKey, new: NewBulkGrant) -> Response:
     if new.duration is not None and new.expires_at is not None:
         raise Unprocessable("Give a duration or expires_at, not both.", param="expires_at")
     wanted = await _wanted(call, new)
-    actor = actor_of(await call.run(load_key, call.caller.key_id))
     terms = GrantTerms(
         entitlement_id=new.entitlement_id,
         duration=None if new.duration == "lifetime" else new.duration,
@@ -62,7 +60,7 @@ async def prepare_bulk_grant(call: WriteKey, new: NewBulkGrant) -> Response:
     )
     with unprocessable("filter" if new.segment_id is None else "segment_id"):
         made = await usecases.draft(
-            call.database, call.services.catalogs, call.project_id, terms, wanted, actor, call.now()
+            call.database, call.services.catalogs, call.project_id, terms, wanted, await actor(call), call.now()
         )
     return reply(segments_render.bulk_grant_progress(made, []), 201)
 

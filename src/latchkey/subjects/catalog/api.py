@@ -141,7 +141,7 @@ async def read_product(call: ReadKey, product_id: str, expand: ExpandProduct = N
 
 @products_router.updates("/{product_id}", wire.Product, "product.updated")
 async def update_product(call: WriteKey, product_id: str, changes: ProductChanges) -> Response:
-    """Change the given fields. An active subscription keeps the price it was bought at."""
+    """Change the given fields of a product. An active subscription keeps the price it was bought at."""
     changed = await call.run(product_catalog.update_product, product_id, _given(changes))
     return reply(render.product(call.project_id, changed))
 

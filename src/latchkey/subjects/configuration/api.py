@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from latchkey.http.audited import actor
 from latchkey.http.authentication import Call, ReadKey, WriteKey, address_of
 from latchkey.http.models import Body
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.configuration import wire
 from latchkey.subjects.configuration.usecases import planning
 
@@ -55,5 +55,7 @@ async def apply_config(call: WriteKey, wanted: AppliedConfig) -> Response:
 
 
 async def _wish(call: Call, wanted: WantedConfig) -> planning.Wish:
-    actor, address = actor_of(await call.run(load_key, call.caller.key_id)), address_of(call.exchange, call.services)
-    return planning.Wish(wanted.config, **wanted.model_dump(exclude={"config"}), actor=actor, address=address)
+    address = address_of(call.exchange, call.services)
+    return planning.Wish(
+        wanted.config, **wanted.model_dump(exclude={"config"}), actor=await actor(call), address=address
+    )

@@ -96,7 +96,7 @@ async def read_export(call: ReadKey, export_id: str) -> Response:
 
 @router.updates("/{export_id}", wire.Export, "export.changed")
 async def update_export(call: WriteKey, export_id: str, changes: ExportChanges) -> Response:
-    """Change the given fields. Where the destination changes, the access key must be given again."""
+    """Change the given fields of an export. Where the destination changes, the access key must be given again."""
     given = changes.model_dump(exclude_unset=True)
     return reply(render.export(await call.services.exports.update(call.project_id, export_id, given, call.now())))
 

@@ -5,40 +5,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from msgspec import Struct
-
 from latchkey.http.authentication import Call, SecretKey
 from latchkey.http.errors import Forbidden, NoSuchPath
+from latchkey.http.inner_request import Captured, inner_request
 from latchkey.http.routing import Response, Router
 from latchkey.subjects.mcp import rules
 from latchkey.subjects.mcp.rules import ToolRequest
 
 router = Router(include_in_schema=False)
-
-# Of the caller's request: who they are, and from where.
-_PASSED_ON = frozenset({b"authorization", b"x-forwarded-for", b"host"})
-
-
-class _Captured(Struct):
-    """An ASGI request with this body, and its response."""
-
-    request: bytes
-    status: int = 0
-    headers: list[tuple[bytes, bytes]] = []
-    body: bytes = b""
-    is_read: bool = False
-
-    async def receive(self) -> dict[str, Any]:
-        if self.is_read:
-            return {"type": "http.disconnect"}
-        self.is_read = True
-        return {"type": "http.request", "body": self.request, "more_body": False}
-
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], list(message.get("headers", ()))
-        else:
-            self.body += message.get("body", b"")
 
 
 @router.post("/mcp")
@@ -59,7 +33,7 @@ async def answer_message(call: SecretKey, message: dict[str, Any]) -> Response: 
         return await _ask(call, request)
 
     served = protocol.server(tools, call.project_id, ask, call.caller.scopes)
-    captured = _Captured(await call.request.body())
+    captured = Captured(await call.request.body())
     await protocol.answer_http(served, call.request.scope, captured.receive, captured.send)
     lines = {name.decode(): value.decode("latin-1") for name, value in captured.headers}
     return Response(captured.body, captured.status, headers=lines)
@@ -71,23 +45,7 @@ def _tools(app: Any) -> Any:
 
 
 async def _ask(call: Call, request: ToolRequest) -> tuple[int, bytes]:
-    scope = call.request.scope
-    path, _, query = request.target.partition("?")
-    headers = [line for line in scope["headers"] if line[0] in _PASSED_ON]
-    headers += [(name.encode(), value.encode()) for name, value in request.headers.items()]
-    inner = {
-        **{
-            name: value for name, value in scope.items() if name in {"type", "asgi", "http_version", "scheme", "client"}
-        },
-        "method": request.method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "root_path": "",
-        "headers": headers,
-        "server": scope.get("server"),
-        "state": {},
-    }
-    captured = _Captured(request.body)
-    await call.services.application(inner, captured.receive, captured.send)
+    made = inner_request(call.request.scope, request.method, request.target, request.headers, (b"authorization",))
+    captured = Captured(request.body)
+    await call.services.application(made, captured.receive, captured.send)
     return captured.status, captured.body

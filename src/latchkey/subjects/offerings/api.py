@@ -142,7 +142,7 @@ async def read_offering(call: ReadKey, offering_id: str, expand: OfferingsExpand
 
 @router.updates("/offerings/{offering_id}", wire.Offering, "offering.updated")
 async def update_offering(call: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
-    """Change the given fields. A new current offering replaces the one before."""
+    """Change the given fields of an offering. A new current offering replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
     return reply(render.offering(call.project_id, await call.run(usecases.update_offering, offering_id, given)))
 
@@ -213,7 +213,7 @@ async def read_placement(call: ReadKey, placement_id: str) -> Response:
 
 @router.updates("/placements/{placement_id}", wire.Placement, "placement.updated")
 async def update_placement(call: WriteKey, placement_id: str, changes: PlacementChanges) -> Response:
-    """Change the given fields. A new fallback replaces the one before."""
+    """Change the given fields of a placement. A new fallback replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
     return reply(render.placement(call.project_id, await call.run(usecases.update_placement, placement_id, given)))
 

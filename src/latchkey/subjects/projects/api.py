@@ -83,9 +83,9 @@ async def read_project(call: ReadKey) -> Response:
 
 @router.acts("/{project_id}", wire.Project, "project.changed", methods=("PATCH",))
 async def update_project(call: WriteKey, changes: ProjectChanges) -> Response:
-    """Change the given fields. `restore_behavior` decides what happens when another customer restores a purchase. A
-    closed `test_store` refuses new test purchases and does not renew existing ones. The dashboard shows times in
-    `time_zone`, an IANA name such as Europe/Berlin; times of the API stay in UTC."""
+    """Change the given settings of the project. `restore_behavior` decides what happens when another customer restores
+    a purchase. A closed `test_store` refuses new test purchases and does not renew existing ones. The dashboard shows
+    times in `time_zone`, an IANA name such as Europe/Berlin; times of the API stay in UTC."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
     changed = await call.run(
         usecases.update_project,

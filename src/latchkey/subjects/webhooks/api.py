@@ -157,7 +157,8 @@ async def read_webhook(call: ReadKey, webhook_id: str) -> Response:
 
 @webhooks_router.updates("/{webhook_id}", wire.Webhook, "webhook.changed")
 async def update_webhook(call: WriteKey, webhook_id: str, changes: WebhookChanges) -> Response:
-    """Change the given fields. `enabled: false` pauses: events are queued, and sent in order once it is true again."""
+    """Change the given fields of a webhook. `enabled: false` pauses: events are queued, and sent in order once it is
+    true again."""
     changed = await call.services.webhooks.update(
         call.project_id, webhook_id, changes.model_dump(exclude_unset=True), call.now()
     )

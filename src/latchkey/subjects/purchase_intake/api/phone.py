@@ -33,7 +33,7 @@ _accepted: dict[str, Any] = {"responses": shows(wire.Accepted), "response_class"
 
 @router.post("/config/{domain}", **_nothing)
 async def ask_for_config(call: AppWriteKey, domain: str, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
-    """204: there is no remote configuration, because there are no paywalls. With 404 the SDKs would log an error and
+    """No remote configuration, and status 204, because there are no paywalls. With 404 the SDKs would log an error and
     ask for the offerings once more at every start."""
     return Response(status_code=204)
 
@@ -47,7 +47,7 @@ async def read_config(call: AppReadKey, domain: str) -> Response:  # noqa: ARG00
 @router.post("/events", **_accepted)
 @router.post("/diagnostics", **_accepted)
 async def take_telemetry(call: AppWriteKey, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
-    """Accepted and discarded: events of the vendor's paywalls, and diagnostics of its SDKs. An SDK that is refused
+    """Accept and discard events of the vendor's paywalls, and diagnostics of its SDKs. An SDK that is refused
     keeps them and sends them again."""
     return reply(wire.Accepted())
 
@@ -55,7 +55,7 @@ async def take_telemetry(call: AppWriteKey, new: AnyBody) -> Response:  # noqa: 
 @router.post("/subscribers/{app_user_id}/attribution", **_accepted)
 @router.post("/subscribers/{app_user_id}/adservices_attribution", **_accepted)
 async def take_attribution(call: AppWriteKey, app_user_id: PathUserId, new: AnyBody) -> Response:  # noqa: ARG001 - only checked
-    """Accepted and discarded: attribution data of advertising networks. Attributes such as `$idfa` are kept."""
+    """Accept and discard attribution data of advertising networks. Attributes such as `$idfa` are kept."""
     return reply(wire.Accepted())
 
 
