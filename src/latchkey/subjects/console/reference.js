@@ -8,7 +8,7 @@ unfold();
 WIDE.addEventListener("change", unfold);
 
 const openTarget = () => {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1));
   if (!target) return;
   if (target.tagName === "DETAILS") target.open = true;
   target.scrollIntoView();
@@ -74,7 +74,9 @@ search.addEventListener("keydown", (event) => {
   else return;
   event.preventDefault();
 });
-search.addEventListener("blur", () => setTimeout(close, 200));
+// A press on a hit leaves the focus in the field.
+found.addEventListener("mousedown", (event) => event.preventDefault());
+search.addEventListener("blur", close);
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) return;
   event.preventDefault();
@@ -94,13 +96,17 @@ function show(...children) {
   bar.hidden = false;
   const ready = Boolean(member?.projects.length || key);
   for (const form of forms) form.hidden = !ready;
+  fill();
+}
+
+function fill() {
   for (const input of document.querySelectorAll("form.console input[name=project_id]")) input.value = project || input.value;
 }
 
 function asMember() {
   const select = element("select", { name: "project" }, ...member.projects.map((one) => new Option(`${one.name} (${one.role})`, one.id)));
   select.value = project;
-  select.addEventListener("change", () => { project = select.value; asMember(); });
+  select.addEventListener("change", () => { project = select.value; fill(); });
   show(element("form", {}, `You are signed in as ${member.email}. `, element("label", {}, "Project ", select)),
     element("p", {}, "Requests are sent with the rights of your role in this project. Changes are in its audit log."));
 }
