@@ -6,9 +6,15 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, expect
 
+from latchkey.dashboard.cookie import SESSION
 from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.accounts.usecases.team import add_member
+from latchkey.subjects.currencies.usecases import create_currency
+from latchkey.subjects.projects.usecases import create_project
+from tests.dashboard.asking import signed_in
 from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site, serious_findings, visiting
+from tests.dashboard.tab import Tab
 from tests.http.doings import did, told
 
 WIDTHS = (390, 820, 1440)
@@ -221,12 +227,49 @@ async def test_what_stands_below_a_table_a_list_or_a_button_keeps_away_from_it(s
     assert not wrong, wrong
 
 
+GROUPS = ["Analyse", "Customers", "Catalog", "Develop", "Project"]
+BELOW_THE_EDGE = "menu => menu.scrollHeight - menu.clientHeight"
+
+
 @pytest.mark.parametrize("page_of_group", ["", "/experiments", "/keys", "/audit"])
 async def test_the_menu_fits_on_a_small_laptop(browser: Browser, site: Site, page_of_group: str) -> None:
     async with visiting(browser, site, Role.OWNER, viewport={"width": 1366, "height": 700}) as visitor:
         page = await visitor.open(page_of_group)
-        below = await page.eval_on_selector(".menu", "menu => menu.scrollHeight - menu.clientHeight")
-        assert below <= 0
-        assert await page.locator("nav[aria-label=Project] summary").all_inner_texts() == [
-            "Analyse", "Customers", "Catalog", "Develop", "Project",
-        ]  # fmt: skip
+        assert await page.eval_on_selector(".menu", BELOW_THE_EDGE) <= 0
+        groups = await page.locator("nav[aria-label=Project] summary").all_inner_texts()
+        assert [group for group in groups if group != "More"] == GROUPS
+
+
+async def test_what_a_project_does_not_use_yet_is_one_click_away(browser: Browser, site: Site) -> None:
+    new = await create_project(site.database, "Empty", site.clock.now)
+    email = await site.person()
+    await add_member(site.database, new.id, email, Role.OWNER, site.clock.now)
+    start = f"/dashboard/projects/{new.id}"
+    async with visiting(browser, site, None, viewport={"width": 1366, "height": 700}) as visitor:
+        person = await signed_in(site, email)
+        await visitor.context.add_cookies([{"name": SESSION, "value": person.token or "", "url": site.url}])
+        page = await visitor.context.new_page()
+        await page.goto(site.url + start)
+        menu = page.get_by_role("navigation", name="Project", exact=True)
+        unused = [menu.get_by_role("link", name=name) for name in ("Experiments", "Virtual currencies", "Test clocks")]
+        for link in unused:
+            await expect(link).to_be_hidden()
+        # By the keyboard alone.
+        await menu.get_by_text("More", exact=True).focus()
+        await page.keyboard.press("Enter")
+        for link in unused:
+            await expect(link).to_be_visible()
+        assert await page.eval_on_selector(".menu", BELOW_THE_EDGE) <= 0
+        assert await serious_findings(page) == []
+        await page.keyboard.press("Tab")
+        await expect(unused[0]).to_be_focused()
+        await page.keyboard.press("Enter")
+        # The page where one is stands in its group.
+        await expect(unused[0]).to_be_visible()
+        await expect(unused[0]).to_have_attribute("aria-current", "page")
+        await expect(unused[1]).to_be_hidden()
+    # With the first one it is in its group on every page.
+    await create_currency(site.database, new.id, "GOLD", "Gold", "", site.clock.now)
+    shown = await Tab(person).open(start)
+    assert "Virtual currencies" in shown.text("nav[aria-label=Project] details:nth-of-type(3)")
+    assert "Virtual currencies" not in shown.text(".more-pages")

@@ -22,6 +22,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.audit import rules as audit_rules
 from latchkey.subjects.audit import usecases as audit
+from latchkey.subjects.onboarding.usecases import unused_parts
 from latchkey.subjects.projects.usecases import load_project
 
 FORM = "application/x-www-form-urlencoded"
@@ -159,6 +160,7 @@ class Guard:
 
 async def _enter(visit: Visit, project_id: str) -> None:
     visit.project = await load_project(visit.database, project_id)
+    visit.unused = await unused_parts(visit.database, project_id)
     texts.ZONE.set(zone_of(visit.project.time_zone))
 
 

@@ -43,6 +43,8 @@ class Visit(InProject, Struct):
     session: sessions.Session | None = None
     # For pages of a project; the guard has checked the membership.
     project: Project | None = None
+    # Pages that the menu folds away, because the project has nothing for them yet.
+    unused: frozenset[str] = frozenset()
     # All projects of the account, for the project switcher.
     places: list[Membership] = field(default_factory=list)
     form: Form = field(default_factory=lambda: Form([]))

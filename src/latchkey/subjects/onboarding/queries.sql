@@ -22,3 +22,11 @@ select
 update projects set onboarding_done = coalesce($2, onboarding_done),
     onboarding_dismissed_at = coalesce($3, onboarding_dismissed_at)
 where id = $1;
+
+-- name: used_parts
+-- which of the parts that not every project needs this one has
+select
+    exists (select from experiments where project_id = $1) as experiments,
+    exists (select from virtual_currencies where project_id = $1) as currencies,
+    exists (select from test_clocks where project_id = $1) as "test-clocks",
+    exists (select from projects where id = $1 and fees::text <> '{}') as money;

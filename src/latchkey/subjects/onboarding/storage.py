@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import executes
 from latchkey.database.sql import query
 
@@ -23,6 +23,13 @@ async def found(connection: Connection, project_id: str) -> frozenset[str]:
     row = await connection.fetchrow(query("found_of_onboarding"), project_id)
     assert row is not None, "a select without a table has a row"
     return frozenset(name for name in ("store", "product", "test_event") if row[name])
+
+
+async def unused(connection: Executor, project_id: str) -> frozenset[str]:
+    """Of the parts that not every project needs, those that this one has nothing of yet."""
+    row = await connection.fetchrow(query("used_parts"), project_id)
+    assert row is not None, "a select without a table has a row"
+    return frozenset(name for name, used in row.items() if not used)
 
 
 # The steps that are done, and when the list was dismissed; null keeps what there is.

@@ -36,6 +36,11 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
     return Checklist(done) if done < set(STEPS) else None
 
 
+async def unused_parts(database: Database, project_id: str) -> frozenset[str]:
+    """Pages of the menu that this project has no use for yet."""
+    return await storage.unused(database, project_id)
+
+
 async def dismiss(database: Database, project_id: str, now: Ms) -> None:
     """For everybody in the project, for good."""
     await storage.keep(database, project_id, None, now)
