@@ -1,6 +1,7 @@
 """The catalog as pages: the grid, the preview of a change, and that every reader sees the change afterwards."""
 
 import itertools
+from urllib.parse import urlencode
 
 import pytest
 from playwright.async_api import expect
@@ -20,6 +21,7 @@ from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Tab, tab
 from tests.http.doings import subscriber
 from tests.http.management import get, holds
+from tests.subjects.customers.customer_stories import last_audit
 
 _numbers = itertools.count(1)
 
@@ -135,9 +137,7 @@ async def test_a_product_is_made_changed_and_deleted_and_the_api_agrees(site: Si
     assert [shown[name] for name in ("display_name", "price", "currency", "duration", "trial_duration")] == [
         HOSTILE, 12.5, "EUR", "P1M", "P7D",
     ]  # fmt: skip
-    await page.follow(HOSTILE[:40])
     assert page.heading == HOSTILE
-
     assert page.value("Trial") == "1 week"
     await page.press("Save", {"Price": "9.99"})
     assert (await get(site, "products/gold_monthly")).json()["trial_duration"] == "P7D"
@@ -260,17 +260,69 @@ async def _version(site: Site) -> int:
     return version
 
 
-async def test_a_price_is_listed_and_deleted_and_the_api_agrees(site: Site) -> None:
-    page = await tab(site, Role.DEVELOPER, "/catalog/products/pro_monthly")
-    await page.follow("by store, country and currency")
-    assert "everywhere: no other prices are listed" in page.text()
-    await page.press("List this price", {"Price": "8,99", "Currency": "eur", "Country": "xx"})
-    assert "ISO 3166" in page.alert
-    assert page.value("Price") == "8,99"
-    await page.press("List this price", {"Country": "de"})
-    assert "What was bought keeps its price" in page.notice
-    listed = (await get(site, "products/pro_monthly/prices")).json()["items"]
-    assert [(one["id"], one["price"]) for one in listed] == [("-.DE.EUR", 8.99)]
-    await page.press("Delete the price -.DE.EUR")
-    assert "-.DE.EUR was deleted" in page.notice
-    assert (await get(site, "products/pro_monthly/prices")).json()["items"] == []
+async def test_a_product_with_its_entitlements_and_prices_is_one_form(site: Site) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    below = f"/dashboard/projects/{site.project_id}/catalog"
+    new = {"id": "whole", "kind": "subscription", "price": "9,99", "currency": "usd", "duration": "1 month"}
+    new |= {"price-1": "8.99", "currency-1": "eur", "country-1": "de"}
+    made = await me.post(f"{below}/new-product", {**new, "entitlement": ["pro", "team"], "row": ["1", "2"]})
+    assert (made.status, made.headers.get("location")) == (303, f"{below}/products/whole")
+    product = (await get(site, "products/whole")).json()
+    assert (product["price"], sorted(product["entitlement_ids"])) == (9.99, ["pro", "team"])
+    assert await prices_of(site, "whole") == {"-.DE.EUR": 8.99}
+    assert (await last_audit(site))[3] == {"attached": ["pro", "team"], "prices": ["-.DE.EUR"]}
+
+    page = await Tab(me).open("/catalog/products/whole")
+    assert page.ticked("Team")
+    await page.press("Save", {"Price": "10.99", "Team": False})
+    assert (page.status, page.texts(".wrong")) == (
+        400, ["Customers who have team by this product lose it. Tick the box if so."],
+    )  # fmt: skip
+    assert page.value("Price") == "10.99"
+    assert (await get(site, "products/whole")).json()["price"] == 9.99
+    await page.press("Save", {"If a tick was removed": True})
+    product = (await get(site, "products/whole")).json()
+    assert (product["price"], product["entitlement_ids"]) == (10.99, ["pro"])
+
+    # Another country, a new price, and one that is removed.
+    kept = {"price": "10.99", "currency": "USD", "duration": "P1M", "had": "pro", "entitlement": "pro"}
+    rows = {"listed-1": "-.DE.EUR", "price-1": "7", "currency-1": "EUR", "country-1": "FR"}
+    rows |= {"price-2": "6", "currency-2": "GBP", "store-2": "paddle"}
+    assert (await me.post(f"{below}/products/whole", {**kept, **rows, "row": ["1", "2"]})).status == 303
+    assert await prices_of(site, "whole") == {"-.FR.EUR": 7, "paddle.-.GBP": 6}
+    removed = {"row": "1", "listed-1": "-.FR.EUR", "price-1": "", "currency-1": "EUR", "country-1": "FR"}
+    assert (await me.post(f"{below}/products/whole", {**kept, **removed})).status == 303
+    assert await prices_of(site, "whole") == {"paddle.-.GBP": 6}
+
+
+async def test_every_error_of_a_product_is_at_its_field_and_nothing_is_saved(site: Site) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    below = f"/dashboard/projects/{site.project_id}/catalog"
+    wrong = {
+        "csrf": me.csrf,
+        "id": "x y",
+        "kind": "subscription",
+        "price": "much",
+        "currency": "us",
+        "duration": "soon",
+    }
+    wrong |= {"trial_duration": "later", "display_name": "\x07"}
+    wrong |= {"country-1": "xx", "price-2": "1", "currency-2": "EUR", "store-2": "No"}
+    version = await _version(site)
+    page = Tab(me)
+    await page._ask("POST", f"{below}/new-product", urlencode({**wrong, "row": ["1", "2"]}, doseq=True).encode())
+    marked = {str(one["name"]) for one in page.soup.select("[aria-invalid=true]")}
+    assert (page.status, marked) == (
+        400,
+        {"id", "display_name", "price", "currency", "duration", "trial_duration"}
+        | {"price-1", "currency-1", "country-1", "store-2"},
+    )
+    # What fails in the transaction takes back what was done before.
+    good = {"id": "half", "kind": "one_time", "price": "1", "currency": "USD", "entitlement": ["pro", "nothing"]}
+    assert (await me.post(f"{below}/new-product", good)).status == 404
+    assert (await get(site, "products/half")).status == 404
+    assert await _version(site) == version
+
+
+async def prices_of(site: Site, product_id: str) -> dict[str, float]:
+    return {one["id"]: one["price"] for one in (await get(site, f"products/{product_id}/prices")).json()["items"]}

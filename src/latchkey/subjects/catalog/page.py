@@ -1,6 +1,6 @@
 """Catalog: which products grant which entitlements, changed in a grid after a preview of who is affected."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,12 +8,14 @@ from latchkey.dashboard.form import Form, counts_of, place_of
 from latchkey.dashboard.form import count_fields as written
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.access.entitlements import Grant, Remapping, difference
-from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
+from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration
 from latchkey.domain.instants import Duration
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.money.amounts import Price
+from latchkey.domain.refusal import Checks, Invalid, Refusal
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
+from latchkey.subjects.catalog.usecases.whole_product import save_whole
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.projects.usecases import all_apps
 
@@ -196,13 +198,17 @@ async def offer_new_product(visit: Visit) -> Response:
 
 @pages.post("/catalog/new-product", Needs.MANAGE, "product.created", offer_new_product)
 async def create_product(visit: Visit) -> Response:
-    product_id = visit.form.text("id")
-    visit.subject = product_id
-    kind = ProductKind(visit.form.choice("kind", list(ProductKind)))
-    terms = product_catalog.ProductTerms(kind=kind, **_terms(visit.form))
-    made = await visit.run(product_catalog.create_product, product_id, terms, visit.now)
-    grants = " It grants what it granted before it was deleted." if made.grants else ""
-    return await visit.to(visit.path("catalog"), f"{made.id} is on sale.{grants} Tick below what it grants.")
+    visit.subject = product_id = visit.form.text("id")
+    with Checks() as check:
+        kind = ProductKind(check(visit.form.choice, "kind", list(ProductKind)) or ProductKind.ONE_TIME)
+        check(product_catalog.checked_product_id, product_id)
+        terms = product_catalog.ProductTerms(kind=kind, **_terms(visit.form, check))
+        check(product_catalog.checked_terms, terms)
+        changes = _around(visit.form, check, ())
+    visit.audit(**_told(changes))
+    made = await visit.run(save_whole, product_id, terms, visit.now, **changes)
+    grants = f"It grants {', '.join(made.grants)}." if made.grants else "It grants nothing yet."
+    return await visit.to(visit.path("catalog", "products", made.id), f"{made.id} is on sale. {grants}")
 
 
 @pages.get("/catalog/products/{product_id}")
@@ -214,8 +220,14 @@ async def show_product(visit: Visit, product_id: str) -> Response:
 @pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated", show_product)
 async def update(visit: Visit, product_id: str) -> Response:
     before = await visit.run(product_catalog.load_product, product_id)
-    terms = _terms(visit.form, before)
-    await visit.run(product_catalog.update_product, product_id, terms)
+    listed = await visit.run(product_catalog.list_prices, product_id)
+    with Checks() as check:
+        terms = _terms(visit.form, check, before)
+        whole = product_catalog.ProductTerms(kind=before.kind, store_decides_duration=before.duration is None, **terms)
+        check(product_catalog.checked_terms, whole)
+        changes = _around(visit.form, check, listed)
+    visit.audit(**_told(changes))
+    await visit.run(save_whole, product_id, terms, visit.now, **changes)
     here = visit.path("catalog", "products", product_id)
     return await visit.to(here, "Saved. Running subscriptions keep their price.")
 
@@ -226,33 +238,86 @@ async def delete_product(visit: Visit, product_id: str) -> Response:
     return await visit.to(visit.path("catalog", "products"), f"{product_id} is not sold any more. Its owners keep it.")
 
 
+# Empty rows for prices that are not listed yet.
+NEW_PRICES = 3
+# The most entitlements that the form offers; the grid has all of them.
+MOST_OFFERED = 200
+
+
 async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -> Response:
-    if visit.refusal is not None:
-        values |= {**visit.form.values(), "apps": visit.form.all("app")}
     known = await visit.run(currencies.list_currencies)
     codes = [("", "No virtual currency"), *((offering.code, offering.code) for offering in known)] if known else []
     names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
     shown = {name: "" if values.get(name) is None else values[name] for name in names}
     shown["apps"] = values.get("apps") or ()
-    apps = await visit.run(all_apps)
+    listed = await visit.run(product_catalog.list_prices, product.id) if product else ()
     return visit.page(
-        "catalog_product.html", product=product, values=shown, kinds=KINDS, codes=codes, types=TYPES, apps=apps
+        "catalog_product.html",
+        product=product,
+        values=shown,
+        kinds=KINDS,
+        codes=codes,
+        types=TYPES,
+        apps=await visit.run(all_apps),
+        entitlements=await visit.run(entitlement_catalog.list_entitlements, limit=MOST_OFFERED),
+        prices=[*((one, _amount(one.price)) for one in listed), *[(None, "")] * NEW_PRICES],
     )
 
 
-def _terms(form: Form, before: Product | None = None) -> dict[str, Any]:
+def _terms(form: Form, check: Checks, before: Product | None = None) -> dict[str, Any]:
     """The fields of a product in a form; an empty field is None. The use case validates them together."""
-    code, wanted = form.text("code"), form.choice("type", list(ProductType), "")
+    code, wanted = form.text("code"), check(form.choice, "type", ["", *ProductType])
+    amount = check(form.number, "amount", low=1, high=MAX_BALANCE) if code else None
     return {
         "display_name": form.text("display_name") or None,
-        "price": price_of(form.needed("price")),
-        "currency": form.needed("currency").upper(),
-        "duration": _duration(form, "duration", before.duration if before else None),
-        "trial_duration": _duration(form, "trial_duration", before.trial if before else None),
-        "credits": Credit(code, form.number("amount", low=1, high=MAX_BALANCE)) if code else None,
+        "price": check(price_of, form.text("price")) or 0.0,
+        "currency": form.text("currency").upper(),
+        "duration": check(_duration, form, "duration", before.duration if before else None),
+        "trial_duration": check(_duration, form, "trial_duration", before.trial if before else None),
+        "credits": Credit(code, amount or 1) if code else None,
         "type": ProductType(wanted) if wanted else None,
         "app_ids": tuple(dict.fromkeys(form.all("app"))),
     }
+
+
+def _around(form: Form, check: Checks, listed: Sequence[ListedPrice]) -> dict[str, list[Any]]:
+    """What changes in what the product grants and in its prices."""
+    had, ticked = set(form.all("had")), set(form.all("entitlement"))
+    detached = sorted(had - ticked)
+    if detached and not form.ticked("confirm"):
+        lost = ", ".join(detached)
+        check.add(Invalid(f"Customers who have {lost} by this product lose it. Tick the box if so.", param="confirm"))
+    before = {one.id: one for one in listed}
+    wanted = [one for row in form.all("row") if (one := check(_price_row, form, row)) is not None]
+    shown = {id for row in form.all("row") if (id := form.text(f"listed-{row}")) in before}
+    return {
+        "attached": sorted(ticked - had),
+        "detached": detached,
+        "prices": [one for one in wanted if before.get(one.id) != one],
+        "unlisted": sorted(shown - {one.id for one in wanted}),
+    }
+
+
+def _price_row(form: Form, row: str) -> ListedPrice | None:
+    """None for a row without a price: it is new and empty, or is to be removed."""
+    texts = {name: form.text(f"{name}-{row}") for name in ("price", "currency", "country", "store")}
+    if not texts["price"] and (form.text(f"listed-{row}") or not any(texts.values())):
+        return None
+    try:
+        with Checks() as check:
+            amount = check(price_of, texts["price"])
+            country = texts["country"].upper() or None
+            return check(
+                product_catalog.listed_price, amount or 0.0, texts["currency"].upper(), texts["store"] or None, country
+            )
+    except Refusal as refusal:
+        for one in refusal.all:
+            one.param = f"{one.param}-{row}"
+        raise
+
+
+def _told(changes: dict[str, list[Any]]) -> dict[str, Any]:
+    return {name: [getattr(one, "id", one) for one in found] for name, found in changes.items() if found}
 
 
 def _duration(form: Form, name: str, known: Duration | None) -> str | None:
@@ -282,7 +347,7 @@ def _filled(product: Product) -> dict[str, Any]:
         "kind": product.kind,
         "type": product.type if product.type != product.kind.value else None,
         "apps": product.apps,
-        "price": f"{product.price.amount:.2f}" if product.price.micros % 10_000 == 0 else product.price.amount,
+        "price": _amount(product.price),
         "currency": product.price.currency,
         "duration": product.duration,
         "trial_duration": product.trial,
@@ -291,29 +356,5 @@ def _filled(product: Product) -> dict[str, Any]:
     }
 
 
-_FIELDS = ("price", "currency", "country", "store")
-
-
-@pages.get("/catalog/products/{product_id}/prices")
-async def show(visit: Visit, product_id: str) -> Response:
-    product = await visit.run(product_catalog.load_product, product_id)
-    listed = await visit.run(product_catalog.list_prices, product_id)
-    values = {name: visit.form.text(name) for name in _FIELDS}
-    return visit.page("catalog_prices.html", product=product, prices=listed, values=values)
-
-
-@pages.post("/catalog/products/{product_id}/prices", Needs.MANAGE, "product.price_set", show)
-async def set_price(visit: Visit, product_id: str) -> Response:
-    form = visit.form
-    new: dict[str, Any] = {"price": price_of(form.needed("price")), "currency": form.needed("currency").upper()}
-    new |= {"store": form.text("store") or None, "country": form.text("country").upper() or None}
-    one = await visit.run(product_catalog.set_price, product_id, **new)
-    visit.audit(price=one.id)
-    here = visit.path("catalog", "products", product_id, "prices")
-    return await visit.to(here, "Saved. What was bought keeps its price.")
-
-
-@pages.post("/catalog/products/{product_id}/prices/{price_id}/delete", Needs.MANAGE, "product.price_deleted", show)
-async def delete_price(visit: Visit, product_id: str, price_id: str) -> Response:
-    await visit.run(product_catalog.delete_price, product_id, price_id)
-    return await visit.to(visit.path("catalog", "products", product_id, "prices"), f"The price {price_id} was deleted.")
+def _amount(price: Price) -> str:
+    return f"{price.amount:.2f}" if price.micros % 10_000 == 0 else str(price.amount)

@@ -13,7 +13,7 @@ from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import Ms, parse_duration
 from latchkey.domain.money.amounts import Price, to_micros
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal, found
+from latchkey.domain.refusal import Checks, Conflict, Invalid, NotFound, Refusal, found
 from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.app_rows import APPS, App
@@ -42,9 +42,9 @@ class ProductTerms(Struct, frozen=True, kw_only=True):
 
 async def create_product(database: Database, project_id: str, product_id: str, terms: ProductTerms, now: Ms) -> Product:
     """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
-    naming.checked_id(product_id)
-    if product_id.startswith(PREFIX):
-        raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
+    with Checks() as check:
+        check(checked_product_id, product_id)
+        check(checked_terms, terms)
     async with changing_catalog(database, project_id) as connection:
         before = await storage.load_product(connection, project_id, product_id)
         if before is not None and before.on_sale:
@@ -59,6 +59,12 @@ async def create_product(database: Database, project_id: str, product_id: str, t
             await _app(connection, project_id, app_id, "app_ids")
         known = before.apps if before is not None else ()
         return await _save(connection, project_id, _product(product_id, terms, known, now))
+
+
+def checked_product_id(id: str) -> str:
+    if id.startswith(PREFIX):
+        raise Invalid(f"Ids that begin with {PREFIX} are kept for promotional grants. Choose another id.", param="id")
+    return naming.checked_id(id)
 
 
 async def create_in_app(
@@ -141,9 +147,9 @@ def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms)
     """Of the apps, those in which it was sold before come first."""
     return Product(
         id=id,
-        display_name=id if terms.display_name is None else naming.checked_name(terms.display_name, "display_name"),
+        display_name=id if terms.display_name is None else terms.display_name.strip(),
         kind=terms.kind,
-        price=_checked(terms),
+        price=checked_terms(terms),
         duration=parse_duration(terms.duration) if terms.duration is not None else None,
         trial=parse_duration(terms.trial_duration) if terms.trial_duration is not None else None,
         credits=terms.credits,
@@ -153,24 +159,28 @@ def _product(id: str, terms: ProductTerms, known: Sequence[str], created_at: Ms)
     )
 
 
-def _checked(terms: ProductTerms) -> Price:
+def checked_terms(terms: ProductTerms) -> Price:
     """The price, if the terms are valid together."""
     subscribes = terms.kind is ProductKind.SUBSCRIPTION
-    if terms.type is not None and terms.type.kind is not terms.kind:
-        raise Invalid(f"A product of the type {terms.type} is of the kind {terms.type.kind}.", param="type")
-    if terms.duration is not None:
-        naming.checked_duration(terms.duration)
-    elif subscribes and not terms.store_decides_duration:
-        raise Invalid("A subscription needs a duration, such as P1M.", param="duration")
-    if terms.trial_duration is not None:
-        if not subscribes:
-            raise Invalid("Only a subscription can have a trial.", param="trial_duration")
-        naming.checked_duration(terms.trial_duration, "trial_duration")
-    if terms.credits is not None:
-        naming.checked_id(terms.credits.code, "credits.code")
-        if not 1 <= terms.credits.amount <= MAX_BALANCE:
-            raise Invalid("The amount of credits is a whole number from 1 on.", param="credits.amount")
-    return _price(terms.price, terms.currency)
+    with Checks() as check:
+        if terms.display_name is not None:
+            check(naming.checked_name, terms.display_name, "display_name")
+        if terms.type is not None and terms.type.kind is not terms.kind:
+            wrong = f"A product of the type {terms.type} is of the kind {terms.type.kind}."
+            check.add(Invalid(wrong, param="type"))
+        if terms.duration is not None:
+            check(naming.checked_duration, terms.duration)
+        elif subscribes and not terms.store_decides_duration:
+            check.add(Invalid("A subscription needs a duration, such as P1M.", param="duration"))
+        if terms.trial_duration is not None:
+            if not subscribes:
+                check.add(Invalid("Only a subscription can have a trial.", param="trial_duration"))
+            check(naming.checked_duration, terms.trial_duration, "trial_duration")
+        if terms.credits is not None:
+            check(naming.checked_id, terms.credits.code, "credits.code")
+            if not 1 <= terms.credits.amount <= MAX_BALANCE:
+                check.add(Invalid("The amount of credits is a whole number from 1 on.", param="credits.amount"))
+        return check(_price, terms.price, terms.currency)
 
 
 def _terms(product: Product) -> ProductTerms:
@@ -219,9 +229,7 @@ async def set_price(
     country: str | None,
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
-    one = ListedPrice(
-        _price(price, currency), store and naming.checked_store(store), country and naming.checked_country(country)
-    )
+    one = listed_price(price, currency, store, country)
     async with changing_catalog(database, project_id) as connection:
         await load_product(connection, project_id, product_id)
         await storage.save_price(connection, project_id, product_id, one)
@@ -269,9 +277,25 @@ async def shown_prices(
     return [replace(one, price=price_for(one.price, listed.get(one.id, ()), **buyer)) for one in shown]
 
 
+def listed_price(amount: float, currency: str, store: str | None, country: str | None) -> ListedPrice:
+    with Checks() as check:
+        price = check(_price, amount, currency)
+        if store:
+            check(naming.checked_store, store)
+        if country:
+            check(naming.checked_country, country)
+    return ListedPrice(price, store, country)
+
+
 def _price(amount: float, currency: str) -> Price:
-    naming.checked_currency(currency)
+    with Checks() as check:
+        check(naming.checked_currency, currency)
+        micros = check(_micros, amount)
+    return Price(micros, currency)
+
+
+def _micros(amount: float) -> int:
     try:
-        return Price(to_micros(amount), currency)
+        return to_micros(amount)
     except ValueError as error:
         raise Invalid(str(error), param="price") from None
