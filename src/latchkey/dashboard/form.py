@@ -8,6 +8,7 @@ from datetime import datetime
 
 from latchkey.dashboard import texts
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
+from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Checks, Invalid
 from latchkey.domain.time_zones import instant_of
 from latchkey.engine.clock import ScanProgress
@@ -35,6 +36,11 @@ class Form:
         if not value:
             raise Invalid(f"{_said(name)} is missing.", param=name)
         return value
+
+    def name(self, name: str, default: str) -> str:
+        """A name for people; the default if it is left empty."""
+        text = self.text(name)
+        return checked_name(text, name) if text else default
 
     def sent(self, name: str) -> list[str]:
         """Every value, unchanged, to show it again."""

@@ -52,7 +52,7 @@ class _Element(Struct, eq=False):
         `data-param`."""
         if not param or self.kind in _FIXED:
             return False
-        return self.name in (param, param.rpartition(".")[2]) or param in (self._given("data-param"))
+        return not {param, param.rpartition(".")[2]}.isdisjoint((self.name, *self._given("data-param")))
 
     def is_sent_to(self, path: str) -> bool:
         """Of a form, and of a button that sends its form elsewhere."""
@@ -127,7 +127,7 @@ class RefusedForm:
         self.unplaced = list(refusals)
         sending = [one for one in self._elements if one.is_sent_to(path)]
         forms = [form for one in sending for form in (one, *one.above()) if form.is_form(method)]
-        for form in sorted(forms, key=self._is_another)[:1]:
+        for form in sorted(forms, key=lambda form: (self._without_field(form, refusals), self._is_another(form)))[:1]:
             self._show(form, refusals)
 
     @property
@@ -138,6 +138,11 @@ class RefusedForm:
             pieces += self._html[copied:start], text
             copied = end
         return "".join((*pieces, self._html[copied:]))
+
+    def _without_field(self, form: _Element, refusals: Sequence[Refusal]) -> int:
+        """How many refusals are about no field of it."""
+        controls = self._below(form, *_CONTROLS)
+        return sum(not any(one.answers(refusal.param) for one in controls) for refusal in refusals)
 
     def _is_another(self, form: _Element) -> bool:
         """Several forms of a page may lead to the same path. They differ in their hidden fields."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.texts import sentence
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.refusal import Checks, Invalid
 from latchkey.stores.adapters import CREDENTIAL_FORMS
 from latchkey.stores.credential_form import CredentialField
 
@@ -22,12 +22,15 @@ def label(name: str, store: str) -> str:
 def read(fields: Sequence[CredentialField], form: Form) -> dict[str, Any]:
     """As the API takes them. What is empty is left out."""
     given: dict[str, Any] = {}
-    for field in fields:
-        if text := form.raw(field.name).strip():
-            try:
-                given[field.name] = field.from_text(text)
-            except ValueError as error:
-                raise Invalid(str(error), param=field.name) from None
+    with Checks() as check:
+        for field in fields:
+            if text := form.raw(field.name).strip():
+                try:
+                    given[field.name] = field.from_text(text)
+                except ValueError as error:
+                    check.add(Invalid(str(error), param=field.name))
+            elif field.required:
+                check.add(Invalid(f"{field.label} is missing.", param=field.name))
     return given
 
 

@@ -58,7 +58,7 @@ async def test_what_cannot_be_is_said_on_the_page_and_changes_nothing(site: Site
     base = site.path("/team").removeprefix(site.url)
     for form, status, words in (
         ({"email": "no address", "role": "viewer"}, 400, b"not an e-mail address"),
-        ({"email": "", "role": "viewer"}, 400, b"Email is missing"),
+        ({"email": "", "role": "viewer"}, 400, b"not an e-mail address"),
         ({"email": "new@example.com", "role": "king"}, 400, b"A role is one of"),
         ({"email": them.email, "role": "viewer"}, 422, b"belongs to this project already"),
     ):

@@ -7,10 +7,12 @@ from typing import Any
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.dashboard.texts import ZONE, day
+from latchkey.domain.access import api_key as key_rules
 from latchkey.domain.access.api_key import LONGEST_OVERLAP_DAYS, OVERLAP_DAYS, WARNED_BEFORE
 from latchkey.domain.formats import as_date, instant
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Checks, NotFound
 from latchkey.domain.time_zones import start_of
 from latchkey.engine.storage import keys
 from latchkey.subjects.api_keys import usecases
@@ -36,15 +38,11 @@ async def offer_new(visit: Visit) -> Response:
 @pages.post("/keys/new", Needs.MANAGE, "key.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
+    with Checks() as check:
+        name = check(checked_name, form.text("name"))
+        limits = _limits(visit, check)
     issued = await visit.run(
-        usecases.create_secret_key,
-        form.text("name"),
-        visit.now,
-        scopes=form.all("scope"),
-        rate_limit=form.number("rate_limit", low=1, high=usecases.FASTEST),
-        expires_at=_end_of(form),
-        allowed_networks=_networks(form),
-        shape=form.text("shape"),
+        usecases.create_secret_key, name, visit.now, scopes=form.all("scope"), shape=form.text("shape"), **limits
     )
     visit.audit(issued.key.id, scopes=list(issued.key.scopes), **_told(issued.key))
     return _once(visit, issued)
@@ -66,19 +64,12 @@ async def offer_change(visit: Visit) -> Response:
 @pages.post("/keys/{key_id}", Needs.MANAGE, "key.changed", offer_change)
 async def change(visit: Visit) -> Response:
     key, form = await _secret(visit), visit.form
+    with Checks() as check:
+        name = check(checked_name, form.text("name"))
+        limits = _limits(visit, check, key.expires_at)
 
     def wanted(key: keys.ApiKey) -> keys.ApiKey:
-        ends = _end_of(form)
-        # The form has only the day: if that was not changed, neither is the time.
-        if key.expires_at is not None and form.text("expires_on") == day(key.expires_at - 1):
-            ends = key.expires_at
-        return replace(
-            key,
-            name=form.text("name"),
-            rate_limit=form.number("rate_limit", low=1, high=usecases.FASTEST),
-            expires_at=ends,
-            allowed_networks=tuple(_networks(form)),
-        )
+        return replace(key, name=name, **limits)
 
     changed = await visit.run(usecases.change_key, key.id, wanted, visit.now)
     visit.audit(**_told(changed))
@@ -120,8 +111,21 @@ def _end_of(form: Form) -> Ms | None:
     return start_of(as_date(start, zone).date() + timedelta(1), zone) if start is not None else None
 
 
-def _networks(form: Form) -> list[str]:
-    return form.raw("networks").replace(",", " ").split()
+def _limits(visit: Visit, check: Checks, known: Ms | None = None) -> dict[str, Any]:
+    """`known`: when the key expires until now."""
+    form = visit.form
+    ends = check(_end_of, form)
+    # The form has only the day: if that was not changed, neither is the time.
+    if known is not None and form.text("expires_on") == day(known - 1):
+        ends = known
+    elif ends is not None:
+        check(key_rules.checked_expiry, ends, visit.now)
+    networks = check(key_rules.checked_networks, form.raw("networks").replace(",", " ").split())
+    return {
+        "rate_limit": check(form.number, "rate_limit", low=1, high=usecases.FASTEST),
+        "expires_at": ends,
+        "allowed_networks": tuple(networks or ()),
+    }
 
 
 def _told(key: keys.ApiKey) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.formats import duration, iso_duration
 from latchkey.domain.instants import Duration
 from latchkey.domain.money.amounts import Price
+from latchkey.domain.naming import checked_id
 from latchkey.domain.refusal import Checks, Invalid, Refusal
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 from latchkey.subjects.catalog.usecases.whole_product import save_whole
@@ -149,7 +150,9 @@ async def offer_new_entitlement(visit: Visit) -> Response:
 @pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new_entitlement)
 async def create_entitlement(visit: Visit) -> Response:
     visit.subject = wanted = visit.form.text("id")
-    name = visit.form.text("display_name") or wanted
+    with Checks() as check:
+        check(checked_id, wanted)
+        name = check(visit.form.name, "display_name", wanted)
     made = await visit.run(entitlement_catalog.create_entitlement, wanted, name, visit.now)
     return await visit.to(visit.path("catalog"), f"{made.id} was created. Tick below which products grant it.")
 

@@ -5,6 +5,8 @@ import secrets
 from latchkey.dashboard.links import isolated
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
+from latchkey.domain.refusal import Checks, Invalid
+from latchkey.domain.user_id import problem_with
 from latchkey.subjects.currencies import usecases
 
 pages = Pages()
@@ -56,8 +58,11 @@ async def update(visit: Visit, code: str) -> Response:
 @pages.post("/currencies/{code}/move", Needs.MANAGE, "currency.moved", show_currency)
 async def move(visit: Visit, code: str) -> Response:
     form = visit.form
-    who = form.needed("customer")
-    amount = form.number("amount", low=1, high=MAX_BALANCE)
+    with Checks() as check:
+        who = check(form.needed, "customer")
+        if who and (wrong := problem_with(who)) is not None:
+            check.add(Invalid(wrong, param="customer"))
+        amount = check(form.number, "amount", low=1, high=MAX_BALANCE)
     signed = amount if form.choice("direction", ("credit", "debit")) == "credit" else -amount
     visit.audit(customer=who, amount=signed)
     # The form contains an idempotency key: sent twice, it is done once.

@@ -9,7 +9,7 @@ from latchkey.domain.customers.customer import CurrencyTransaction, Customer
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name, checked_text
-from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Checks, Conflict, InUse, Invalid, NotFound, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records, state
 from latchkey.engine.storage.catalog import currency_rows as storage
@@ -86,8 +86,9 @@ async def create_currency(
     grants: Sequence[ProductGrant] = (),
 ) -> Currency:
     """A new currency, which the products in `grants` credit from now on."""
-    checked_id(code, "code")
-    name, description = checked_name(name), checked_text(description, "description")
+    with Checks() as check:
+        check(checked_id, code, "code")
+        name, description = check(checked_name, name), check(checked_text, description, "description")
     async with changing_catalog(database, project_id) as connection:
         created = Currency(code, name, description, now)
         if not await storage.create(connection, project_id, created):
@@ -107,10 +108,9 @@ async def update_currency(
     grants: Sequence[ProductGrant] | None = None,
 ) -> Currency:
     """Fields that are not given stay as they are. `grants` replaces all grants of the currency."""
-    if name is not None:
-        name = checked_name(name)
-    if description is not None:
-        description = checked_text(description, "description")
+    with Checks() as check:
+        name = check(checked_name, name) if name is not None else None
+        description = check(checked_text, description, "description") if description is not None else None
     changing = database.transaction() if grants is None else changing_catalog(database, project_id)
     async with changing as connection:
         changed = CURRENCIES.found(await storage.update(connection, project_id, code, name, description), code)

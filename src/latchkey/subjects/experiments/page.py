@@ -7,7 +7,8 @@ from latchkey.dashboard.form import count_fields as written
 from latchkey.dashboard.links import isolated
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.enrollment import Variant
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.naming import checked_id, checked_name
+from latchkey.domain.refusal import Checks, Invalid
 from latchkey.domain.user_id import problem_with
 from latchkey.subjects.experiments import usecases
 from latchkey.subjects.offerings import usecases as offerings
@@ -39,7 +40,9 @@ async def offer_new(visit: Visit) -> Response:
 @pages.post("/experiments/new", Needs.MANAGE, "experiment.created", offer_new)
 async def create(visit: Visit) -> Response:
     visit.subject = name = visit.form.text("name")
-    variants = _variants(visit.form)
+    with Checks() as check:
+        check(checked_name, name)
+        variants = check(_variants, visit.form)
     made = await visit.run(usecases.create_experiment, name, variants, visit.now)
     visit.audit(made.id, name=made.name, variants={variant.id: variant.weight for variant in made.variants})
     return await visit.to(visit.path("experiments", made.id), "The experiment runs. Enrol customers to put them in it.")
@@ -97,11 +100,13 @@ async def _offerings(visit: Visit) -> list[tuple[str, str]]:
 def _variants(form: Form) -> list[Variant]:
     """Empty rows are skipped."""
     found = []
-    for number in range(1, usecases.MOST + 1):
-        id, weight = form.text(f"variant-{number}"), form.text(f"weight-{number}")
-        if id:
-            if not weight:
-                raise Invalid(f"The variant {id} needs a weight.", param=f"weight-{number}")
-            weight_of_it = form.number(f"weight-{number}", low=1, high=usecases.HEAVIEST)
-            found.append(Variant(id, weight_of_it, form.text(f"offering-{number}") or None))
+    with Checks() as check:
+        for number in range(1, usecases.MOST + 1):
+            id, weight = form.text(f"variant-{number}"), f"weight-{number}"
+            if id:
+                check(checked_id, id, f"variant-{number}")
+                if not form.text(weight):
+                    check.add(Invalid(f"The variant {id[:100]} needs a weight.", param=weight))
+                weight_of_it = check(form.number, weight, low=1, high=usecases.HEAVIEST)
+                found.append(Variant(id, weight_of_it, form.text(f"offering-{number}") or None))
     return found

@@ -4,8 +4,6 @@ from typing import Any
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
-from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid
 from latchkey.subjects.exports.rules import Export
 from latchkey.subjects.exports.usecases import schedules
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
@@ -51,19 +49,17 @@ def _told(visit: Visit, export: Export) -> None:
 def _given(form: Form) -> dict[str, Any]:
     """With the field names of the API; the use case validates the values."""
     fields: dict[str, Any] = {
-        "name": checked_name(form.text("name")),
+        "name": form.text("name"),
         "what": form.all("what"),
         "format": form.choice("format", FORMATS),
         "incremental": form.choice("mode", [key for key, _ in MODES]) == "increment",
         "with_tokens": form.ticked("with_tokens"),
-        "destination": form.needed("destination"),
+        "destination": form.text("destination"),
         "endpoint": form.text("endpoint") or None,
         "region": form.text("region") or None,
         "every": form.choice("every", [key for key, _ in EVERY]),
         "enabled": form.ticked("enabled"),
     }
-    if any(len(str(value)) > schedules.LONGEST_DESTINATION for value in fields.values()):
-        raise Invalid(f"A field has at most {schedules.LONGEST_DESTINATION:,} characters.")
     # The stored keys are never shown, so empty fields mean: unchanged.
     for name in ("access_key_id", "secret_access_key"):
         if form.text(name):

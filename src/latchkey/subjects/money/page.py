@@ -7,7 +7,8 @@ from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.money.exchange_rates import date_of, day_of
 from latchkey.domain.money.fees import Enrolment, Percentages, Program
 from latchkey.domain.money.pinned_rates import REFERENCE_DATE
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.naming import checked_country
+from latchkey.domain.refusal import Checks, Invalid
 from latchkey.engine import missing_rates
 from latchkey.subjects.money import usecases
 
@@ -39,9 +40,11 @@ async def show_money(visit: Visit) -> Response:
 @pages.post("/money/programs", Needs.MANAGE, "money.changed", show_money)
 async def add_program(visit: Visit) -> Response:
     visit.subject = "programs"
-    store = visit.form.choice("program_store", usecases.PROGRAM_STORES)
-    until = _day(visit, "program_until") if visit.form.text("program_until") else None
-    new = Enrolment(store, Program.SMALL_BUSINESS, _day(visit, "program_from"), until)
+    with Checks() as check:
+        store = check(visit.form.choice, "program_store", usecases.PROGRAM_STORES)
+        begins = check(_day, visit, "program_from")
+        until = check(_day, visit, "program_until") if visit.form.text("program_until") else None
+    new = Enrolment(store, Program.SMALL_BUSINESS, begins, until)
     known = await visit.run(usecases.load_fees)
     return await _saved(visit, programs=[*known.enrolments, new])
 
@@ -49,13 +52,13 @@ async def add_program(visit: Visit) -> Response:
 @pages.post("/money/percentages", Needs.MANAGE, "money.changed", show_money)
 async def add_percentages(visit: Visit) -> Response:
     visit.subject = "percentages"
-    new = Percentages(
-        _day(visit, "from"),
-        visit.form.text("store") or None,
-        visit.form.text("country").upper() or None,
-        _share(visit, "commission"),
-        _share(visit, "tax"),
-    )
+    country = visit.form.text("country").upper() or None
+    with Checks() as check:
+        begins = check(_day, visit, "from")
+        if country is not None:
+            check(checked_country, country)
+        commission, tax = check(_share, visit, "commission"), check(_share, visit, "tax")
+    new = Percentages(begins, visit.form.text("store") or None, country, commission, tax)
     known = await visit.run(usecases.load_fees)
     return await _saved(visit, percentages=[*known.percentages, new])
 

@@ -9,7 +9,8 @@ from msgspec import DecodeError, json
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.catalog import Eligibility, Placement
-from latchkey.domain.refusal import Invalid
+from latchkey.domain.naming import checked_id, checked_lookup_key, checked_name
+from latchkey.domain.refusal import Checks, Invalid
 from latchkey.subjects.catalog.usecases import product_catalog
 from latchkey.subjects.offerings import usecases
 from latchkey.subjects.offerings.rules import USUAL_PACKAGES, Storefront
@@ -49,8 +50,10 @@ async def offer_new_offering(visit: Visit) -> Response:
 @pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new_offering)
 async def create_offering(visit: Visit) -> Response:
     visit.subject = key = visit.form.text("lookup_key")
-    metadata = _metadata(visit.form.text("metadata"))
-    name = visit.form.text("display_name") or key
+    with Checks() as check:
+        check(checked_lookup_key, key)
+        metadata = check(_metadata, visit.form.text("metadata"))
+        name = check(visit.form.name, "display_name", key)
     made = await visit.run(usecases.create_offering, key, name, metadata, visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
@@ -86,7 +89,11 @@ async def show_offering(visit: Visit, offering_id: str) -> Response:
 
 @pages.post("/catalog/offerings/{offering_id}", Needs.MANAGE, "offering.updated", show_offering)
 async def update_offering(visit: Visit, offering_id: str) -> Response:
-    changes = {"display_name": visit.form.text("display_name"), "metadata": _metadata(visit.form.text("metadata"))}
+    with Checks() as check:
+        changes = {
+            "display_name": check(checked_name, visit.form.text("display_name"), "display_name"),
+            "metadata": check(_metadata, visit.form.text("metadata")),
+        }
     await visit.run(usecases.update_offering, offering_id, changes)
     return await visit.to(visit.path("catalog", "offerings", offering_id), "Saved.")
 
@@ -109,7 +116,9 @@ async def delete_offering(visit: Visit, offering_id: str) -> Response:
 @pages.post("/catalog/offerings/{offering_id}/packages", Needs.MANAGE, "package.created", show_offering)
 async def add_package(visit: Visit, offering_id: str) -> Response:
     key, product_id = visit.form.text("lookup_key"), visit.form.text("product")
-    name = visit.form.text("package_name") or key
+    with Checks() as check:
+        check(checked_lookup_key, key)
+        name = check(visit.form.name, "package_name", key)
     made = await visit.run(usecases.create_package, offering_id, key, name, now=visit.now)
     visit.audit(made.id, offering=offering_id, lookup_key=made.lookup_key)
     if product_id:
@@ -227,7 +236,9 @@ async def offer_new_placement(visit: Visit) -> Response:
 async def create_placement(visit: Visit) -> Response:
     visit.subject = id = visit.form.text("id")
     fields = _placement(visit.form)
-    fields["display_name"] = fields["display_name"] or None
+    with Checks() as check:
+        check(checked_id, id)
+        fields["display_name"] = check(visit.form.name, "display_name", "") or None
     await visit.run(usecases.create_placement, id, **fields, now=visit.now)
     return await visit.to(visit.path("catalog", "placements"), f"{id} was created. Apps ask for it by this id.")
 

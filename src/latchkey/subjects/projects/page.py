@@ -4,7 +4,8 @@ from latchkey.dashboard.connection_view import shown_connection
 from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.identity import RestoreBehavior
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Checks, NotFound
 from latchkey.domain.stores.store import store_of
 from latchkey.domain.time_zones import time_zones
 from latchkey.engine.storage.catalog import app_rows as rules
@@ -40,8 +41,10 @@ async def offer_new(visit: Visit) -> Response:
 
 @pages.post("/apps/new", Needs.MANAGE, "app.created", offer_new)
 async def create(visit: Visit) -> Response:
-    store = visit.form.choice("store", list(STORES))
-    made = await visit.run(usecases.create_app, visit.form.text("name"), store, visit.now)
+    with Checks() as check:
+        store = check(visit.form.choice, "store", list(STORES))
+        name = check(checked_name, visit.form.text("name"))
+    made = await visit.run(usecases.create_app, name, store, visit.now)
     visit.audit(made.id, name=made.name, store=store)
     issued = await visit.run(api_keys.create_public_key, made.id, made.name, visit.now)
     visit.audit(key=issued.key.id)
@@ -71,8 +74,9 @@ async def show_app(visit: Visit, app_id: str) -> Response:
 @pages.post("/apps/{app_id}/keys", Needs.MANAGE, "app.key_created", show_app)
 async def create_key(visit: Visit, app_id: str) -> Response:
     app = await visit.run(usecases.load_app, app_id)
-    limit = visit.form.number("rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
-    name = visit.form.text("name") or app.name
+    with Checks() as check:
+        limit = check(visit.form.number, "rate_limit", api_keys.RATE_LIMIT, low=1, high=api_keys.FASTEST)
+        name = check(checked_name, visit.form.text("name") or app.name)
     issued = await visit.run(api_keys.create_public_key, app_id, name, visit.now, rate_limit=limit)
     visit.audit(key=issued.key.id, name=issued.key.name)
     return _shown_once(visit, issued, app)
@@ -149,12 +153,16 @@ async def show_settings(visit: Visit) -> Response:
 async def change_settings(visit: Visit) -> Response:
     assert visit.project is not None
     visit.audit(visit.project_id)
-    behavior = RestoreBehavior(visit.form.choice("restore_behavior", RestoreBehavior))
-    chosen = visit.form.choice("test_store", TEST_STORES)
+    with Checks() as check:
+        name = check(checked_name, visit.form.text("name"))
+        behavior = RestoreBehavior(
+            check(visit.form.choice, "restore_behavior", RestoreBehavior) or RestoreBehavior.KEEP
+        )
+        chosen = check(visit.form.choice, "test_store", TEST_STORES)
     test_store = next(one for one in TEST_STORES if one == chosen)
     changed = await visit.run(
         usecases.update_project,
-        name=visit.form.text("name"),
+        name=name,
         restore_behavior=behavior,
         test_store=test_store,
         time_zone=visit.form.text("time_zone", visit.project.time_zone),

@@ -51,7 +51,7 @@ async def show_journal(visit: Visit) -> Response:
     )
 
 
-@pages.post("/journal/reprocess", Needs.MANAGE, "store_notifications.reprocessed")
+@pages.post("/journal/reprocess", Needs.MANAGE, "store_notifications.reprocessed", show_journal)
 async def reprocess_since(visit: Visit) -> Response:
     form = visit.form
     form.confirmed()

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.event_row import row_of
-from latchkey.dashboard.form import Form
+from latchkey.dashboard.form import Form, read_moment
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.dashboard.texts import instant
@@ -16,7 +16,7 @@ from latchkey.domain.naming import checked_name
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.subscription import PeriodType, Subscription
 from latchkey.domain.purchases.summary import SubscriptionState, standing_of
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.refusal import Checks, Invalid, NotFound
 from latchkey.domain.stores.test_store.orders import Action, ActionName, bought, refusal_of
 from latchkey.domain.user_id import problem_with
 from latchkey.engine.reads import CustomerView, look_at
@@ -164,10 +164,9 @@ async def show_clocks(visit: Visit) -> Response:
 
 @pages.post("/test-clocks", Needs.MANAGE, "test_clock.created", show_clocks)
 async def create_clock(visit: Visit) -> Response:
-    name = checked_name(visit.form.text("name"))
-    start = visit.form.instant("start")
-    if start is not None and not EARLIEST <= start <= LATEST:
-        raise Invalid("A clock starts between the years 2000 and 2199.", param="start")
+    with Checks() as check:
+        name = check(checked_name, visit.form.text("name"))
+        start = check(read_moment, visit.form, "start")
     id, begins = f"clk_{secrets.token_hex(12)}", visit.now if start is None else start
     clock = await visit.run(usecases.create_clock, id, name, begins, visit.now)
     visit.audit(id, name=name, now=texts.iso(clock.now))

@@ -68,7 +68,7 @@ async def change_password(visit: Visit) -> Response:
     assert visit.session is not None
     if visit.account.has_password:
         # Wrong passwords are limited here too: somebody else may use a session that was left open.
-        await _check_password(visit, visit.form.raw("old_password"), "The present password is not right.")
+        await _check_password(visit, "old_password", "The present password is not right.")
     password, keep = visit.form.raw("new_password"), hash_of(visit.session.token)
     await accounts.set_password(visit.database, visit.account.id, password, visit.now, keep=keep)
     if visit.services.mail is not None:
@@ -128,7 +128,7 @@ async def show(visit: Visit) -> Response:
 @pages.post("/account/second-factor/begin", Needs.ACCOUNT, "account.second_factor_begun", show)
 async def begin(visit: Visit) -> Response:
     if visit.account.has_password:
-        await _check_password(visit, visit.form.raw("password"))
+        await _check_password(visit, "password")
     return _set_up(visit, await visit.services.second_factors.begin(visit.account, visit.now))
 
 
@@ -177,15 +177,15 @@ async def _prove(visit: Visit, field: str) -> None:
             # Some passwords look like a recovery code.
             if not visit.account.has_password or len(proof) < SHORTEST_PASSWORD:
                 raise
-    await _check_password(visit, proof)
+    await _check_password(visit, field)
 
 
-async def _check_password(visit: Visit, password: str, wrong: str = NOT_RIGHT) -> None:
-    device = partial(device_of, visit)
+async def _check_password(visit: Visit, field: str, wrong: str = NOT_RIGHT) -> None:
+    device, password = partial(device_of, visit), visit.form.raw(field)
     try:
         await sessions.sign_in(visit.database, visit.account.email, password, visit.address, visit.now, device)
     except sessions.WrongCredentials:
-        raise Refusal(wrong) from None
+        raise Refusal(wrong, param=field) from None
 
 
 def _set_up(visit: Visit, made: second_factor.SetUp) -> Response:

@@ -3,7 +3,7 @@
 from starlette.responses import RedirectResponse, Response
 
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
-from latchkey.domain.refusal import found
+from latchkey.domain.refusal import Checks, found
 from latchkey.subjects.accounts import rules
 from latchkey.subjects.accounts.usecases import accounts, team
 from latchkey.subjects.mail.usecases import MailKind
@@ -27,9 +27,13 @@ async def show_team(visit: Visit) -> Response:
 @pages.post("/team/add", Needs.OWN, "member.added", show_team)
 async def add_member(visit: Visit) -> Response:
     form = visit.form
-    role = rules.checked_role(form.needed("role"))
-    visit.audit(form.needed("email")[:200], role=role)
-    account, made = await visit.run(team.add_member, form.needed("email"), role, visit.now, name=form.text("name"))
+    visit.audit(form.text("email")[:200])
+    with Checks() as check:
+        email = check(rules.checked_email, form.text("email"))
+        role = check(rules.checked_role, form.text("role"))
+        name = check(form.name, "name", "")
+    visit.audit(role=role)
+    account, made = await visit.run(team.add_member, email, role, visit.now, name=name)
     visit.audit(account.email)
     if not made:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
@@ -46,7 +50,7 @@ async def show_member(visit: Visit) -> Response:
     return visit.page("member.html", member=await _member(visit), roles=rules.EXPLAINED)
 
 
-@pages.post("/team/{account_id}/role", Needs.OWN, "member.role_changed")
+@pages.post("/team/{account_id}/role", Needs.OWN, "member.role_changed", show_member)
 async def change_role(visit: Visit) -> Response:
     member = await _member(visit)
     role = rules.checked_role(visit.form.needed("role"))

@@ -10,7 +10,7 @@ from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
-from latchkey.domain.refusal import Checks, Conflict, InUse, NotFound, found
+from latchkey.domain.refusal import Conflict, InUse, NotFound, found
 from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog import product_rows as storage
@@ -26,9 +26,8 @@ list_entitlements = ENTITLEMENTS.load_page
 async def create_entitlement(
     database: Database, project_id: str, entitlement_id: str, display_name: str, now: Ms
 ) -> Entitlement:
-    with Checks() as check:
-        check(checked_id, entitlement_id)
-        name = check(checked_name, display_name, "display_name")
+    checked_id(entitlement_id)
+    name = checked_name(display_name, "display_name")
     async with changing_catalog(database, project_id) as connection:
         created = Entitlement(entitlement_id, name, now)
         if not await storage.create_entitlement(connection, project_id, created):

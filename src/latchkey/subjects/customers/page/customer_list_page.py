@@ -33,7 +33,8 @@ async def show_customers(visit: Visit) -> Response:
     text = visit.query.raw("q")
     if text.strip():
         return await _found(visit, text)
-    chosen = await read_chosen(visit, visit.query)
+    # The form of a segment has the filter in it.
+    chosen = await read_chosen(visit, visit.form if visit.refusal else visit.query)
     if chosen.filter.is_empty and chosen.sort is Sort.KEY:
         return await _newest(visit, chosen)
     after = visit.query.text("after") or None
@@ -80,7 +81,7 @@ async def download(visit: Visit) -> Response:
     return StreamingResponse(pieces, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@pages.post("/segments", Needs.GRANT, "segment.saved")
+@pages.post("/segments", Needs.GRANT, "segment.saved", show_customers)
 async def save(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form)
     visit.audit(visit.form.text("name"), filter=chosen.query)

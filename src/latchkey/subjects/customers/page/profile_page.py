@@ -12,7 +12,7 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.formats import instant
 from latchkey.domain.instants import DAY, LATEST, Ms
-from latchkey.domain.refusal import Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Checks, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import store_of
 from latchkey.domain.user_id import is_anonymous
 from latchkey.engine.reads import CustomerView
@@ -179,8 +179,9 @@ async def cancel(visit: Visit, view: CustomerView) -> str:
 
 @action("extend", Needs.MANAGE, "customer.extended")
 async def extend(visit: Visit, view: CustomerView) -> str:
-    until = _moment(visit, "until")
-    days = 0 if until is not None else visit.form.number("days", low=1, high=LONGEST_EXTENSION)
+    with Checks() as check:
+        until = check(_moment, visit, "until")
+        days = 0 if until is not None else check(visit.form.number, "days", low=1, high=LONGEST_EXTENSION)
     item = _named(visit, view)
     visit.audit(until=instant(until) if until is not None else f"{days} days more")
     await store_actions.extend(visit.services, item, adapter.Extension(by=days * DAY if days else None, until=until))
@@ -251,7 +252,10 @@ async def _target(visit: Visit) -> Customer:
     try:
         return (await visit.services.reader.view(visit.project_id, typed, visit.now)).customer
     except NotFound:
-        return (await visit.services.reader.view(visit.project_id, typed.strip(), visit.now)).customer
+        try:
+            return (await visit.services.reader.view(visit.project_id, typed.strip(), visit.now)).customer
+        except NotFound as missing:
+            raise NotFound(missing.message, param="target") from None
 
 
 def _moment(visit: Visit, name: str) -> Ms | None:

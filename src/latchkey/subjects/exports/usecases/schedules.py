@@ -20,7 +20,8 @@ from msgspec import MsgspecError, Struct, json
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.refusal import Invalid, Refusal
+from latchkey.domain.naming import checked_name
+from latchkey.domain.refusal import Checks, Invalid, Refusal
 from latchkey.engine.due_work import Lookout
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
@@ -120,8 +121,14 @@ class Exports(Struct, frozen=True):
         known = {} if before is None else {name: getattr(before, name) for name in ExportSettings.__dataclass_fields__}
         merged = {**DEFAULTS, **known, **given}
         access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
-        settings = ExportSettings(**{**merged, "what": checked_what(tuple(merged["what"]))})
-        self._check_place(settings.destination, settings.endpoint, settings.region)
+        with Checks() as check:
+            merged["name"] = check(checked_name, merged["name"])
+            merged["what"] = check(checked_what, tuple(merged["what"]))
+            for name in ("destination", "endpoint", "region", "access_key_id", "secret_access_key"):
+                if len(given.get(name) or "") > LONGEST_DESTINATION:
+                    check.add(Invalid(f"It has at most {LONGEST_DESTINATION:,} characters.", param=name))
+            check(self._check_place, merged["destination"], merged["endpoint"], merged["region"])
+        settings = ExportSettings(**merged)
         if not settings.destination.startswith(destinations.SCHEME):
             return replace(settings, credentials=None, access_key=None, endpoint=None, region=None)
         place = settings.destination, settings.endpoint

@@ -1,7 +1,7 @@
 """Webhooks: the list with their health, one webhook, the actions on it, and the form that creates or edits one."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,8 @@ from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.naming import checked_name
-from latchkey.domain.refusal import Invalid, NotFound
+from latchkey.domain.outgoing_address import Network
+from latchkey.domain.refusal import Checks, Invalid, NotFound
 from latchkey.domain.retry import SCHEDULE
 from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
@@ -52,7 +53,9 @@ async def show_new(visit: Visit) -> Response:
 @pages.post("/webhooks/new", Needs.MANAGE, "webhook.created", show_new)
 async def create(visit: Visit) -> Response:
     visit.audit("a new webhook")
-    made = await visit.services.webhooks.create(visit.project_id, given(visit.form, editing=False), visit.now)
+    made = await visit.services.webhooks.create(
+        visit.project_id, given(visit.form, editing=False, allowed=visit.services.webhooks.allowed), visit.now
+    )
     visit.audit(made.id, name=made.name, url=made.url)
     if made.destination is not None:
         return await visit.to(visit.path("webhooks", made.id), "Added. Send a test event to see whether it arrives.")
@@ -64,7 +67,8 @@ async def preview(visit: Visit) -> Response:
     """What would be sent to a destination. Nothing is stored."""
     preset = visit.form.choice("destination", presets())
     before = await _kept(visit, visit.form.text("webhook_id"))
-    stored = destination_settings.checked(_destination(visit.form, preset), before)
+    with Checks() as check:
+        stored = check(destination_settings.checked, _destination(visit.form, preset, check), before)
     return visit.page(
         "webhook_preview.html", preset=presets()[preset], requests=destination_settings.preview(stored, visit.now)
     )
@@ -84,53 +88,65 @@ async def show_edit(visit: Visit, webhook_id: str) -> Response:
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
 async def edit(visit: Visit, webhook_id: str) -> Response:
-    changes = given(visit.form, editing=True)
+    kept, allowed = await _kept(visit, webhook_id), visit.services.webhooks.allowed
+    changes = given(visit.form, editing=True, allowed=allowed, before=kept)
     await visit.services.webhooks.update(visit.project_id, webhook_id, changes, visit.now)
     visit.audit(name=changes["name"], url=changes.get("url"), authorization_changed="authorization_header" in changes)
     return await visit.to(visit.path("webhooks", webhook_id), "Saved. The new settings apply from now on.")
 
 
-def given(form: Form, *, editing: bool) -> dict[str, Any]:
-    """With the field names of the API; the use case validates the values."""
-    environment = form.choice("environment", [key for key, _ in ENVIRONMENTS])
-    name, types = checked_name(form.text("name")), form.all("event_types")
+def given(form: Form, *, editing: bool, allowed: Sequence[Network] = (), before: str | None = None) -> dict[str, Any]:
+    """With the field names of the API. `allowed`: private networks; `before`: the stored destination."""
+    with Checks() as check:
+        return _given(form, check, editing=editing, allowed=allowed, before=before)
+
+
+def _given(
+    form: Form, check: Checks, *, editing: bool, allowed: Sequence[Network], before: str | None
+) -> dict[str, Any]:
+    environment, types = check(form.choice, "environment", [key for key, _ in ENVIRONMENTS]), form.all("event_types")
     if not set(types) <= set(TYPES):
-        raise Invalid("There is no such event type.", param="event_types")
+        check.add(Invalid("There is no such event type.", param="event_types"))
     fields: dict[str, Any] = {
-        "name": name,
+        "name": check(checked_name, form.text("name")),
         "environment": None if environment == "both" else environment,
         "event_types": types,
         "app_id": form.text("app_id") or None,
-        "retry_schedule_seconds": read_schedule(form.text("retries")),
-        "in_flight_limit": form.number("in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
+        "retry_schedule_seconds": check(read_schedule, form.text("retries")),
+        "in_flight_limit": check(form.number, "in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
     }
     if form.text("destination"):
-        return fields | {"destination": structs.asdict(_destination(form, form.choice("destination", presets())))}
+        made = _destination(form, form.choice("destination", presets()), check)
+        check(destination_settings.checked, made, before)
+        return fields | {"destination": structs.asdict(made)}
     fields["url"] = url = form.text("url")
     if not url or len(url) > registry.LONGEST_URL:
         long = f"The URL has at most {registry.LONGEST_URL:,} characters."
-        raise Invalid(long if url else "The URL is missing.", param="url")
+        check.add(Invalid(long if url else "The URL is missing.", param="url"))
+    check(registry.checked_url, url, allowed)
     if form.text("dialect"):
-        fields["dialect"] = form.choice("dialect", [key for key, _ in DIALECTS])
+        fields["dialect"] = check(form.choice, "dialect", [key for key, _ in DIALECTS])
     # The stored value is never shown, so an empty field means: unchanged.
     if form.text("authorization_header"):
-        fields["authorization_header"] = form.text("authorization_header")
+        fields["authorization_header"] = check(registry.checked_authorization, form.text("authorization_header"))
     elif editing and form.ticked("no_authorization"):
         fields["authorization_header"] = None
     return fields
 
 
-def _destination(form: Form, preset: str) -> DestinationSetup:
+def _destination(form: Form, preset: str, check: Checks) -> DestinationSetup:
     """An empty field is left out: a stored secret is never shown, and stays."""
     names = [field.name for field in presets()[preset].fields]
     settings = {name: form.text(f"setting.{name}") for name in names if form.text(f"setting.{name}")}
-    template = None
-    if preset == OWN:
-        try:
-            template = json.decode(form.text("template"))
-        except DecodeError as error:
-            raise Invalid(f"The template is not valid JSON: {error}", param="destination.template") from None
+    template = check(_template, form.text("template")) if preset == OWN else None
     return DestinationSetup(preset=preset, settings=settings, template=template)
+
+
+def _template(text: str) -> Any:
+    try:
+        return json.decode(text)
+    except DecodeError as error:
+        raise Invalid(f"The template is not valid JSON: {error}", param="destination.template") from None
 
 
 def read_schedule(text: str) -> list[int]:

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 from msgspec import json
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import Checks, Refusal
 from latchkey.subjects.webhooks.delivery.destination import (
     HIDDEN,
     OWN,
@@ -38,8 +38,9 @@ def checked(given: DestinationSetup, before: str | None = None) -> str:
     template = given.template if given.template is not None or kept is None else kept.template
     if unknown := settings.keys() - {field.name for field in preset.fields}:
         raise Refusal(f"{preset.title} has no setting {min(unknown)!r}.", param="destination.settings")
-    for field in preset.fields:
-        _check(field, settings.get(field.name, field.default))
+    with Checks() as check:
+        for field in preset.fields:
+            check(_check, field, settings.get(field.name, field.default))
     if (template is not None) != (given.preset == OWN):
         words = "needs a template" if given.preset == OWN else "has a body of its own: leave out the template"
         raise Refusal(f"{preset.title} {words}.", param="destination.template")
