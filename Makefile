@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test machine quick setup check fmt types lint bench lock clean chaos screenshots image dist docs docs-serve
+.PHONY: help run test machine quick setup check fmt types lint bench proof lock clean chaos screenshots image dist docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ fmt: setup ## format the code
 
 bench: setup ## measure speed beside a bare ceiling (PARTS="steady burst" for some; docs/performance.md lists them)
 	@$(BIN)/python -m bench $(PARTS)
+
+proof: setup ## check the models of the protocols (MODELS="Lanes Feed" for some; proof/README.md)
+	@$(BIN)/python -m proof $(MODELS)
 
 chaos: setup ## random trouble (WHAT=delivery, consumer, stores, failover or restarts; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),subjects.webhooks.delivery)).chaos \

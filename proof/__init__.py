@@ -1,0 +1,1 @@
+"""Models of the protocols, and the command that checks them: `make proof`."""
