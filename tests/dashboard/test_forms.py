@@ -11,6 +11,7 @@ from starlette.routing import compile_path
 
 from latchkey.dashboard.page import Page
 from latchkey.process.dashboard_application import EVERY_PAGE
+from latchkey.stores.adapters import CREDENTIAL_FORMS
 from tests.dashboard.asking import somebody
 from tests.dashboard.full_project import paths_of_a_full_project
 from tests.dashboard.site import Site
@@ -31,10 +32,8 @@ FREE = {
     "amount",
     # Counts only if messages go to Slack.
     "slack",
-    # A store says itself what is wrong with a key, one thing after the other.
-    *("bundle_id", "app_apple_id", "issuer_id", "key_id", "api_base_url", "package_name", "push_audience"),
-    *("push_service_account", "certificates_url", "token_url", "webhook_secret", "previous_webhook_secret"),
-    *("publishable_key", "user_id_metadata_key", "private_key", "root_certificates", "api_key"),
+    # Credentials of a store are checked one after the other.
+    *(field.name for form in CREDENTIAL_FORMS.values() for field in form.fields),
     # The old password is checked first.
     "new_password",
 }
