@@ -54,6 +54,7 @@ ENTRIES: tuple[MenuEntry, ...] = (
     MenuEntry("New app", ("apps", "new"), "create connect a store app store google play stripe", _MANAGE),
     MenuEntry("API keys", ("keys",), "secret key token authentication bearer rotate revoke"),
     MenuEntry("New API key", ("keys", "new"), "create secret key token", _MANAGE),
+    MenuEntry("Console", ("console",), "api reference docs try send request"),
     MenuEntry("Requests", ("requests",), "api request log errors rate limit 429"),
     MenuEntry(
         "Taxes and rates",
@@ -62,6 +63,7 @@ ENTRIES: tuple[MenuEntry, ...] = (
     ),
     MenuEntry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
     MenuEntry("Team", ("team",), "members people invite roles owner developer support viewer"),
+    MenuEntry("Alerts", ("alerts",), "notifications reports mail slack warnings problems"),
     MenuEntry("Audit log", ("audit",), "who changed what history changes security"),
     *(
         MenuEntry(chart.title, ("charts", chart.name), f"chart {chart.group} {chart.name.replace('_', ' ')}")
