@@ -208,9 +208,10 @@ async def test_each_mail_can_be_stopped_with_one_click(shop: Alerting, server: M
 
 def test_a_long_address_to_stop_is_in_one_piece_and_what_names_contain_adds_no_header() -> None:
     stop = f"{URL}/dashboard/alerts/stop/{'t' * 200}"
-    letter = AlertLetter(subject="Dé\r\nBcc: x@example.com", words="<b>é</b>\r\n.\r\n")
+    word = "=?utf-8?q?=0D=0ABcc:_x@example.com?="
+    letter = AlertLetter(subject=f"Dé\r\nBcc: x@example.com {word}", words="<b>é</b>\r\n.\r\n")
     raw = render.mail(
-        letter, sender=SENDER, to="ada@example.com", message_id="<1@x>", stop=stop, settings=URL
+        letter, sender=SENDER, to="ada@example.com", message_id="<1@x>", at=0, stop=stop, settings=URL
     ).as_bytes()
     assert f"\r\nList-Unsubscribe: <{stop}>\r\n".encode() in raw
     assert b"\r\nBcc" not in raw

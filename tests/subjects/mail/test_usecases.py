@@ -3,9 +3,14 @@
 import asyncio
 import ipaddress
 import re
+from email import message_from_bytes
+from email.charset import Charset
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from latchkey.database.pool import Database
@@ -16,6 +21,7 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.subjects.accounts.rules import ADDRESS
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
+from latchkey.subjects.mail.rules import new_message
 from latchkey.subjects.mail.usecases import (
     FIRST_PAUSE,
     TO_ONE,
@@ -129,6 +135,7 @@ async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
 async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_said(
     database: Database, certificates: LocalCertificates, tmp_path: Path
 ) -> None:
+    made = message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>", NOW)
     other = ensure_certificates(tmp_path / "other", [ipaddress.ip_address("127.0.0.1")], real_now())
     async with mail_server(certificates) as server:
         for way, why in (
@@ -137,7 +144,7 @@ async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_s
             (SmtpServer("127.0.0.1", server.port, "none"), "answers 530"),
         ):
             with pytest.raises(NotSentError, match=why) as refused:
-                await asyncio.to_thread(way.send, message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>"), "x")
+                await asyncio.to_thread(way.send, made, "x")
             assert "wrong" not in str(refused.value)
             assert PASSWORD not in repr(way)
         assert server.mails == []
@@ -189,14 +196,22 @@ async def test_whoever_asks_in_somebodys_name_ends_no_link_and_sends_few_mails(
         await mail.ask_for_reset("somebody@example.com", HERE, NOW)
 
 
-@pytest.mark.parametrize("email", ["ada@example.com\r\nBcc: eve@example.com", "ada@example.com, eve@example.com", "x"])
+@pytest.mark.parametrize(
+    "email",
+    [
+        "ada@example.com\r\nBcc: eve@example.com",
+        "ada@example.com, eve@example.com",
+        "=?utf-8?q?=0d=0a?=@example.com",
+        "x",
+    ],
+)
 async def test_an_address_that_is_more_than_one_is_refused(database: Database, tmp_path: Path, email: str) -> None:
     mail = mail_by(database, MailFolder(tmp_path))
     with pytest.raises(Invalid):
         await mail.ask_for_reset(email, HERE, NOW)
     assert await waiting(database) == 0
     with pytest.raises(ValueError, match=r"[Hh]eader"):
-        message(MailKind.RESET, SENDER, "ada@example.com\r\nBcc: eve@example.com", URL, "<1@x>")
+        message(MailKind.RESET, SENDER, "ada@example.com\r\nBcc: eve@example.com", URL, "<1@x>", NOW)
 
 
 async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, certificates: LocalCertificates) -> None:
@@ -220,3 +235,33 @@ async def test_the_role_sends_until_it_is_stopped(database: Database, tmp_path: 
         running = asyncio.create_task(run_mail(lookout, mail, lambda: NOW, stop))
         await until(is_sent)
     await running
+
+
+words = st.text(st.sampled_from("=?utf-8qbQB_ \r\n:\x85\u2028é\ud800") | st.characters(), max_size=300)
+encoded = st.builds(lambda text: str(Charset("utf-8").header_encode(text)), st.text(st.characters(codec="utf-8")))
+
+
+@given(st.lists(words | encoded | st.just("\r\nBcc: eve@example.com\r\n\r\n")).map("".join))
+def test_a_subject_is_one_header_and_says_what_it_was_given(subject: str) -> None:
+    made = new_message(SENDER, "ada@example.com", subject, "<1@x>", NOW)
+    made.set_content("text")
+    parsed = message_from_bytes(made.as_bytes())
+    assert parsed.keys() == made.keys()
+    assert parsed.get_payload(decode=True) == b"text\r\n"
+    line = " ".join("".join(c if c.isprintable() else " " for c in subject).split())
+    assert str(make_header(decode_header(re.sub(r"\r?\n", "", parsed["Subject"])))) == line
+
+
+@pytest.mark.parametrize("word", ["=?utf-8?q?x=0d=0aBcc=3aeve?=", "=?utf-8?q?x=0d=0a=0d=0abody?="])
+async def test_a_mail_with_a_header_that_would_begin_another_is_not_sent(
+    certificates: LocalCertificates, tmp_path: Path, word: str
+) -> None:
+    made = message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>", NOW)
+    made["X-Name"] = word
+    async with mail_server(certificates) as server:
+        for way in (server.way(), MailFolder(tmp_path / "mail")):
+            with pytest.raises(NotSentError, match="line break") as refused:
+                await asyncio.to_thread(way.send, made, "x")
+            assert refused.value.for_good
+        assert server.mails == []
+    assert not (tmp_path / "mail").exists()

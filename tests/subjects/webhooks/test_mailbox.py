@@ -97,6 +97,26 @@ async def test_a_name_adds_no_header_and_no_recipient(mailing: Post, server: Mai
     assert server.recipients == [TO, TO]
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        "=?utf-8?b?eQ0KQmNjOiBldmlsQGV2aWwuY29tDQoNCmJvZHk=?=",
+        "=?utf-8?q?a=0D=0ABcc:_v@evil.org=0D=0AContent-Type:_text=2Fhtml=0D=0A=0D=0A<h1>Pay<=2Fh1>?=",
+    ],
+)
+async def test_an_encoded_word_in_a_name_stays_a_word(mailing: Post, server: MailServer, user: str) -> None:
+    id = (await new(mailing, TO)).json()["id"]
+    await did(mailing, "purchase", user, "pro_monthly")
+    [delivered] = await mailing.settled(id, "delivered")
+    [mail] = server.mails
+    assert (mail["Bcc"], mail.get_content_type()) == (None, "text/plain")
+    assert mail.get_content().startswith(user)
+    assert mail["Date"].datetime.timestamp() * 1000 == mailing.clock.now // 1000 * 1000
+    assert mail["Subject"] == f"{user} bought pro_monthly for 9.99 USD (sandbox)"
+    sent = (await mailing.shown(f"{id}/deliveries/{delivered['id']}"))["attempts"][0]["request_headers"]
+    assert sent["Subject"].startswith(user)
+
+
 async def test_a_failing_mail_server_is_an_attempt_that_failed_and_is_retried(
     mailing: Post, server: MailServer
 ) -> None:

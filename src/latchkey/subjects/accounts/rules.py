@@ -71,7 +71,8 @@ INVITATION_LASTS: Ms = 7 * DAY
 SHORTEST_PASSWORD = 10
 # Far longer than any real password. Without a limit, hashing megabytes would be a denial of service.
 LONGEST_PASSWORD = 500
-_EMAIL = re.compile(r"[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,64}@[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,190}")
+# An encoded word of RFC 2047 begins with =? and may stand for a line break.
+_EMAIL = re.compile(r"(?!.*=\?)[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,64}@[^@\s\x00-\x1f<>\"',;:\\()\[\]]{1,190}")
 
 
 def may(role: Role, permission: Permission) -> bool:

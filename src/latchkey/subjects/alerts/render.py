@@ -4,16 +4,14 @@ import struct
 import zlib
 from collections.abc import Sequence
 from email.message import EmailMessage
-from email.policy import SMTP
 from html import escape
 
 from msgspec import Struct, json
 
 from latchkey.domain.formats import one_line
+from latchkey.domain.instants import Ms
 from latchkey.subjects.alerts.rules import AlertNotice
-
-# A long address in a header stays in one piece: folded, it would be encoded, and mail programs would not find it.
-_POLICY = SMTP.clone(max_line_length=998, cte_type="7bit")
+from latchkey.subjects.mail.rules import new_message
 
 
 class Chart(Struct, frozen=True):
@@ -47,14 +45,11 @@ def letter(notice: AlertNotice, project: str, project_url: str) -> AlertLetter:
     return AlertLetter(subject=f"{project}: {problem.title}", words=words, link=link)
 
 
-def mail(letter: AlertLetter, *, sender: str, to: str, message_id: str, stop: str, settings: str) -> EmailMessage:
+def mail(
+    letter: AlertLetter, *, sender: str, to: str, message_id: str, at: Ms, stop: str, settings: str
+) -> EmailMessage:
     """`stop` is the address that ends all messages like this one, `settings` the page to choose them."""
-    made = EmailMessage(policy=_POLICY)
-    made["From"] = sender
-    made["To"] = to
-    made["Subject"] = one_line(letter.subject)
-    made["Message-ID"] = message_id
-    made["Auto-Submitted"] = "auto-generated"
+    made = new_message(sender, to, letter.subject, message_id, at)
     # RFC 8058: mail programs show a button, and post to this address.
     made["List-Unsubscribe"] = f"<{stop}>"
     made["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"

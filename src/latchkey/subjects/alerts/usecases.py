@@ -245,6 +245,7 @@ class Alerts(Struct, frozen=True):
             to=message.email,
             # The same with every attempt, so that a mail program shows one of them.
             message_id=f"<alert-{message.id}@latchkey.invalid>",
+            at=now,
             stop=self.stop_link(message.account_id, message.project_id),
             settings=f"{project_url}/alerts",
         )

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.policy import SMTP
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol
@@ -33,6 +32,7 @@ from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.checkout.usecases.redemption_token import REDEEMABLE_FOR, new_token
 from latchkey.subjects.mail import storage
+from latchkey.subjects.mail.rules import new_message
 from latchkey.subjects.mail.storage import OutgoingMail
 
 
@@ -113,17 +113,10 @@ text-decoration: none; border-radius: 6px">{button}</a></p>
 """
 
 
-def message(kind: MailKind, sender: str, to: str, link: str, message_id: str, **names: str) -> EmailMessage:
-    """Line breaks in a header are refused by the library (ValueError), whatever they come from."""
+def message(kind: MailKind, sender: str, to: str, link: str, message_id: str, at: Ms, **names: str) -> EmailMessage:
     words = WORDS[kind]
     subject, begins = words.subject.format(**names), words.begins.format(**names)
-    made = EmailMessage(policy=SMTP)
-    made["From"] = sender
-    made["To"] = to
-    made["Subject"] = subject
-    made["Message-ID"] = message_id
-    # So that absence notes and the like are not sent back.
-    made["Auto-Submitted"] = "auto-generated"
+    made = new_message(sender, to, subject, message_id, at)
     # 7bit where the text is ASCII: a link in one piece can be copied from the file too.
     cte = "7bit" if begins.isascii() else None
     made.set_content(f"{begins}\n\n{link}\n\n{words.ends}\n", cte=cte)
@@ -145,6 +138,12 @@ class NotSentError(Exception):
         self.for_good = for_good
 
 
+def _check(message: EmailMessage) -> None:
+    """Whatever a header was made of: one with a line break begins another header or the text, and is not sent."""
+    if any({"\r", "\n"} & set(str(value)) for value in message.values()):
+        raise NotSentError("a header of the mail has a line break in it", for_good=True)
+
+
 class Way(Protocol):
     def send(self, message: EmailMessage, name: str) -> None: ...
     def check(self) -> str:
@@ -161,6 +160,7 @@ class SmtpServer:
     extra_ca: Path | None = None
 
     def send(self, message: EmailMessage, name: str) -> None:  # noqa: ARG002 - for files
+        _check(message)
         with self._connected() as server:
             server.send_message(message)
 
@@ -215,6 +215,7 @@ class MailFolder(Struct, frozen=True):
     path: Path
 
     def send(self, message: EmailMessage, name: str) -> None:
+        _check(message)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Whoever reads the link can sign in.
@@ -352,7 +353,7 @@ async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
         if lasts := WORDS[kind].lasts:
             link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
     at = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    made = message(kind, mail.sender, to, link, f"<{uuid4()}@latchkey.invalid>", **names)
+    made = message(kind, mail.sender, to, link, f"<{uuid4()}@latchkey.invalid>", now, **names)
     try:
         await asyncio.to_thread(mail.way.send, made, f"{at}-{kind}-{one.id}")
     except NotSentError as error:

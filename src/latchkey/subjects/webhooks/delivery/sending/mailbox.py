@@ -8,17 +8,16 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from email.message import EmailMessage
-from email.policy import SMTP
 
 from msgspec import json
 
 from latchkey.database.pool import Database
-from latchkey.domain.formats import one_line
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.rules import LONGEST_COUNTED
 from latchkey.subjects.accounts.usecases import sessions, team
+from latchkey.subjects.mail.rules import new_message
 from latchkey.subjects.mail.usecases import Mail, NotSentError, mail_of
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.rules import Webhook
@@ -57,7 +56,7 @@ class Mailbox:
         """Sends it once. Never raises, whatever a mail server does."""
         began = time.monotonic()
         to, error, note = outgoing.url.removeprefix(SCHEME), None, ""
-        made = self._message(webhook, message_id, to, json.decode(outgoing.body, type=dict[str, str]))
+        made = self._message(webhook, message_id, to, json.decode(outgoing.body, type=dict[str, str]), at)
         try:
             async with asyncio.timeout(self._timeout_ms / 1000), self._free:
                 await self.check(webhook.project_id, to)
@@ -84,14 +83,10 @@ class Mailbox:
             await sessions.note_failures(connection, [subject], at)
         return False
 
-    def _message(self, webhook: Webhook, message_id: str, to: str, body: dict[str, str]) -> EmailMessage:
-        made = EmailMessage(policy=SMTP)
-        made["From"] = self._mail.sender
-        made["To"] = to
-        made["Subject"] = one_line(body["subject"])
-        # The same with every attempt, so that a mail program shows one of them.
-        made["Message-ID"] = f"<{message_id}.{webhook.id}@latchkey.invalid>"
-        made["Auto-Submitted"] = "auto-generated"
+    def _message(self, webhook: Webhook, message_id: str, to: str, body: dict[str, str], at: Ms) -> EmailMessage:
+        # The id is the same with every attempt, so that a mail program shows one of them.
+        id = f"<{message_id}.{webhook.id}@latchkey.invalid>"
+        made = new_message(self._mail.sender, to, body["subject"], id, at)
         page = f"{self._mail.public_url}/dashboard/projects/{webhook.project_id}/webhooks/{webhook.id}"
         made.set_content(f"{body['text']}\n\n-- \nSent by Latchkey for each event. To change or to stop it: {page}\n")
         return made
