@@ -1,6 +1,8 @@
 """Destinations: webhooks that send to another service in its own form."""
 
+import time
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -8,7 +10,15 @@ import pytest
 from msgspec import json
 
 from latchkey.domain.refusal import Refusal
-from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, Outgoing, compiled, line, presets
+from latchkey.subjects.webhooks.delivery.destination import (
+    LONGEST_EXPRESSIONS,
+    MOST_EXPRESSIONS,
+    DestinationSetup,
+    Outgoing,
+    compiled,
+    line,
+    presets,
+)
 from latchkey.subjects.webhooks.usecases.destination_settings import checked, preview
 from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test
 from tests.http.doings import did
@@ -154,16 +164,27 @@ def test_a_template_keeps_types_and_leaves_out_nulls() -> None:
         ("{{ event.id | nofilter }}", "nofilter"),
         ("{{ 'x' * 1000000000 }}", "numbers only"),
         ("{{ 9 ** 999999999 }}", "numbers only"),
-        ("{{ event.id.upper() }}", "not safely callable"),
+        ("{{ event.id.upper() }}", "Nothing can be called"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
-        ("{{ range(1000000000) }}", "There is no 'range'"),
+        ("{{ range(1000000000) }}", "Nothing can be called"),
         ("{{ 1 / 0 }}", "division by zero"),
-        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "nested too deeply"),
+        ("{{ " + "(" * 1000 + "1" + ")" * 1000 + " }}", "nested too deeply"),
+        ("{{ '{0.__class__}'.format(1) }}", "Nothing can be called"),
+        ("{{ event.id.format }}", "has to be a text"),
+        ("{{ self }}", "There is no 'self'"),
+        ("{{ work }}", "There is no 'work'"),
+        ("{{ 'a' | truncate(1) }}", "The template fails: expected length >= 3"),
+        ("{{ '1e400' | float | int }}", "The template fails: cannot convert float infinity"),
+        ("{{ settings.authorization | base64 }}", "secrets are only in headers"),
+        ("{{ settings['authorization'] }}", "secrets are only in headers"),
+        ("{{" * 8000, "not closed"),
+        (["{{ 1 }}"] * 101, "more than 100 expressions"),
+        ("{{ '" + "a" * 2048 + "' }}", "or 2,048 characters"),
         ("{{ 'aaaaaaaaaa'" + " | replace('a', 'aaaaaaaaaa')" * 30 + " }}", "more than 65,536 characters"),
         ("{{ 'aaaaaaaaaa'" + " | join('aaaaaaaaaa')" * 30 + " }}", "more than 65,536 characters"),
         ("{{ '\"'" + " | tojson" * 60 + " }}", "more than 65,536 characters"),
         ("{{ 'a'" + " | base64" * 60 + " }}", "more than 65,536 characters"),
-        (["{{ 'aaaaaaaaaa'" + " | replace('a', 'aaaaaaaaaa')" * 3 + " }}"] * 100, "more than 262,144 bytes"),
+        ("{{ " + "event~" * 300 + "1 }}", "more than 262,144 bytes"),
     ],
 )
 def test_a_bad_template_is_refused_when_it_is_saved(template: Any, words: str) -> None:
@@ -171,6 +192,43 @@ def test_a_bad_template_is_refused_when_it_is_saved(template: Any, words: str) -
         stored("custom", {"x": template})
     assert words in refusal.value.message
     assert refusal.value.param == "destination.template"
+
+
+def test_numbers_that_json_does_not_have_are_left_out() -> None:
+    template = {"a": "{{ 'nan' | float }}", "b": "{{ 1e308 * 10 }}", "c": 1}
+    assert json.decode(preview(stored("custom", template), NOW)[0].body) == {"c": 1}
+
+
+# What expressions cost most, as often as fits into a template.
+COSTLY = [
+    "event|tojson|replace('e',line)|join('')|length",
+    "(line|replace('a',line)|replace('e',line))|replace('s',line)|length",
+    "event~event~event~event~event",
+    "line|ulid",
+    "event|tojson|path|length",
+    "line|replace('',line)|path|title|digits",
+    "event==event",
+    "-1",
+    "1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1",
+]
+
+
+@pytest.mark.parametrize("expression", COSTLY)
+def test_no_template_takes_long(expression: str) -> None:
+    many = min(MOST_EXPRESSIONS, LONGEST_EXPRESSIONS // len(expression))
+    began = time.process_time()
+    with suppress(Refusal):
+        stored("custom", ["{{" + expression + "}}"] * many)
+    # A tenth of it, on a machine with nothing else to do.
+    assert time.process_time() - began < 0.5
+    began = time.process_time()
+    with pytest.raises(Refusal):
+        stored("custom", ["{{" + expression + "}}"] * (16_000 // (len(expression) + 7)))
+    assert time.process_time() - began < 0.1
+
+
+def test_a_template_has_the_settings_that_are_no_secrets() -> None:
+    assert json.decode(preview(stored("custom", "{{ settings }}"), NOW)[0].body) == {"url": SETTINGS["custom"]["url"]}
 
 
 def test_rounding_takes_no_time_and_no_memory() -> None:
@@ -229,13 +287,23 @@ async def test_a_purchase_arrives_in_the_form_of_the_template(sending: Post) -> 
     assert SECRET not in str(shown)
 
 
-async def test_a_template_that_fails_for_one_event_is_an_attempt_that_failed(sending: Post) -> None:
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("1 / (3 - (event.app_user_id | length))", "division by zero"),
+        ("line | truncate((event.app_user_id | length) - 3)", "expected length >= 3, got 0"),
+        ("'1e400' | float | int if event.app_user_id == 'ada' else 1", "cannot convert float infinity to integer"),
+    ],
+)
+async def test_a_template_that_fails_for_one_event_is_an_attempt_that_failed(
+    sending: Post, expression: str, why: str
+) -> None:
     # The ids of the samples are longer.
-    template = {"x": "{{ 1 / (3 - (event.app_user_id | length)) }}"}
+    template = {"x": "{{ " + expression + " }}"}
     id = (await new(sending, "custom", template, url=sending.address + "/"))["id"]
     await did(sending, "purchase", "ada", "pro_monthly")
     [waiting] = await sending.settled(id, "waiting", attempts=1)
-    assert waiting["error"] == "The template fails: division by zero"
+    assert waiting["error"] == f"The template fails: {why}"
     assert (await sending.shown(f"{id}/deliveries/{waiting['id']}"))["request_body"] is None
     assert sending.arrivals == []
 
@@ -296,3 +364,6 @@ async def test_the_api_lists_presets_and_previews_one(post: Post) -> None:
     reply = await post.client.post(f"{below}/preview", {"preset": "slack", "settings": SETTINGS["slack"]})
     assert [one["type"] for one in reply.json()["items"]] == list(TYPES)
     assert SECRET not in str(reply.json())
+    own = {"preset": "custom", "settings": SETTINGS["custom"], "template": {"v": "{{ 'a' | truncate(1) }}"}}
+    reply = await post.client.post(f"{below}/preview", own)
+    refused(reply, 422, "unprocessable_entity_error", "destination.template")

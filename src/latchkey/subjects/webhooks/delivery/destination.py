@@ -2,24 +2,27 @@
 
 A preset is a JSON file in `destinations/`. Texts in it may contain expressions in `{{ }}`, as templates of Jinja have
 them. A text that is one expression becomes its value, whatever its type; a field whose value is null is left out. So
-the result is always valid JSON. Nothing can be called in an expression, and only a few filters exist, none of which
-makes a long text of a short one.
+the result is always valid JSON.
+
+What a template can cost is bounded: its expressions have few characters, nothing can be called in them, objects have no
+attributes, and the filters of one rendering read and write so many characters. A template of one's own has no secrets:
+only presets write them, where a log can mask them.
 """
 
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from math import isfinite
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
 import msgspec
-from jinja2 import TemplateError, Undefined, nodes
+from jinja2 import TemplateError, Undefined, nodes, pass_context
 from jinja2.exceptions import SecurityError
-from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import SandboxedEnvironment
 from msgspec import Struct, json, structs
 
@@ -31,14 +34,18 @@ from latchkey.wire.event import Event
 HIDDEN = "••••"
 # The preset whose body the operator writes.
 OWN = "custom"
-# Of the result of a filter, in characters, and of a body.
-LONGEST_TEXT = 64 * 1024
+# Of a template: it takes about half a millisecond to compile an expression.
+MOST_EXPRESSIONS = 100
+# In characters: all expressions of a template, and what filters read and write for one event.
+LONGEST_EXPRESSIONS = 2048
+MOST_WORK = 64 * 1024
+# What each use of a filter counts for, besides its texts.
+_EACH = 64
 LARGEST_BODY = 256 * 1024
 
-_EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _FILTERS = frozenset(
     {"abs", "capitalize", "default", "first", "float", "int", "last", "length", "lower"}
-    | {"string", "title", "trim", "truncate", "upper"}
+    | {"string", "trim", "truncate", "upper"}
 )
 _EVENT_FIELDS = frozenset(field.name for field in structs.fields(Event))
 _NAMES = frozenset({"event", "attributes", "settings", "line", "revenue", "seconds", "iso", "customer_url"})
@@ -100,7 +107,7 @@ def presets() -> dict[str, Preset]:
 class _Environment(SandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
 
-    def is_safe_callable(self, obj: Any) -> bool:  # noqa: ARG002 - nothing can be called
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:  # noqa: ARG002 - dicts have items
         return False
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -116,43 +123,63 @@ def _ulid(text: str) -> str:
     return "".join("0123456789ABCDEFGHJKMNPQRSTVWXYZ"[number >> shift & 31] for shift in range(125, -1, -5))
 
 
-def _bounded(length: int) -> None:
-    if length > LONGEST_TEXT:
-        raise SecurityError(f"a text of more than {LONGEST_TEXT:,} characters")
+class _Work:
+    """What the filters of one rendering may still read and write."""
+
+    left = MOST_WORK
+
+    def spend(self, characters: int) -> None:
+        self.left -= characters
+        if self.left < 0:
+            raise SecurityError(f"filters read and write more than {MOST_WORK:,} characters")
 
 
-def _replaced(text: Any, old: str, new: str) -> str:
-    _bounded(len(str(text)) + str(text).count(old) * len(new))
-    return str(text).replace(old, new)
+def _counted(apply: Callable[..., Any], grows: Callable[..., int] = lambda *_: 0) -> Callable[..., Any]:
+    """A filter that spends. `grows`: by how much its text becomes longer, if that can be much."""
+
+    @pass_context
+    def counted(context: Mapping[str, Any], *given: Any) -> Any:
+        work: _Work = context["work"]
+        work.spend(_EACH + sum(map(_length, given)))
+        work.spend(grows(*given))
+        made = apply(*given)
+        work.spend(_length(made))
+        return made
+
+    return counted
 
 
-def _joined(values: Iterable[Any], between: str = "") -> str:
-    parts = [str(value) for value in values]
-    _bounded(sum(map(len, parts)) + len(parts) * len(between))
-    return between.join(parts)
-
-
-def _encoded(text: str) -> str:
-    """Each round of an encoding makes a text longer."""
-    _bounded(len(text))
-    return text
+def _length(value: Any) -> int:
+    return 0 if isinstance(value, int | float | None) else len(str(value))
 
 
 def _environment() -> _Environment:
     made = _Environment(cache_size=0)
-    made.filters = {name: made.filters[name] for name in _FILTERS} | {
+    # These three are given the environment first.
+    theirs = {name: made.filters[name] for name in _FILTERS}
+    theirs |= {name: partial(theirs[name], made) for name in ("first", "last", "truncate")}
+    ours: dict[str, Callable[..., Any]] = {
         "sha256": lambda text: None if not text else hashlib.sha256(str(text).strip().lower().encode()).hexdigest(),
         # A phone number as it is hashed: with its country code, without + and leading zeros.
         "digits": lambda text: re.sub(r"\D", "", str(text)).lstrip("0"),
         "ulid": _ulid,
-        "base64": lambda text: _encoded(base64.b64encode(str(text).encode()).decode()),
-        "tojson": lambda value: _encoded(json.encode(_defined(value)).decode()),
-        "path": lambda text: _encoded(quote(str(text), safe="")),
-        "replace": _replaced,
-        "join": _joined,
+        "base64": lambda text: base64.b64encode(str(text).encode()).decode(),
+        "tojson": lambda value: json.encode(_defined(value)).decode(),
+        "path": lambda text: quote(str(text), safe=""),
+        "title": lambda text: str(text).title(),
         "round": lambda value, digits=0: round(float(value), min(max(int(digits), 0), 10)),
         # In the texts of Slack these three begin links and mentions.
         "slack": lambda text: str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
+    }
+    made.filters = {name: _counted(apply) for name, apply in (theirs | ours).items()} | {
+        "replace": _counted(
+            lambda text, old, new: str(text).replace(old, new),
+            lambda text, old, new: str(text).count(old) * len(new),
+        ),
+        "join": _counted(
+            lambda values, between="": between.join(map(str, values)),
+            lambda values, between="": len(values) * len(between),
+        ),
     }
     made.globals.clear()
     return made
@@ -178,24 +205,43 @@ def _compiled(value: Any) -> Rendering:
     return lambda _: value
 
 
-def _text(text: str) -> Rendering:
-    parts = _EXPRESSION.split(text)
-    if any("{{" in part for part in parts[::2]):
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """What is around expressions, and the expressions."""
+    begins, *rest = text.split("{{")
+    parts = [part.partition("}}") for part in rest]
+    if not all(closed for _, closed, _ in parts):
         raise TemplateError("An expression begins with {{ and is not closed.")
-    expressions = [_expression(part) for part in parts[1::2]]
-    if parts[0] == parts[-1] == "" and len(parts) == 3:
+    return [begins, *(after for _, _, after in parts)], [source for source, _, _ in parts]
+
+
+def _template(template: Any) -> Rendering:
+    """Of an operator."""
+    sources = _split(json.encode(template).decode())[1]
+    if len(sources) > MOST_EXPRESSIONS or sum(map(len, sources)) > LONGEST_EXPRESSIONS:
+        raise TemplateError(
+            f"It has more than {MOST_EXPRESSIONS} expressions, or {LONGEST_EXPRESSIONS:,} characters in them."
+        )
+    return _compiled(template)
+
+
+def _text(text: str) -> Rendering:
+    texts, sources = _split(text)
+    expressions = [_expression(source) for source in sources]
+    if texts == ["", ""]:
         return expressions[0]
 
     def rendered(context: Mapping[str, Any]) -> str:
         shown = ["" if (value := render(context)) is None else str(value) for render in expressions]
-        return "".join(one for pair in zip(parts[::2], [*shown, ""], strict=True) for one in pair)
+        return "".join(one for pair in zip(texts, [*shown, ""], strict=True) for one in pair)
 
     return rendered
 
 
 def _expression(source: str) -> Rendering:
     tree = _ENVIRONMENT.parse("{{" + source + "}}")
-    if unknown := find_undeclared_variables(tree) - _NAMES:
+    if tree.find(nodes.Call):
+        raise TemplateError("Nothing can be called in an expression.")
+    if unknown := {node.name for node in tree.find_all(nodes.Name)} - _NAMES:
         raise TemplateError(f"There is no {min(unknown)!r}. There are {', '.join(sorted(_NAMES))}.")
     for name in _fields_of_event(tree):
         if name not in _EVENT_FIELDS:
@@ -217,12 +263,14 @@ def _fields_of_event(tree: nodes.Template) -> list[str]:
 
 
 def _defined(value: Any) -> Any:
-    """Without what an expression has not found."""
+    """Without what an expression has not found, and without numbers that JSON does not have."""
     if isinstance(value, dict):
         return {name: inner for name, one in value.items() if (inner := _defined(one)) is not None}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_defined(inner) for inner in value]
-    return None if isinstance(value, Undefined) else value
+    if not isinstance(value, str | int | float | Undefined | None):
+        raise TemplateError("An expression has to be a text, a number, a list or an object.")
+    return None if isinstance(value, Undefined) or (isinstance(value, float) and not isfinite(value)) else value
 
 
 @contextmanager
@@ -234,8 +282,14 @@ def _explained() -> Iterator[None]:
         raise Refusal(f"The template is not right: {error.message}", param="destination.template") from None
     except RecursionError:
         raise Refusal("The template is nested too deeply.", param="destination.template") from None
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except Exception as error:
+        # Filters raise whatever they like.
         raise Refusal(f"The template fails: {error}", param="destination.template") from None
+
+
+class _Settings(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        raise SecurityError(f"there is no setting {name!r} in a template: secrets are only in headers and addresses")
 
 
 class CompiledDestination:
@@ -249,7 +303,10 @@ class CompiledDestination:
         self._url = _compiled(preset.url)
         self._headers = _compiled(preset.headers)
         with _explained():
-            self._body = _compiled(preset.body if destination.template is None else destination.template)
+            own = destination.template is not None
+            self._body = _template(destination.template) if own else _compiled(preset.body)
+        public = {field.name for field in preset.fields if not (own and field.is_secret)}
+        self._of_body = _Settings((name, value) for name, value in self.settings.items() if name in public)
         hidden = [self.settings[field.name] for field in preset.fields if field.is_secret]
         # A header may have them in Base64.
         authorization = self._headers(context_of(_NOBODY, self.settings, "")).get("Authorization") or ""
@@ -266,15 +323,15 @@ class CompiledDestination:
         if self.preset.requires is not None and not context["attributes"].get(self.preset.requires):
             return None
         with _explained():
-            body = self._body(context)
+            body = self._body(context | {"settings": self._of_body})
             form = urlencode({name: value for name, value in body.items() if value != ""}) if self.preset.form else ""
             encoded = form.encode() if self.preset.form else json.encode(body)
+            headers, url = dict(self._headers(context)), self._url(context)
         if len(encoded) > LARGEST_BODY:
             raise Refusal(f"The body has more than {LARGEST_BODY:,} bytes.", param="destination.template")
-        headers = dict(self._headers(context))
         if self.preset.form:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        return Outgoing(self._url(context), encoded, tuple(headers.items()))
+        return Outgoing(url, encoded, tuple(headers.items()))
 
     def masked(self, outgoing: Outgoing) -> Outgoing:
         """As it may be shown and logged."""
@@ -349,6 +406,8 @@ def context_of(event: dict[str, Any], settings: Mapping[str, str], dashboard: st
         "seconds": event["event_timestamp_ms"] // 1000,
         "iso": to_iso(event["event_timestamp_ms"]),
         "customer_url": f"{dashboard}/customers/{customer}" if dashboard else None,
+        # No name of expressions: for filters.
+        "work": _Work(),
     }
 
 
