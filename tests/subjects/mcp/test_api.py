@@ -82,6 +82,21 @@ async def test_each_kind_of_thing_can_be_read(site: Site) -> None:
         assert chart["object"] == "chart_data"
 
 
+async def test_every_tool_that_reads_works_with_an_ordinary_key(site: Site) -> None:
+    await site.shop.act("purchase", "ada", "pro_monthly")
+    ids = {"customer_id": "ada", "entitlement_id": "pro", "product_id": "pro_monthly", "chart_name": "mrr"}
+    async with site.over_http() as client:
+        [subscription] = (await called(client, "list_customer_subscriptions", customer_id="ada"))["items"]
+        ids |= {"subscription_id": subscription["id"]}
+        ids |= {f"store_{kind}_identifier": "txn_1" for kind in ("subscription", "purchase")}
+        for name, tool in usecases.tools_of(document()).items():
+            arguments = {field: ids.get(field, "none") for field in tool.schema["required"]}
+            if "none" in arguments.values():
+                assert tool.writes or "There is no " in await refused(client, name, **arguments), name
+            elif not tool.writes:
+                assert "object" in await called(client, name, **arguments), name
+
+
 async def test_a_write_makes_a_dry_run_first_and_is_carried_out_once(site: Site) -> None:
     shop = site.shop
     await shop.note("ada", plan="x")

@@ -21,6 +21,8 @@ _CONFIRM = {
 }
 # Words of a schema whose values are schemas by name; and words that it does not need.
 _BY_NAME, _LEFT_OUT = frozenset({"properties", "$defs"}), frozenset({"pattern", "not", "title"})
+# These paths exist in the vendor's shape only.
+_VENDORS = frozenset({f"{_PROJECT}/customers/{{customer_id}}/subscriptions"})
 # Names that URLs resolve away.
 _NO_SEGMENT = frozenset({"", ".", ".."})
 
@@ -134,6 +136,8 @@ def request_of(tool: OfferedTool, project_id: str, arguments: Mapping[str, Any])
     except UnicodeError:
         raise Invalid("A text has half of a surrogate pair (\\ud800 to \\udfff).") from None
     headers = {"content-type": "application/json"} if body else {}
+    if tool.path in _VENDORS:
+        headers["latchkey-shape"] = "vendor"
     if tool.writes:
         token = arguments.get("confirm")
         headers |= {"latchkey-dry-run": "true"} if token is None else _confirmed(token)
