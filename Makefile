@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test machine quick setup check fmt types lint bench proof lock clean chaos screenshots image dist docs docs-serve
+.PHONY: help run test machine quick setup check fmt types lint bench proof lock clean chaos conformance screenshots image dist docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ chaos: setup ## random trouble (WHAT=delivery, consumer, stores, failover or res
 	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),subjects.webhooks.delivery)).chaos \
 		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
 		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
+
+conformance: setup ## run the specification as a suite over HTTPS (BASE=https://… for a running service, WRITE=1 writes docs/conformance.md)
+	@$(if $(BASE),CONFORMANCE_BASE=$(BASE)) $(BIN)/python -m conformance $(if $(WRITE),--write) $(TESTS)
 
 docs: setup ## build the site of the documentation in site/; a broken link or anchor fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
