@@ -37,12 +37,13 @@ def ask(
     ca: str | None = None,
     authorization: str | None = None,
     headers: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
 ) -> Reply:
     address = urlsplit(base)
     if address.scheme == "https":
         context = ssl.create_default_context(cafile=ca)
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            address.netloc, timeout=PATIENCE, context=context
+            address.netloc, timeout=patience, context=context
         )
     else:  # the control address of a store emulator, which is on this machine only
         connection = http.client.HTTPConnection(address.netloc, timeout=PATIENCE)
@@ -85,7 +86,7 @@ Answer = Callable[[Request], tuple[int, Any]]
 
 @dataclass
 class Server:
-    """What was received, the newest last. `answer` says the status and the JSON of each reply."""
+    """What was received, the newest last. `answer` gives the status of a reply and its JSON, or its page."""
 
     address: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -112,9 +113,10 @@ def serving(certificate: Path, key: Path, host: str = "127.0.0.1") -> Iterator[S
             request = Request(self.command, self.path, headers, body)
             server.requests.append(request)
             status, value = server.answer(request)
-            reply = json.dumps(value).encode()
+            is_page = isinstance(value, str)
+            reply = (value if is_page else json.dumps(value)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/html" if is_page else "application/json")
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
             self.wfile.write(reply)

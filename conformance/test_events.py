@@ -4,12 +4,13 @@ import http.client
 import subprocess
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.https import ask
+from conformance.https import Request, ask, serving
 from conformance.life import World, milliseconds
 from conformance.statements import shows
 
@@ -300,3 +301,29 @@ def test_the_consumer_answers_long_before_60_seconds(world: World) -> None:
     began = time.monotonic()
     assert world.consumer.deliver(again).status == 200
     assert time.monotonic() - began < 10
+
+
+@shows("4.3.7", "8.2")
+def test_a_receiver_has_60_seconds(world: World) -> None:
+    def tested(seconds: int) -> Any:
+        with serving(*world.service.certificates, world.service.host) as slow:
+
+            def answer(_: Request) -> tuple[int, Any]:
+                time.sleep(seconds)
+                return 200, {}
+
+            slow.answer = answer
+            made = {"name": "conformance", "url": f"{slow.address}/slow", "event_types": ["TEST"]}
+            webhook = world.service.call("POST", "integrations/webhooks", made)
+            path = f"/v2/projects/{world.service.project}/integrations/webhooks/{webhook['id']}"
+            ca, key = world.service.ca, f"Bearer {world.service.key}"
+            chosen = {"type": "RENEWAL"}
+            reply = ask(world.service.base, "POST", f"{path}/test", chosen, ca=ca, authorization=key, patience=90)
+            world.service.call("DELETE", path)
+            return reply.json
+
+    with ThreadPoolExecutor(2) as threads:
+        in_time, late = threads.map(tested, (55, 65))
+    assert in_time["status"] == 200
+    assert late["status"] is None
+    assert 59_000 <= late["milliseconds"] < 64_000, late
