@@ -37,7 +37,8 @@ def say(folder: Path, *words: str) -> str:
 def test_the_first_start_writes_credentials_that_only_the_owner_can_read(folder: Path) -> None:
     credentials = json.loads((folder / "credentials.json").read_text())
     assert credentials.keys() == {
-        "bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key", "root_certificates", "api_base_url",
+        "bundle_id", "app_apple_id", "issuer_id", "key_id", "private_key", "connect_key_id", "connect_private_key",
+        "root_certificates", "api_base_url",
     }  # fmt: skip
     assert credentials["bundle_id"] == "com.example.notes"
     assert credentials["api_base_url"].startswith("http://127.0.0.1:")

@@ -65,5 +65,5 @@ OURS = {
     "operational_event", "product.price", "purchase_snapshot", "webhook_attempt", "export", "export_run",
     "customer_list.customer", "customer_segment", "bulk_grant", "destination_preset", "destination_preview",
     "config", "config.plan", "targeting_rule", "targeting_preview", "offering_reason",
-    "offer_code",
+    "offer_code", "purchase_link", "store_product", "store_products.takeover",
 }  # fmt: skip

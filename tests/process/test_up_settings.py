@@ -57,6 +57,7 @@ SAMPLES = {
     "smtp_password": "hunter2",
     "smtp_extra_ca": "",
     "mail_from": "Latchkey <no-reply@example.com>",
+    "mail_domains": "example.com",
     "mail_folder": "/var/lib/latchkey/mail",
     "openid_issuer": "https://login.example.com",
     "openid_client_id": "latchkey",

@@ -58,7 +58,7 @@ def test_a_new_store_is_a_form_of_the_dashboard() -> None:
     sent = Form([("shop", " Corner "), ("tier", "3"), ("seal", "s3cret\n"), ("api_base_url", "")])
     assert store_form.read(fields, sent) == {"shop": "Corner", "tier": 3, "seal": "s3cret"}
     with pytest.raises(Invalid, match="A tier is a number") as refused:
-        store_form.read(fields, Form([("tier", "high")]))
+        store_form.read(fields, Form([("shop", "Corner"), ("tier", "high")]))
     assert refused.value.param == "tier"
     empty = {"tier": "", "seal": "", "api_base_url": "", "depot_url": ""}
     assert store_form.filled(fields, Form([]), None, host="shop.example.com") == {"shop": "shop.example.com", **empty}

@@ -23,6 +23,8 @@ ELSEWHERE = (
     "export.run",
     "entitlement.products_attached",
     "entitlement.products_detached",
+    "product.price_deleted",
+    "product.price_set",
     "project.created",
     "purchase.fed",
 )

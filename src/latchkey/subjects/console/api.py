@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from jinja2 import Environment, Template
+from markupsafe import Markup
 from msgspec import json
 from starlette.responses import HTMLResponse, Response
 
@@ -91,6 +92,8 @@ def _page(document: dict[str, Any], tag: str = "") -> HTMLResponse:
 def _template() -> Template:
     made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made.filters.update(slug=slug, indented=lambda value: json.format(json.encode(value), indent=2).decode())
+    # A path may break into lines after / and _.
+    made.filters["parted"] = lambda path: Markup("<wbr>").join(re.split(r"(?<=[/_])(?=[\w{])", path))
     made.globals.update(anchor=anchor, href=_href)
     return made.from_string(files("latchkey.subjects.console").joinpath("reference.html").read_text(encoding="utf-8"))
 
