@@ -11,7 +11,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-find-links --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test machine quick setup check fmt types lint bench proof lock clean chaos conformance screenshots image dist docs docs-serve
+.PHONY: help run test machine quick setup check fmt types lint bench soak proof lock clean campaign chaos conformance screenshots image dist docs docs-serve
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,13 +75,18 @@ fmt: setup ## format the code
 bench: setup ## measure speed beside a bare ceiling (PARTS="steady burst" for some; docs/performance.md lists them)
 	@$(BIN)/python -m bench $(PARTS)
 
+soak: setup ## hours of daily life against `latchkey up`, and what grows (HOURS=3 RATE=100; DRAW=soak.jsonl for an earlier run, WRITE=1 writes docs/reliability.md)
+	@$(BIN)/python -m bench.soak $(if $(HOURS),--hours $(HOURS)) $(if $(RATE),--rate $(RATE)) $(if $(SAMPLES),--samples $(SAMPLES)) \
+		$(if $(DRAW),--draw $(DRAW)) $(if $(WRITE),--write)
+
 proof: setup ## check the models of the protocols (MODELS="Lanes Feed" for some; proof/README.md)
 	@$(BIN)/python -m proof $(MODELS)
 
-chaos: setup ## random trouble (WHAT=delivery, consumer, stores, failover or restarts; SEED=7 SECONDS=60; for consumer DATABASE=postgresql)
-	@$(BIN)/python -m tests.$(if $(filter consumer,$(WHAT)),convergence,$(or $(filter stores failover restarts,$(WHAT)),subjects.webhooks.delivery)).chaos \
-		$(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) \
-		$(if $(filter consumer,$(WHAT)),$(if $(DATABASE),--database $(DATABASE)))
+chaos: setup ## one round of random trouble (WHAT=delivery, consumer, service, failover, stores, fuzz, rules, disk or restarts; SEED=7 SECONDS=60)
+	@$(BIN)/python -m campaign round $(or $(WHAT),delivery) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS))
+
+campaign: setup ## such rounds with fresh seeds until the time is over (HOURS=2; PARTS="fuzz disk" for some; WRITE=1 writes docs/reliability.md)
+	@$(BIN)/python -m campaign campaign $(if $(HOURS),--hours $(HOURS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WRITE),--write) $(PARTS)
 
 conformance: setup ## run the specification as a suite over HTTPS (BASE=https://… for a running service, WRITE=1 writes docs/conformance.md)
 	@$(if $(BASE),CONFORMANCE_BASE=$(BASE)) $(BIN)/python -m conformance $(if $(WRITE),--write) $(TESTS)

@@ -21,6 +21,7 @@ from bench import (
     exporting,
     feed,
     importing,
+    kill,
     lists,
     notifications,
     pages,
@@ -63,34 +64,35 @@ ALONE = {
 }
 
 
-# Beside a Svix server that the user has, so it needs options.
-PEERS = "peers"
+# Beside a Svix server that the user has, so they need options.
+PEERS = {"peers": peers.run, "kill": kill.run}
 
 
 async def main(names: list[str], installed: Installed) -> int:
-    parts = PARTS | ALONE | {PEERS: partial(peers.run, installed=installed)}
+    parts = PARTS | ALONE | {name: partial(run, installed=installed) for name, run in PEERS.items()}
     rows: list[Row] = []
     for name in names:
         # Each with its own database, so that the rows of one do not slow down another.
         async with ground() as stand:
             rows += await parts[name](stand)
-        show(rows, f"after {name}", SVIX if name == PEERS else "ceiling")
+        show(rows, f"after {name}", SVIX if name == "peers" else "ceiling")
     return 0 if all(row.holds is not False for row in rows) else 1
 
 
 def _options() -> argparse.Namespace:
-    names = sorted([*PARTS, *ALONE, PEERS])
+    names = sorted([*PARTS, *ALONE, *PEERS])
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(names))
-    parser.add_argument("--svix", type=Path, metavar="PATH", help="for peers: the program svix-server")
+    parser.add_argument("--svix", type=Path, metavar="PATH", help="for peers and kill: the program svix-server")
     own = "default: a database in the benchmark's own"
     parser.add_argument("--svix-db", default="", metavar="URL", help=f"its PostgreSQL ({own})")
     parser.add_argument("--svix-redis", default=REDIS_URL, metavar="URL", help="its Redis (default: %(default)s)")
     given = parser.parse_args()
     if unknown := [name for name in given.parts if name not in names]:
         parser.error(f"There is no part {', '.join(unknown)}. The parts are {', '.join(names)}.")
-    if PEERS in given.parts and (given.parts != [PEERS] or given.svix is None):
-        parser.error("`peers` is measured alone, beside a Svix server: python -m bench peers --svix PATH")
+    for name in PEERS:
+        if name in given.parts and (given.parts != [name] or given.svix is None):
+            parser.error(f"`{name}` is measured alone, beside a Svix server: python -m bench {name} --svix PATH")
     if given.svix is not None and not os.access(given.svix, os.X_OK):
         parser.error(f"There is no program {given.svix}. Give the path of svix-server: --svix PATH")
     return given

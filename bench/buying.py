@@ -2,11 +2,14 @@
 compared with. Both consist of real processes. Purchases are receipts, as phones send them."""
 
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,8 +56,13 @@ class System:
     arrivals: Path = Path()
     # The address of its receiver.
     target: str = ""
+    # Of its certificate, and where the App Store sends notifications.
+    authority: Path = Path()
+    notification_url: str = ""
     recorded: str = RECORDED
     committed: str = COMMITTED
+    # `kill -9` of what answers and delivers; it is started again.
+    kill: Callable[[], Coroutine[Any, Any, None]] = None  # type: ignore[assignment]  # not every system is killed
 
     async def buyer(self, prefix: str, count: int) -> Ask:
         """Sends the receipt of this number. Half of the customers are known, and all receipts are signed before."""
@@ -95,8 +103,9 @@ class System:
 
 
 @asynccontextmanager
-async def latchkey(ground: Ground) -> AsyncIterator[System]:
-    """`latchkey up` in a new folder, with one webhook."""
+async def latchkey(ground: Ground, *, whole: bool = False) -> AsyncIterator[System]:
+    """`latchkey up` in a new folder, with one webhook. `whole`: with all that a user's first start has, such as the
+    demo's consumer and its year of customers."""
     async with AsyncExitStack() as stack:
         receipts = Receipts()
         served = await stack.enter_async_context(running(receipts.store))
@@ -105,12 +114,15 @@ async def latchkey(ground: Ground) -> AsyncIterator[System]:
             "LATCHKEY_STORE_ALLOW_HOSTS": served.base_url.partition("//")[2],
             "LATCHKEY_WEBHOOK_EXTRA_CA": str(ground.certificates.authority),
         }
-        started = await stack.enter_async_context(up(folder, "--no-history", "--no-stores", **settings))
+        options = () if whole else ("--no-history", "--no-stores")
+        started = await stack.enter_async_context(up(folder, *options, **settings))
         told = json.decode((folder / "connection.json").read_bytes())
         database = await stack.enter_async_context(Database(told["database_url"], max_size=4))
         http = await stack.enter_async_context(client(Path(told["ca_cert"]), told["api_key"]))
-        system = System(LATCHKEY, told["base_url"], http, receipts, database, await _processes(started.pid))
-        yield await _with_app(stack, ground, system, told["public_api_key"], Path(told["ca_cert"]), served.base_url)
+        pids, kill = await _processes(started.pid), partial(_kill, started.pid)
+        system = System(LATCHKEY, told["base_url"], http, receipts, database, pids, kill=kill)
+        public_key, authority = told["public_api_key"], Path(told["ca_cert"])
+        yield await _with_app(stack, ground, system, public_key, authority, served.base_url, alone=not whole)
 
 
 @asynccontextmanager
@@ -154,18 +166,33 @@ async def ceiling(ground: Ground, database_url: str = "") -> AsyncIterator[Syste
 
 
 async def _with_app(
-    stack: AsyncExitStack, ground: Ground, system: System, public_key: str, authority: Path, store_url: str
+    stack: AsyncExitStack,
+    ground: Ground,
+    system: System,
+    public_key: str,
+    authority: Path,
+    store_url: str,
+    *,
+    alone: bool = True,
 ) -> System:
-    """The system with an app in the App Store, with phones, and with a receiver as the only webhook."""
-    key, _ = await connect(system.http, system.url, system.receipts.store.credentials(store_url))
+    """The system with an app in the App Store, with phones, and with a receiver, as the only webhook if it is alone."""
+    key, notification_url = await connect(system.http, system.url, system.receipts.store.credentials(store_url))
     phones = await stack.enter_async_context(Phones(authority, (public_key, key)))
     hooks = f"{system.url}/v2/projects/{PROJECT_ID}/integrations/webhooks"
-    for hook in (await ask(system.http.get(hooks)))["items"]:
+    for hook in (await ask(system.http.get(hooks)))["items"] if alone else ():
         await ask(system.http.delete(f"{hooks}/{hook['id']}"))
     target, sink, arrivals = await _receiver(stack, ground, "arrivals.log")
     given = {"name": "bench", "url": target, "authorization_header": "Bearer secret", "in_flight_limit": 400}
     await ask(system.http.post(hooks).body_json(given))
-    return replace(system, phones=phones, arrivals=arrivals, target=target, pids={**system.pids, SINK: [sink]})
+    return replace(
+        system,
+        phones=phones,
+        arrivals=arrivals,
+        target=target,
+        pids={**system.pids, SINK: [sink]},
+        authority=authority,
+        notification_url=notification_url,
+    )
 
 
 async def connect(http: Client, url: str, credentials: Mapping[str, Any]) -> tuple[str, str]:
@@ -208,6 +235,12 @@ async def _speaking(module: str, *words: str) -> AsyncIterator[tuple[str, int]]:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def _kill(supervisor: int) -> None:
+    """Its supervisor starts others."""
+    for pid in (await _processes(supervisor))[API]:
+        os.kill(pid, signal.SIGKILL)
 
 
 async def _processes(supervisor: int) -> dict[str, list[int]]:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from msgspec import json
 from pyreqwest.client import Client
+from pyreqwest.request import RequestBuilder
 
 from bench.load import client
 from latchkey.emulators.apple.apple_books import AppleBooks
@@ -42,12 +43,12 @@ class Receipts:
     def _write(self, prefix: str, number: int) -> tuple[int, bytes]:
         product_id = "pro_monthly" if number % 2 == 0 else "pro_yearly"
         store = APP_STORE if number % 4 < 2 else TEST_STORE
-        body = {
-            "app_user_id": app_user_id(prefix, number),
-            "fetch_token": self._signed(product_id) if store == APP_STORE else f"test_{real_now()}_{uuid4()}",
-            "product_id": product_id,
-        }
-        return store, json.encode(body)
+        return store, self.receipt(store, app_user_id(prefix, number), product_id)
+
+    def receipt(self, store: int, buyer: str, product_id: str) -> bytes:
+        """Of a new purchase, as the buyer's phone sends it."""
+        token = self._signed(product_id) if store == APP_STORE else f"test_{real_now()}_{uuid4()}"
+        return json.encode({"app_user_id": buyer, "fetch_token": token, "product_id": product_id})
 
     def _sold(self, product_id: str) -> dict[str, Any]:
         id = self.store.sell(product_id=product_id, buyer=product_id)
@@ -87,9 +88,16 @@ class Phones:
     async def post(self, url: str, number: int, store: int, body: bytes) -> bytes:
         """The reply."""
         request = self._clients[number % ADDRESSES].post(url).header("content-type", "application/json")
+        return await self._send(request.body_bytes(body), store)
+
+    async def read(self, url: str, number: int, store: int) -> bytes:
+        """The reply."""
+        return await self._send(self._clients[number % ADDRESSES].get(url), store)
+
+    async def _send(self, request: RequestBuilder, store: int) -> bytes:
         if self._keys[store]:
             request = request.header("authorization", f"Bearer {self._keys[store]}")
-        response = await request.body_bytes(body).build().send()
-        if response.status not in (200, 202):
+        response = await request.build().send()
+        if response.status not in (200, 201, 202):
             raise RuntimeError(f"status {response.status}: {await response.text()}")
         return bytes(await response.bytes())

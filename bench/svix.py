@@ -5,10 +5,11 @@ import os
 import secrets
 import socket
 import time
-from asyncio.subprocess import PIPE, STDOUT
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,9 +38,9 @@ class Installed:
 
 
 @asynccontextmanager
-async def svix(ground: Ground, installed: Installed, other: System) -> AsyncIterator[System]:
+async def svix(ground: Ground, installed: Installed, other: System, queue: str = "redis") -> AsyncIterator[System]:
     """Svix with one application, which delivers to the receiver of the other system. Its URL is the one to which
-    messages are posted."""
+    messages are posted. Its queue is in Redis or in memory."""
     redis = _serving(installed.redis_url, 6379, "redis-server", "--svix-redis")
     database_url, postgres = await _database(ground, installed)
     async with AsyncExitStack() as stack:
@@ -55,7 +56,7 @@ async def svix(ground: Ground, installed: Installed, other: System) -> AsyncIter
             "SVIX_JWT_SECRET": secrets.token_hex(16),
             "SVIX_DB_DSN": database_url,
             "SVIX_REDIS_DSN": installed.redis_url,
-            "SVIX_QUEUE_TYPE": "redis",
+            "SVIX_QUEUE_TYPE": queue,
             # A queue of its own: nothing of an earlier run is in it.
             "SVIX_QUEUE_PREFIX": f"bench-{secrets.token_hex(4)}",
             "SVIX_WHITELIST_SUBNETS": "[127.0.0.0/8]",
@@ -64,16 +65,24 @@ async def svix(ground: Ground, installed: Installed, other: System) -> AsyncIter
             "SSL_CERT_FILE": str(authority),
         }
         token = await _token(installed.binary, environment, ground.folder)
-        pid = await stack.enter_async_context(_running(installed.binary, environment, ground.folder, port))
+        running = partial(_running, installed.binary, environment, ground.folder, port)
+        process = await stack.enter_async_context(running())
+
+        async def kill() -> None:
+            nonlocal process
+            process.kill()
+            await process.wait()
+            process = await stack.enter_async_context(running())
+
         http = await stack.enter_async_context(client(authority, token))
         url = f"http://127.0.0.1:{port}/api/v1"
         app = await ask(http.post(f"{url}/app/").body_json({"name": "bench"}))
         endpoint = await ask(http.post(f"{url}/app/{app['id']}/endpoint/").body_json({"url": other.target}))
         phones = await stack.enter_async_context(Phones(authority, (token, token)))
         database = await stack.enter_async_context(Database(database_url, max_size=4))
-        pids = {SVIX: [pid], POSTGRESQL: [postgres], "Redis": [redis], SINK: other.pids[SINK]}
+        pids = {SVIX: [process.pid], POSTGRESQL: [postgres], "Redis": [redis], SINK: other.pids[SINK]}
         system = System(SVIX, f"{url}/app/{app['id']}/msg/", http, other.receipts, database, pids, phones)
-        yield replace(system, arrivals=other.arrivals, recorded=RECORDED.format(endpoint["id"]))
+        yield replace(system, arrivals=other.arrivals, recorded=RECORDED.format(endpoint["id"]), kill=kill)
 
 
 async def _database(ground: Ground, installed: Installed) -> tuple[str, int]:
@@ -122,10 +131,10 @@ async def _token(binary: Path, environment: Mapping[str, str], folder: Path) -> 
 
 
 @asynccontextmanager
-async def _running(binary: Path, environment: Mapping[str, str], folder: Path, port: int) -> AsyncIterator[int]:
-    """The server, once it listens; yields its process id. There is no configuration file in this folder."""
+async def _running(binary: Path, environment: Mapping[str, str], folder: Path, port: int) -> AsyncIterator[Process]:
+    """The server, once it listens. There is no configuration file in this folder."""
     log = folder / "svix.log"
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *(str(binary), "--run-migrations"), env=environment, cwd=folder, stdout=output, stderr=output
         )
@@ -135,7 +144,7 @@ async def _running(binary: Path, environment: Mapping[str, str], folder: Path, p
             if process.returncode is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{binary} did not start. The end of its log:\n{tail(log)}")
             await asyncio.sleep(0.1)
-        yield process.pid
+        yield process
     finally:
         if process.returncode is None:
             # If it is asked to end, it first waits for its queue, for up to 20 s.

@@ -37,15 +37,15 @@ def show(rows: Sequence[Row], title: str, beside: str = "ceiling") -> None:
         mark = "" if row.holds is None else " [green]✓[/]" if row.holds else " [red]✗[/]"
         table.add_row(
             row.name,
-            f"{_number(row.value)} {row.unit}",
-            f"{_number(row.ceiling)} {row.unit}" if row.ceiling is not None else "",
+            f"{shown_number(row.value)} {row.unit}",
+            f"{shown_number(row.ceiling)} {row.unit}" if row.ceiling is not None else "",
             f"{row.ratio:.2f}" if row.ratio is not None else "",
             row.bar + mark,
         )
     Console().print(table)
 
 
-def _number(value: float) -> str:
+def shown_number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 

@@ -10,15 +10,17 @@ import socket
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance.https import Reply, ask, wait_for
-from conformance.service import LATCHKEY, Service, environment
+from conformance.service import LATCHKEY, ROOT, Service, environment
 
+HOUR = 3_600_000
 JWT_SECRET = "a secret of the suite, of at least 32 bytes"
 WEBHOOK_SECRET = "webhook-secret-of-the-suite"
 
@@ -79,9 +81,56 @@ class Consumer:
         wait_for(lambda: self.processed(event_id), f"the consumer to process {event_id}")
 
 
+def now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def iso(ms: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ms // 1000))
+
+
+def event(user: str, type: str, held: Any = None, **more: Any) -> dict[str, Any]:
+    """An event as the service sends it. `held` is when the entitlement `pro` ends, or None for no entitlement."""
+    now = now_ms()
+    pro = {"expires_date": held and iso(held), "product_identifier": "pro_monthly", "purchase_date": iso(now)}
+    return {
+        "id": str(uuid.uuid4()),
+        "type": type,
+        "app_user_id": user,
+        "original_app_user_id": user,
+        "aliases": [],
+        "product_id": "pro_monthly",
+        "event_timestamp_ms": now,
+        "purchased_at_ms": now,
+        "expiration_at_ms": held,
+        "environment": "PRODUCTION",
+        "store": "app_store",
+        "entitlements": {} if held is None else {"pro": pro},
+        **more,
+    }
+
+
+def told(consumer: Consumer, *events: dict[str, Any]) -> dict[str, Any]:
+    """The record after these events."""
+    for each in events:
+        reply = consumer.deliver(each)
+        assert (reply.status, set(reply.json)) == (200, {"message"}), reply
+    record = consumer.record(events[-1]["app_user_id"])
+    assert record is not None
+    return record
+
+
 @contextmanager
-def consuming(service: Service, folder: Path, *, address: str | None = None, **settings: str) -> Iterator[Consumer]:
-    """`latchkey consumer` until the end of the block. `address` is another service than the one under test."""
+def consuming(
+    service: Service,
+    folder: Path,
+    *,
+    address: str | None = None,
+    program: Sequence[str | Path] = (LATCHKEY, "consumer"),
+    **settings: str,
+) -> Iterator[Consumer]:
+    """`latchkey consumer`, or a program that has it inside, until the end of the block. `address` is another service
+    than the one under test."""
     certificate, key = service.certificates
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
@@ -105,10 +154,13 @@ def consuming(service: Service, folder: Path, *, address: str | None = None, **s
     given = {f"LATCHKEY_CONSUMER_{name}": value for name, value in names.items() if value and name != "NODE_ENV"}
     if "NODE_ENV" in settings:
         given["NODE_ENV"] = settings["NODE_ENV"]
+    for name, value in (("PORT", str(port)), ("SSL_CERTIFICATE", str(certificate)), ("SSL_KEYFILE", str(key))):
+        given[f"GRANIAN_{name}"] = value  # for an app that runs in the server of the examples
     log = folder / "consumer.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [LATCHKEY, "consumer"],
+            program,
+            cwd=ROOT,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment(**given),

@@ -1,12 +1,14 @@
 """A plain HTTPS client, and a small HTTPS server that keeps what it was sent."""
 
+import functools
 import http.client
 import json
 import ssl
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,23 +42,51 @@ def ask(
     patience: float = PATIENCE,
 ) -> Reply:
     address = urlsplit(base)
-    if address.scheme == "https":
-        context = ssl.create_default_context(cafile=ca)
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            address.netloc, timeout=patience, context=context
-        )
-    else:  # the control address of a store emulator, which is on this machine only
-        connection = http.client.HTTPConnection(address.netloc, timeout=PATIENCE)
     sent = {"Content-Type": "application/json", **(headers or {})}
     if authorization is not None:
         sent["Authorization"] = authorization
     body = value if isinstance(value, bytes) else None if value is None else json.dumps(value).encode()
+    # Connections are used again, because most of a request's time is the handshake.
+    idle, known = _idle[base, ca], None
+    with suppress(IndexError):
+        known = idle.pop()
+    connection = known or _connection(address.scheme, address.netloc, ca)
+    connection.timeout = patience
+    if known is not None:
+        known.sock.settimeout(patience)
     try:
         connection.request(method, address.path.rstrip("/") + path, body, sent)
         answer = connection.getresponse()
-        return Reply(answer.status, {name.lower(): text for name, text in answer.getheaders()}, answer.read())
-    finally:
+        reply = Reply(answer.status, {name.lower(): text for name, text in answer.getheaders()}, answer.read())
+    except Exception as error:
         connection.close()
+        if known is None or not isinstance(error, (ConnectionError, ssl.SSLError)):
+            raise
+        # The server had closed it meanwhile.
+        return ask(base, method, path, value, ca=ca, authorization=authorization, headers=headers, patience=patience)
+    if connection.sock is not None:
+        idle.append(connection)
+    return reply
+
+
+_idle: dict[tuple[str, str | None], list[http.client.HTTPConnection]] = defaultdict(list)
+
+
+def close_connections() -> None:
+    for connections in _idle.values():
+        while connections:
+            connections.pop().close()
+
+
+def _connection(scheme: str, netloc: str, ca: str | None) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(netloc, context=_context(ca))
+    return http.client.HTTPConnection(netloc)  # the control address of a store emulator, on this machine only
+
+
+@functools.cache
+def _context(ca: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca)
 
 
 def wait_for(look: Callable[[], Found | None], what: str, patience: float = PATIENCE) -> Found:
@@ -75,18 +105,20 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def json(self) -> Any:
         return json.loads(self.body)
 
 
-Answer = Callable[[Request], tuple[int, Any]]
+Answer = Callable[[Request], tuple[int, Any] | tuple[int, Any, Mapping[str, str]]]
 
 
 @dataclass
 class Server:
-    """What was received, the newest last. `answer` gives the status of a reply and its JSON, or its page."""
+    """What was received, the newest last. `answer` gives the status of a reply, its JSON or its page, and
+    more headers."""
 
     address: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -112,12 +144,14 @@ def serving(certificate: Path, key: Path, host: str = "127.0.0.1") -> Iterator[S
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.command, self.path, headers, body)
             server.requests.append(request)
-            status, value = server.answer(request)
+            status, value, *more = server.answer(request)
             is_page = isinstance(value, str)
             reply = (value if is_page else json.dumps(value)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "text/html" if is_page else "application/json")
             self.send_header("Content-Length", str(len(reply)))
+            for name, text in more[0].items() if more else ():
+                self.send_header(name, text)
             self.end_headers()
             self.wfile.write(reply)
 

@@ -4,13 +4,14 @@
 |---|---|
 | `CONFORMANCE_BASE` | its address, `https://…`; without it a `latchkey up` is started |
 | `CONFORMANCE_KEY` | a secret API key that may read and write |
-| `CONFORMANCE_PROJECT` | the project's id; the project has the catalog of the demo project |
+| `CONFORMANCE_PROJECT` | the project's id; the project has the products of `conformance/catalog.yaml` |
 | `CONFORMANCE_CA` | a file with the certificate authority, if it is not a public one |
-| `CONFORMANCE_RECEIVER_CERT`, `CONFORMANCE_RECEIVER_KEY` | PEM files for the suite's own servers |
+| `CONFORMANCE_RECEIVER_CERT`, `CONFORMANCE_RECEIVER_KEY` | PEM files for the suite's servers; the service trusts them |
 | `CONFORMANCE_RECEIVER_HOST` | the address at which the service reaches this machine; 127.0.0.1 by default |
+| `CONFORMANCE_PUBLIC_KEY` | the public key of an app of the project |
+| `CONFORMANCE_EMAIL`, `CONFORMANCE_PASSWORD` | an account of the dashboard that may change webhooks |
 | `CONFORMANCE_CONNECTION` | instead of all these: the `connection.json` of a running `latchkey up` |
 
-The service must trust the certificate of the suite's servers.
 Tests that need what is not given (store emulators, the dashboard) are not run, and the report says so.
 """
 
@@ -31,6 +32,7 @@ import pytest
 
 from conformance.https import Reply, ask
 
+ROOT = Path(__file__).parents[1]
 LATCHKEY = Path(sys.executable).with_name("latchkey")
 
 
@@ -50,6 +52,7 @@ class Service:
     host: str = "127.0.0.1"
     stores: Mapping[str, Any] = field(default_factory=dict)
     dashboard: Mapping[str, Any] = field(default_factory=dict)
+    push: Mapping[str, Any] = field(default_factory=dict)
     public_key: str | None = None
     data: Path | None = None
 
@@ -89,21 +92,25 @@ class Service:
 
 @contextmanager
 def reached() -> Iterator[Service]:
-    given = {name: os.environ.get(f"CONFORMANCE_{name}") for name in ("BASE", "KEY", "PROJECT", "CA", "CONNECTION")}
-    certificate, key = (os.environ.get(f"CONFORMANCE_RECEIVER_{name}") for name in ("CERT", "KEY"))
-    if given["CONNECTION"]:
+    given = {name.removeprefix("CONFORMANCE_"): value for name, value in os.environ.items() if value}
+    if "CONNECTION" in given:
         yield _connected(Path(given["CONNECTION"]))
-    elif given["BASE"]:
-        assert given["KEY"], "CONFORMANCE_KEY: a secret API key is needed"
-        assert given["PROJECT"], "CONFORMANCE_PROJECT: the project's id is needed"
+    elif "BASE" in given:
+        for name in ("KEY", "PROJECT"):
+            assert name in given, f"CONFORMANCE_{name} is missing, see conformance/service.py"
+        base = given["BASE"].rstrip("/")
+        certificate, key = (given.get(f"RECEIVER_{name}") for name in ("CERT", "KEY"))
+        account = {"email": given.get("EMAIL"), "password": given.get("PASSWORD"), "url": f"{base}/dashboard"}
         yield Service(
-            given["BASE"].rstrip("/"),
+            base,
             given["PROJECT"],
             given["KEY"],
-            given["CA"] or None,
+            given.get("CA"),
             Path(certificate) if certificate else None,
             Path(key) if key else None,
-            os.environ.get("CONFORMANCE_RECEIVER_HOST") or "127.0.0.1",
+            given.get("RECEIVER_HOST", "127.0.0.1"),
+            dashboard=account if account["email"] else {},
+            public_key=given.get("PUBLIC_KEY"),
         )
     else:
         with tempfile.TemporaryDirectory(prefix="lk") as folder, _up(Path(folder)) as service:
@@ -122,6 +129,7 @@ def _connected(file: Path) -> Service:
         tls / "server.key",
         stores=told.get("stores", {}),
         dashboard=told.get("dashboard", {}),
+        push=told.get("push", {}),
         public_key=told.get("public_api_key"),
         data=file.parent,
     )

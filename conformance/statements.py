@@ -18,14 +18,16 @@ class Statement:
     section: str
     text: str
     reading: str | None
+    # Why no test can show it.
+    untestable: str | None
 
 
 def read_statements() -> Iterator[Statement]:
     for section in tomllib.loads(FILE.read_text())["section"]:
-        readings = section.get("readings", {})
+        readings, untestable = section.get("readings", {}), section.get("untestable", {})
         title = f"{section['number']} {section['title']}"
         for number, text in section["statements"].items():
-            yield Statement(number, title, text, readings.get(number))
+            yield Statement(number, title, text, readings.get(number), untestable.get(number))
 
 
 STATEMENTS = {statement.number: statement for statement in read_statements()}

@@ -1,18 +1,15 @@
-"""Kill service, delivery and consumer at random, over a network that loses, repeats and reorders.
-
-    make chaos WHAT=consumer SEED=7 SECONDS=60
+"""Kill service, delivery and consumer at random, over a network that loses, repeats and reorders: `make chaos
+WHAT=consumer`.
 
 Meanwhile simulated users buy, cancel and so on. Afterwards every user's local copy must equal V2, and every event must
 have been processed once. The report also says how many copies were right before reconciliation.
 """
 
-import argparse
 import asyncio
 import base64
 import random
-import sys
-import tempfile
 import time
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,9 +35,10 @@ from latchkey.subjects.api_keys.usecases import create_public_key, create_secret
 from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.webhooks.rules import Setup
 from latchkey.subjects.webhooks.usecases.registry import Registry
+from tests.connections import connected
 from tests.convergence.lives import Lives
 from tests.convergence.processes import Killable, reconcile
-from tests.convergence.proxy import HostileProxy
+from tests.convergence.proxy import Fault, HostileProxy
 from tests.convergence.verdict import Verdict, answers, compare
 from tests.databases import drained
 from tests.engine.fixtures import new_project
@@ -71,6 +69,7 @@ class Books:
 class Report:
     seed: int
     database: str
+    lives: int
     acts: dict[str, int]
     kills: dict[str, int]
     network: dict[str, int]
@@ -102,8 +101,7 @@ async def converge(
     *,
     seed: int,
     seconds: float,
-    users: int = 300,
-    clocks: int = 6,
+    together: int = 12,
     job_patience: float = JOB_PATIENCE,
 ) -> Report:
     """`database_url` is a migrated, empty database of the service; the consumer creates its own tables."""
@@ -172,7 +170,7 @@ async def converge(
             {"authorization": f"Bearer {writing.plaintext}", "content-type": "application/json"}
         )
         poster = await stack.enter_async_context(http.build())
-        lives = Lives(poster, api_url, PROJECT, app_key.plaintext, seed=seed, users=users, clocks=clocks)
+        lives = Lives(poster, api_url, PROJECT, app_key.plaintext, seed=seed, together=together)
         killing = asyncio.create_task(_kill(processes, chances, seconds))
         await asyncio.gather(lives.go_on(seconds), killing)
 
@@ -199,6 +197,7 @@ async def converge(
         return Report(
             seed=seed,
             database="sqlite" if store.database.is_sqlite else "postgresql",
+            lives=lives.count,
             acts=dict(lives.did),
             kills={process.role: process.kills for process in processes},
             network={str(fault): count for fault, count in proxy.did.items()},
@@ -261,37 +260,25 @@ async def _books(database: Database, store: ConsumerStorage) -> Books:
     )
 
 
-async def _alone(folder: Path, arguments: argparse.Namespace) -> Report:
+async def run(folder: Path, seed: int, seconds: float, figures: Counter[str]) -> None:
+    """With a copy in SQLite or in PostgreSQL, as the seed says."""
     server = EmbeddedServer(folder / "server")
     await asyncio.to_thread(server.start)
     try:
-        connection = await connect(server.url())
-        await migrate(connection)
-        if arguments.database == "postgresql":
+        async with connected(connect(server.url())) as connection:
+            await migrate(connection)
             await connection.execute("create database consumer")
-        await connection.close()
-        sqlite = f"sqlite:///{folder / 'consumer.db'}"
-        consumer_url = server.url("consumer") if arguments.database == "postgresql" else sqlite
-        return await converge(
-            folder, server.url(), consumer_url,
-            seed=arguments.seed, seconds=arguments.seconds, users=arguments.users,
-        )  # fmt: skip
+        consumer_url = server.url("consumer") if seed % 2 else f"sqlite:///{folder / 'consumer.db'}"
+        report = await converge(folder, server.url(), consumer_url, seed=seed, seconds=seconds)
     finally:
         await asyncio.to_thread(server.stop)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make chaos WHAT=consumer")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--users", type=int, default=300)
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="latchkey-chaos-", ignore_cleanup_errors=True) as folder:
-        report = asyncio.run(_alone(Path(folder), arguments))
-    sys.stdout.write(f"{pformat(report)}\n")
-    sys.exit(not report.good)
-
-
-if __name__ == "__main__":
-    main()
+    figures["lives"] = report.lives
+    figures["kills"] = sum(report.kills.values())
+    figures["committed"] = report.books.events
+    figures["lost"] = report.books.unprocessed
+    figures["doubled"] = report.books.invented
+    figures["users"] = report.after.users
+    figures["transfers"] = report.acts.get("transfer", 0) + report.acts.get("restore", 0)
+    figures["merges"] = report.acts.get("log_in", 0)
+    figures["webhooks lost on the way"] = report.network.get(Fault.LOSE, 0)
+    assert report.good, pformat(report)

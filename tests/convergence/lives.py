@@ -1,7 +1,8 @@
 """Simulated users over HTTP: on test clocks they buy, cancel, fail to pay, sign in, restore others' purchases, transfer
 purchases and are erased.
 
-The seed alone decides what is tried and in which order. How far the users get depends on the time.
+A life is a clock with a few users who get in each other's way. Its seed alone decides what is tried and in which order;
+what the service makes of it also depends on who is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -48,20 +49,14 @@ WEIGHTS = {
 # Actions that make no sense in the present state are refused; then another one is tried.
 TRIES = 4
 AT_ONCE = 24
-# The number of different receipts on each clock.
-RECEIPTS = 12
+# The number of different receipts in each life.
+RECEIPTS = 6
 
 
 class Lives:
-    """All users of a run. `http` sends the API key. The service may be killed at any moment."""
+    """All lives of a run, several at a time. `http` sends the API key. The service may be killed at any moment."""
 
-    weights = WEIGHTS
-    # Whether a request that failed with 5xx is repeated; otherwise it is a failure of the run.
-    patient = True
-
-    def __init__(
-        self, http: Client, base_url: str, project_id: str, app_key: str, *, seed: int, users: int, clocks: int
-    ) -> None:
+    def __init__(self, http: Client, base_url: str, project_id: str, app_key: str, *, seed: int, together: int) -> None:
         self._http = http
         self._app_key = app_key
         # Every id of an erased customer, because erasure makes no event. And customers whose purchases went to an
@@ -72,54 +67,65 @@ class Lives:
         self._at_once = asyncio.Semaphore(AT_ONCE)
         self.did: Counter[str] = Counter()
         self.refused = 0
-        self._clocks = [_Clock(seed, number, users // clocks) for number in range(clocks)]
+        self._seed, self._together = seed, together
+        self._lives: list[_Life] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._lives)
 
     @property
     def ids(self) -> list[str]:
         """Every id that any user ever had."""
-        return [id for clock in self._clocks for id in (*clock.ids, *clock.members.values())]
+        return [id for life in self._lives for id in (*life.ids, *life.members.values())]
 
     async def go_on(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
-        await self.go_on_while(lambda: time.monotonic() < ends)
 
-    async def go_on_while(self, more: Callable[[], bool]) -> None:
-        await asyncio.gather(*(self._run(clock, more) for clock in self._clocks))
+        async def one_after_the_other() -> None:
+            while time.monotonic() < ends:
+                life = _Life(self._seed + len(self._lives))
+                self._lives.append(life)
+                await self._live(life, ends)
 
-    async def _run(self, clock: _Clock, more: Callable[[], bool]) -> None:
-        made = await self._post(f"{self._v2}/test_clocks", {"name": clock.name})
+        await asyncio.gather(*(one_after_the_other() for _ in range(self._together)))
+
+    async def _live(self, life: _Life, ends: float) -> None:
+        made = await self._post(f"{self._v2}/test_clocks", {"name": life.name})
         assert made is not None
-        clock.id, clock.now = made["id"], made["now_ms"]
-        await asyncio.gather(*(self._begin(clock, id) for id in clock.ids))
-        while more():
-            chosen = clock.chances.sample(clock.ids, clock.chances.randint(1, len(clock.ids)))
-            await asyncio.gather(*(self._act(clock, id) for id in chosen))
-            moved = await self._post(f"{self._v2}/test_clocks/{clock.id}/advance", {"by": clock.chances.choice(STEPS)})
+        life.id, life.now = made["id"], made["now_ms"]
+        await asyncio.gather(*(self._begin(life, id) for id in life.ids))
+        for _ in range(life.steps):
+            if time.monotonic() > ends:
+                return
+            chosen = life.chances.sample(life.ids, life.chances.randint(1, len(life.ids)))
+            await asyncio.gather(*(self._act(life, id) for id in chosen))
+            moved = await self._post(f"{self._v2}/test_clocks/{life.id}/advance", {"by": life.chances.choice(STEPS)})
             if moved is not None:
-                clock.now = moved["now_ms"]
+                life.now = moved["now_ms"]
 
-    async def _begin(self, clock: _Clock, user: str) -> None:
+    async def _begin(self, life: _Life, user: str) -> None:
         """Create the user. Most buy something at once."""
-        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
-        chances = clock.of_user[user]
-        if chances.random() < 0.8 and await self._post(*self._request(clock, user, "purchase", chances)) is not None:
+        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": life.id})
+        chances = life.of_user[user]
+        if chances.random() < 0.8 and await self._post(*self._request(life, user, "purchase", chances)) is not None:
             self.did["purchase"] += 1
 
-    async def _act(self, clock: _Clock, user: str) -> None:
-        chances = clock.of_user[user]
+    async def _act(self, life: _Life, user: str) -> None:
+        chances = life.of_user[user]
         for _ in range(TRIES):
-            name = chances.choices(list(self.weights), list(self.weights.values()))[0]
-            if name == "log_in" and user not in clock.members:
+            name = chances.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if name == "log_in" and user not in life.members:
                 continue
             if name == "erase":
-                await self._erase(clock, user)
+                await self._erase(life, user)
                 return
-            if await self._post(*self._request(clock, user, name, chances)) is not None:
+            if await self._post(*self._request(life, user, name, chances)) is not None:
                 self.did[name] += 1
                 return
             self.refused += 1
 
-    async def _erase(self, clock: _Clock, user: str) -> None:
+    async def _erase(self, life: _Life, user: str) -> None:
         """Erase the customer, and create a new one with the same id."""
         path = user.replace(":", "%3A")
         listed = await self._send("GET", f"{self._v2}/customers/{path}/aliases?limit=100", None)
@@ -129,15 +135,15 @@ class Lives:
         self.erased |= {item["id"] for item in listed["items"]}
         self.erased |= {id for item in (told or {"items": []})["items"] for id in item.get("transferred_from") or ()}
         await self._send("DELETE", f"{self._v1}/subscribers/{path}", None)
-        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": clock.id})
+        await self._post(f"{self._v2}/customers", {"id": user, "test_clock_id": life.id})
         self.did["erase"] += 1
 
-    def _request(self, clock: _Clock, user: str, name: str, chances: Random) -> tuple[str, dict[str, Any]]:
+    def _request(self, life: _Life, user: str, name: str, chances: Random) -> tuple[str, dict[str, Any]]:
         customer = f"{self._v2}/customers/{user.replace(':', '%3A')}/actions"
-        other = chances.choice(clock.ids)
+        other = chances.choice(life.ids)
         match name:
             case "grant":
-                ends_at = clock.now + chances.randint(1, 60) * DAY if chances.random() < 0.8 else None
+                ends_at = life.now + chances.randint(1, 60) * DAY if chances.random() < 0.8 else None
                 body = {"entitlement_id": chances.choice(("pro", "team")), "expires_at": ends_at}
                 return f"{customer}/grant_entitlement", body
             case "revoke":
@@ -146,15 +152,15 @@ class Lives:
                 return f"{customer}/transfer", {"target_customer_id": other}
             case "log_in":
                 # As a new customer, or as an existing one.
-                chosen = chances.choice((other, clock.members.get(user, other)))
+                chosen = chances.choice((other, life.members.get(user, other)))
                 return f"{self._v1}/subscribers/identify", {"app_user_id": user, "new_app_user_id": chosen}
             case "restore":
                 # Few receipts for many users, so that most belong to somebody else already.
                 number = chances.randrange(RECEIPTS)
-                token = f"test_{number}_{clock.name.replace(' ', '')}"
+                token = f"test_{number}_{life.name.replace(' ', '')}"
                 product = PRODUCTS[number % len(PRODUCTS)]
                 return f"{self._v1}/receipts", {"app_user_id": user, "fetch_token": token, "product_id": product}
-        return f"{self._v2}/test_store/actions", {"action": name, "app_user_id": user} | _details(name, clock, chances)
+        return f"{self._v2}/test_store/actions", {"action": name, "app_user_id": user} | _details(name, life, chances)
 
     async def _post(self, url: str, body: dict[str, Any]) -> Any:
         return await self._send("POST", url, body)
@@ -176,14 +182,13 @@ class Lives:
                     await asyncio.sleep(0.1)
                     continue
                 if response.status >= 500:
-                    assert self.patient, (url, body, response.status, answer)
                     await asyncio.sleep(0.1)
                     continue
                 assert response.status not in {400, 401, 403, 405, 415, 429}, (url, body, answer)
                 return json.decode(answer) if response.status < 300 else None
 
 
-def _details(name: str, clock: _Clock, chances: Random) -> dict[str, Any]:
+def _details(name: str, life: _Life, chances: Random) -> dict[str, Any]:
     match name:
         case "purchase":
             product = chances.choice(PRODUCTS)
@@ -196,28 +201,29 @@ def _details(name: str, clock: _Clock, chances: Random) -> dict[str, Any]:
             when = chances.choice(("now", "at_renewal"))
             return {"new_product_id": chances.choice(SUBSCRIPTIONS), "when": when}
         case "pause":
-            return {"resume_at_ms": clock.now + chances.randint(20, 60) * DAY}
+            return {"resume_at_ms": life.now + chances.randint(20, 60) * DAY}
         case "extend":
             return {"days": chances.randint(1, 20)}
     return {}
 
 
-class _Clock:
+class _Life:
     """A clock and its users; every third starts with an anonymous id."""
 
-    def __init__(self, seed: int, number: int, users: int) -> None:
-        self.name = f"clock {number}"
+    def __init__(self, seed: int) -> None:
+        self.name = f"life {seed}"
         self.id = ""
         self.now = 0
-        self.chances = Random(f"{seed} {self.name}")
-        self.ids = list(self._ids(number, users))
+        self.chances = Random(self.name)
+        self.steps = self.chances.randint(4, 20)
+        self.ids = list(self._ids(seed, self.chances.randint(2, 12)))
         self.of_user = {id: Random(f"{seed} {id}") for id in self.ids}
 
         # The ids that anonymous users may log in as.
         anonymous = [id for id in self.ids if id.startswith("$")]
-        self.members = {id: f"member{number}.{place}" for place, id in enumerate(anonymous)}
+        self.members = {id: f"member{seed}.{place}" for place, id in enumerate(anonymous)}
 
-    def _ids(self, number: int, users: int) -> Iterator[str]:
+    def _ids(self, seed: int, users: int) -> Iterator[str]:
         for user in range(users):
-            named = f"user{number}.{user}"
+            named = f"user{seed}.{user}"
             yield f"$RCAnonymousID:{self.chances.getrandbits(128):032x}" if user % 3 == 2 else named

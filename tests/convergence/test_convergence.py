@@ -13,7 +13,7 @@ from tests.convergence.chaos import converge
 # Each seed, with the kind of database for the consumer's copy.
 SEEDS = {1: "sqlite", 3: "postgresql"}
 SECONDS = 3.0
-USERS = 210
+TOGETHER = 30
 # Jobs of a killed consumer wait for its lease; the reconciliation does not wait for them.
 JOB_PATIENCE = 1.0
 
@@ -36,7 +36,7 @@ async def test_every_local_copy_ends_equal_to_v2(
                 postgres.url(f"consumer_of_{seed}") if kind == "postgresql" else f"sqlite:///{tmp_path / str(seed)}.db",
                 seed=seed,
                 seconds=SECONDS,
-                users=USERS,
+                together=TOGETHER,
                 job_patience=JOB_PATIENCE,
             )
             for seed, kind in SEEDS.items()

@@ -1,16 +1,15 @@
 """A full disk: every reply keeps its documented form, readiness reports it, and the service recovers by itself."""
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
-import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from tests.cli.running import Up
+from tests.crash.full_disk import children_of, use_up_the_log
 from tests.crash.shoppers import Shop, Shopper, is_documented
 from tests.crash.small_disk import SmallDisk, needs_namespace, run_again_in_namespace, small_disk
 from tests.patience import wait_until
@@ -108,16 +107,3 @@ else:
         assert all(is_documented(reply) for reply in shopper.replies)
         assert children_of(up) == processes, "a process ended because the database did"
         await shop.has_lost_nothing(shopper.bought)
-
-
-def children_of(up: Up) -> set[int]:
-    children = psutil.Process(up.process.pid).children()
-    return {child.pid for child in children if "postgres" not in child.name()}
-
-
-async def use_up_the_log(connection: asyncpg.Connection) -> None:
-    """PostgreSQL stops when it cannot create the next file of its write-ahead log. Switch files until it stops."""
-    with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-        while True:
-            await connection.execute("select pg_logical_emit_message(true, 'test', 'x'), pg_switch_wal()")
-    connection.terminate()

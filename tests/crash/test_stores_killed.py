@@ -36,7 +36,7 @@ from latchkey.subjects.purchase_intake.usecases.store_connections import Connect
 from tests.cli.running import Running, ask, serving
 from tests.connections import migrated
 from tests.crash.books import audit
-from tests.crash.test_kill_9 import processes
+from tests.crash.chaos import processes
 from tests.patience import PATIENCE, until, wait_until
 
 CUSTOMERS = 100

@@ -1,6 +1,4 @@
-"""One failover after the other under load, of every kind, until the time is over. A seed makes a run repeatable.
-
-    python -m tests.failover.chaos --seed 7 --seconds 300
+"""One failover after the other under load, of every kind, until the time is over: `make chaos WHAT=failover`.
 
 The primary is killed, frozen or shut down, and its standby promoted. The old primary comes back as a standby, through
 pg_rewind or a new base backup; before that, sometimes, as a server that takes changes, while the service goes on or is
@@ -8,19 +6,14 @@ started anew. Sometimes only the standby dies. In the end every purchase that wa
 and every event must have arrived, in order for each customer.
 """
 
-import argparse
 import asyncio
 import random
 import statistics
 import sys
-import tempfile
 import time
-import traceback
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec import json
 
 from tests.failover.cluster import free_ports
 from tests.failover.scene import Scene, staged
@@ -33,7 +26,7 @@ TROUBLES = ("kill", "kill", "freeze", "switch", "crash", "standby")
 class Chaos:
     scene: Scene
     chances: random.Random
-    done: Counter[str] = field(default_factory=Counter)
+    done: Counter[str]
     # Seconds after the promotion, by what happened to the old primary: first acknowledged purchase, ready, delivery.
     seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -87,6 +80,7 @@ class Chaos:
     async def _promote(self, what: str) -> None:
         await self._pause()
         await asyncio.to_thread(self.scene.pair.fail_over)
+        self.done["failovers"] += 1
         promoted, delivered = time.monotonic(), len(self.scene.receiver.arrivals())
         ready = asyncio.create_task(self.scene.until_ready())
         arrived = asyncio.create_task(self.scene.until_delivered(since=delivered))
@@ -117,42 +111,16 @@ class Chaos:
         await asyncio.sleep(self.chances.choice((0, 0, self.chances.uniform(0, 3), self.chances.uniform(0, 20))))
 
 
-async def chaos(folder: Path, seed: int, seconds: float) -> dict[str, object]:
+async def run(folder: Path, seed: int, seconds: float, figures: Counter[str]) -> None:
     certs = certificates.make(folder / "certificates")
-    wrong = ""
     async with staged(folder / "pair", certs, ports=free_ports()) as scene:
-        run = Chaos(scene, random.Random(seed))
+        chaos = Chaos(scene, random.Random(seed), figures)
         try:
-            await run.run(seconds)
-            await scene.has_lost_nothing()
-        except Exception:
-            wrong = traceback.format_exc()
-    return {
-        "seed": seed,
-        "good": not wrong,
-        "wrong": wrong,
-        "purchases": scene.bought,
-        "answers of 503": sum(len(buyer.refused) for buyer in scene.buyers),
-        "events": len({one.event_id for one in scene.receiver.arrivals()}),
-        "deliveries": len(scene.receiver.arrivals()),
-        "troubles": dict(run.done),
-        "seconds after the promotion: median, longest, count": {
-            name: [round(statistics.median(values), 2), round(max(values), 2), len(values)]
-            for name, values in sorted(run.seconds.items())
-        },
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make chaos WHAT=failover")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--seconds", type=float, default=120.0)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="latchkey-chaos-", ignore_cleanup_errors=True) as folder:
-        report = asyncio.run(chaos(Path(folder), arguments.seed, arguments.seconds))
-    sys.stdout.write(json.format(json.encode(report), indent=2).decode() + "\n")
-    sys.exit(not report["good"])
-
-
-if __name__ == "__main__":
-    main()
+            await chaos.run(seconds)
+            await scene.has_lost_nothing(figures)
+        finally:
+            figures["purchases"] = scene.bought
+            figures["refused with 503"] = sum(len(buyer.refused) for buyer in scene.buyers)
+            for name, values in sorted(chaos.seconds.items()):
+                told = f"median {statistics.median(values):.2f} s, longest {max(values):.2f}, {len(values)} times"
+                sys.stdout.write(f"{name}: {told}\n")

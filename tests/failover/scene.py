@@ -82,14 +82,17 @@ class Scene:
         for buyer in self.buyers:
             buyer.address = self.service.address
 
-    async def has_lost_nothing(self) -> None:
-        await nothing_is_lost(self.pair.url, self.buyers, self.receiver)
+    async def has_lost_nothing(self, figures: Counter[str] | None = None) -> None:
+        await nothing_is_lost(self.pair.url, self.buyers, self.receiver, figures)
         assert all("retry-after" in reply.headers for buyer in self.buyers for reply in buyer.refused)
 
 
-async def nothing_is_lost(url: str, buyers: Sequence[Buyer], receiver: Receiver) -> int:
+async def nothing_is_lost(
+    url: str, buyers: Sequence[Buyer], receiver: Receiver, figures: Counter[str] | None = None
+) -> int:
     """Every acknowledged purchase is there once; every event arrived, in order; and none that is not there. How many
     events there are."""
+    figures = Counter() if figures is None else figures
     for buyer in buyers:
         await asyncio.to_thread(buyer.stop)
     async with Database(url) as database:
@@ -102,12 +105,15 @@ async def nothing_is_lost(url: str, buyers: Sequence[Buyer], receiver: Receiver)
         if event["type"] == "NON_RENEWING_PURCHASE"
     )
     acknowledged = {(token, user) for buyer in buyers for token, user in buyer.bought.items()}
+    ids = {one["id"] for told in events.values() for one in told}
+    figures["committed"] = len(ids)
+    figures["lost"] = len(acknowledged - sold.keys())
+    figures["doubled"] = sold.total() - len(sold)
     assert acknowledged <= sold.keys(), f"lost: {acknowledged - sold.keys()}"
     assert set(sold.values()) == {1}, "a repeated purchase counts twice"
     refused = [reply for buyer in buyers for reply in buyer.refused]
     assert {reply.status for reply in refused} <= {503}, {reply.body for reply in refused}
     arrivals = receiver.arrivals()
-    ids = {one["id"] for told in events.values() for one in told}
     assert {one.event_id for one in arrivals if one.taken} == ids
     assert in_order(arrivals)
     return len(ids)

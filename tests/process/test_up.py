@@ -19,6 +19,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from playwright.async_api import Browser
 
+from latchkey.database.embedded.log_file import LIMIT
 from latchkey.database.embedded.postgres import processes_on
 from latchkey.process.supervision.listeners import bind
 from tests.cli.running import Running, Up, ask, get, typed
@@ -258,6 +259,17 @@ def test_no_key_is_in_any_log(up: Up) -> None:
         text = (up.folder / log).read_text()
         assert up.connection["api_key"] not in text
         assert up.connection["public_api_key"] not in text
+
+
+def test_a_log_that_grows_large_begins_anew_while_up_runs(up: Up) -> None:
+    log, before = up.folder / "latchkey.log", up.folder / "latchkey.log.1"
+    with log.open("ab") as file:
+        file.write(b"the line before\n" + b"-" * LIMIT + b"\n")
+    wait_until(lambda: before.exists() and log.stat().st_size < LIMIT, "the log is as long as it was")
+    assert b"the line before" in before.read_bytes()
+    assert before.stat().st_mode & 0o077 == 0
+    up.get("/v1/subscribers/nobody", **{"X-Request-Id": "after-the-cut"})
+    wait_until(lambda: "after-the-cut" in log.read_text(), "the processes do not write to it any more")
 
 
 def test_a_second_up_on_the_same_folder_says_so_and_the_first_goes_on(up: Up) -> None:

@@ -1,10 +1,13 @@
 """A webhook under `latchkey up`, with real processes: made, tried, fed by a purchase, verified by the receiver."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]  # its stubs are a separate package
 from standardwebhooks.webhooks import Webhook as Verifier
 
+from latchkey.database.pool import connect
 from tests.cli.running import Up
 from tests.cli.webhook_app import App
 from tests.patience import wait_until
@@ -62,3 +65,29 @@ def test_a_webhook_to_this_machine_needs_nothing_configured(up: Up) -> None:
         assert [one["event"]["type"] for one in verified] == ["RENEWAL", "INITIAL_PURCHASE"]
         assert verified[0]["event"]["id"].startswith("test_")
         up.call("DELETE", f"integrations/webhooks/{made['id']}")
+
+
+async def lengthen_leases(database_url: str) -> None:
+    connection = await connect(database_url)
+    await connection.execute("update lanes set lease_until = lease_until + 3600 * 1000 where lease_until > 0")
+    await connection.close()
+
+
+def test_what_a_killed_process_was_sending_is_sent_again_as_soon_as_its_successor_is_up(short_folder: Path) -> None:
+    with Up(short_folder / "up", "--no-stores") as up:
+        connection = up.wait_until_ready()
+        tls = up.folder / "tls"
+        with App(tls / "server.pem", tls / "server.key") as listening:
+            hook = {"name": "Mine", "url": listening.url, "in_flight_limit": 400}
+            up.call("POST", "integrations/webhooks", hook)
+            listening.answers.clear()
+            bought = {"action": "purchase", "app_user_id": "hilda", "product_id": "pro_monthly"}
+            up.call("POST", "test_store/actions", bought)
+            wait_until(lambda: len(listening.messages) == 1, "the purchase was not sent")
+            asyncio.run(lengthen_leases(connection["database_url"]))
+            [sending] = [child for child in psutil.Process(up.process.pid).children() if child.name() == "api,delivery"]
+            sending.kill()
+            listening.answers.set()
+            wait_until(lambda: len(listening.messages) == 2, "it was not sent again")
+            first, second = ((headers["webhook-id"], body) for _, headers, body in listening.messages)
+            assert first == second

@@ -1,25 +1,21 @@
-"""Two machines behind proxies with the shipped files, restarted in turn under load: no request may fail.
+"""Two machines behind proxies with the shipped files, restarted in turn under load: `make chaos WHAT=restarts`. No
+request may fail."""
 
-python -m tests.restarts.chaos --restarts 20
-"""
-
-import argparse
 import asyncio
 import http.client
 import ipaddress
+import random
 import re
 import shutil
 import ssl
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 
 from latchkey.database.embedded.postgres import EmbeddedServer
@@ -29,6 +25,7 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
+from tests import machine
 from tests.cli.running import Running, ask, free_port, serve
 from tests.conftest import UNSAFE_BUT_FAST
 from tests.connections import migrated
@@ -74,7 +71,7 @@ class Client(threading.Thread):
         self.answers["answered" if reply.status in (200, 201) else f"{method} {reply.status}"] += 1
 
 
-def machine(url: str, port: int) -> Running:
+def started(url: str, port: int) -> Running:
     shipped = {"LATCHKEY_SHUTDOWN_DELAY_SECONDS": str(Settings().shutdown_delay_seconds)}
     words = ("--roles", "api", "--workers", "1", "--port", str(port))
     return serve(url, *words, LATCHKEY_ACCESS_LOG="false", **shipped)
@@ -114,12 +111,15 @@ def proxy(
     return ["nginx", "-c", str(config)]
 
 
-def run(url: str, key: str, proxies: Iterable[str], folder: Path, restarts: int) -> dict[str, Counter[str]]:
-    """How often which answer came through each of these proxies."""
+def storm(
+    url: str, key: str, proxies: Iterable[str], folder: Path, restarts: Iterable[float]
+) -> dict[str, Counter[str]]:
+    """How often which answer came through each of these proxies. One machine is restarted for each of these seconds,
+    which are waited afterwards: until every proxy uses it again, and longer."""
     made = ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
     machines = (free_port(), free_port())
     with ExitStack() as stack:
-        running = [stack.enter_context(machine(url, port)) for port in machines]
+        running = [stack.enter_context(started(url, port)) for port in machines]
         for one in running:
             one.wait_for_event("ready")
         clients: dict[str, list[Client]] = {}
@@ -135,13 +135,11 @@ def run(url: str, key: str, proxies: Iterable[str], folder: Path, restarts: int)
         everybody = list(chain.from_iterable(clients.values()))
         for client in everybody:
             client.start()
-        for number in range(restarts):
-            turn = number % 2
+        for turn, pause in zip(cycle((0, 1)), restarts, strict=False):
             assert running[turn].terminate() == 0, running[turn].output
-            running[turn] = stack.enter_context(machine(url, machines[turn]))
+            running[turn] = stack.enter_context(started(url, machines[turn]))
             running[turn].wait_for_event("ready")
-            # Until every proxy uses it again.
-            time.sleep(2)
+            time.sleep(pause)
         for client in everybody:
             client.over.set()
         for client in everybody:
@@ -167,24 +165,21 @@ async def _prepared(url: str) -> str:
     return await issue_key(url)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--restarts", type=int, default=20)
-    restarts = parser.parse_args().restarts
-    folder = Path(tempfile.mkdtemp(prefix="latchkey-restarts-"))
+async def run(folder: Path, seed: int, seconds: float, figures: Counter[str]) -> None:
+    proxies = [name for name in PROXIES if shutil.which(name)] or machine.skip(" or ".join(PROXIES), "Install one.")
+    chances, ends = random.Random(seed), time.monotonic() + seconds
+
+    def restarts() -> Iterator[float]:
+        while time.monotonic() < ends or not figures["restarts"]:
+            figures["restarts"] += 1
+            yield chances.uniform(2, 5)
+
     server = EmbeddedServer(folder / "server", settings=UNSAFE_BUT_FAST)
-    server.start()
-    failed = 0
+    await asyncio.to_thread(server.start)
     try:
-        key = asyncio.run(_prepared(server.url()))
-        for name, answers in run(server.url(), key, PROXIES, folder, restarts).items():
-            failed += answers.total() - answers["answered"]
-            sys.stdout.write(f"{name}: {restarts} restarts, {dict(answers)}\n")
+        key = await _prepared(server.url())
+        answers = await asyncio.to_thread(storm, server.url(), key, proxies, folder, restarts())
     finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()
+        await asyncio.to_thread(server.stop)
+    figures["requests"] = sum(counted.total() for counted in answers.values())
+    assert all(counted.total() == counted["answered"] > 0 for counted in answers.values()), answers

@@ -10,7 +10,8 @@ from tests.stores.world import World
 pytestmark = pytest.mark.thorough
 
 
-@pytest.mark.parametrize("seed", range(4))
+# In the last one a subscription is cancelled that was unpaid before.
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 8])
 async def test_what_is_known_of_every_store_converges(market: World, seed: int) -> None:
     await live(market, seed)
     await converges(market)

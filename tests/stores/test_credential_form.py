@@ -32,11 +32,10 @@ NEW_STORE = CredentialForm(
         CredentialField("shop", "Shop", "the shop's name.", required=True, suggestion="{host}"),
         CredentialField("tier", "Tier", "its tier.", json=int, from_text=_tier),
         CredentialField("seal", "Seal", "its seal.", file="the seal file", secret=True),
-        api_address_field("Address of the kiosk"),
-        address_field("depot_url", "Address of the depot", "likewise, for its depot."),
+        api_address_field("Address of the kiosk", "https://kiosk.example.com"),
+        address_field("depot_url", "Address of the depot", "likewise, for its depot.", "https://depot.example.com"),
     ),
-    lambda given, _: dict(given),
-    lambda _: {},
+    dict,
 )
 
 
@@ -61,9 +60,9 @@ def test_a_new_store_is_a_form_of_the_dashboard() -> None:
         store_form.read(fields, Form([("shop", "Corner"), ("tier", "high")]))
     assert refused.value.param == "tier"
     empty = {"tier": "", "seal": "", "api_base_url": "", "depot_url": ""}
-    assert store_form.filled(fields, Form([]), None, host="shop.example.com") == {"shop": "shop.example.com", **empty}
-    again = store_form.filled(fields, sent, {"shop": "Old", "seal": "SHA-256 …"}, host="")
-    assert again == {**empty, "shop": "Corner", "tier": "3"}
+    assert store_form.filled(fields, None, host="shop.example.com") == {"shop": "shop.example.com", **empty}
+    again = store_form.filled(fields, {"shop": "Old", "seal": "SHA-256 …"}, host="")
+    assert again == {**empty, "shop": "Old"}
 
 
 def test_a_new_store_is_in_the_options_and_the_help_of_the_command() -> None:

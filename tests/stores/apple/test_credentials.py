@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from latchkey.emulators.apple.apple_keys import AppleChain, make_chain
 from latchkey.stores.apple import credentials
-from latchkey.stores.apple.credentials import AppleCredentials, describe, parse
+from latchkey.stores.apple.credentials import FORM, AppleCredentials
 from tests.stores.apple.app_store import PRIVATE_KEY, given_credentials
 
 NOBODY: frozenset[str] = frozenset()
@@ -17,10 +17,10 @@ SECRET = "".join(PRIVATE_KEY.splitlines()[1:-1])
 
 
 def test_credentials_are_typed_and_hide_their_key(chain: AppleChain) -> None:
-    parsed = parse(given_credentials(chain), NOBODY)
+    parsed = FORM.parse(given_credentials(chain), NOBODY)
     assert parsed.app_apple_id == 1_234_567_890
     assert parsed.root_certificates == (chain.root_pem,)
-    shown = describe(parsed)
+    shown = FORM.describe(parsed)
     for text in (repr(parsed), str(parsed), repr(shown)):
         assert "PRIVATE" not in text
         assert SECRET[:20] not in text
@@ -32,18 +32,18 @@ def test_credentials_are_typed_and_hide_their_key(chain: AppleChain) -> None:
 
 def test_what_was_parsed_can_be_stored_and_parsed_again(chain: AppleChain) -> None:
     given = given_credentials(chain, consumption={"customer_consented": True}, app_apple_id="1234567890")
-    parsed = parse(given, NOBODY)
+    parsed = FORM.parse(given, NOBODY)
     stored = msgspec.to_builtins(parsed)
-    assert parse({k: v for k, v in stored.items() if v is not None}, NOBODY) == parsed
+    assert FORM.parse({k: v for k, v in stored.items() if v is not None}, NOBODY) == parsed
     assert msgspec.convert(stored, AppleCredentials) == parsed
 
 
 @pytest.mark.parametrize("left_out", [None, [], ""])
 def test_apples_own_roots_need_no_download(chain: AppleChain, left_out: Any) -> None:
-    shown = describe(parse(given_credentials(chain, root_certificates=left_out), NOBODY))["root_certificates"]
+    shown = FORM.describe(FORM.parse(given_credentials(chain, root_certificates=left_out), NOBODY))["root_certificates"]
     assert re.findall(r"SHA-256 (\w{8})", shown) == ["63343abf", "b0b1730e"]
     given = given_credentials(chain, root_certificates=list(credentials.apple_roots()))
-    assert describe(parse(given, NOBODY))["root_certificates"] == shown
+    assert FORM.describe(FORM.parse(given, NOBODY))["root_certificates"] == shown
 
 
 def test_a_root_with_another_fingerprint_is_not_apples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,15 +55,15 @@ def test_a_root_with_another_fingerprint_is_not_apples(monkeypatch: pytest.Monke
 def test_several_roots_in_one_text_and_the_same_twice(chain: AppleChain) -> None:
     other = make_chain()
     given = given_credentials(chain, root_certificates=[chain.root_pem + other.root_pem, chain.root_pem])
-    assert parse(given, NOBODY).root_certificates == (chain.root_pem, other.root_pem)
-    assert parse(given_credentials(chain, root_certificates=chain.root_pem), NOBODY).root_certificates
+    assert FORM.parse(given, NOBODY).root_certificates == (chain.root_pem, other.root_pem)
+    assert FORM.parse(given_credentials(chain, root_certificates=chain.root_pem), NOBODY).root_certificates
 
 
 def test_the_address_only_leads_where_the_operator_allows(chain: AppleChain) -> None:
     given = given_credentials(chain, api_base_url="https://apple.test.example/")
-    assert parse(given, frozenset({"apple.test.example"})).api_base_url == "https://apple.test.example"
+    assert FORM.parse(given, frozenset({"apple.test.example"})).api_base_url == "https://apple.test.example"
     with pytest.raises(ValueError, match=r"^api_base_url leads to a host that this installation does not allow"):
-        parse(given, NOBODY)
+        FORM.parse(given, NOBODY)
 
 
 P384 = (
@@ -106,7 +106,7 @@ P384 = (
 )
 def test_a_wrong_field_is_named_and_not_repeated(chain: AppleChain, field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"^{field}") as raised:
-        parse(given_credentials(chain, **{field: value}), NOBODY)
+        FORM.parse(given_credentials(chain, **{field: value}), NOBODY)
     assert "secret" not in str(raised.value)
     assert SECRET[:20] not in str(raised.value)
 
@@ -115,4 +115,4 @@ def test_an_intermediate_is_no_root(chain: AppleChain) -> None:
     for certificate in (chain.intermediate, chain.leaf):
         pem = certificate.public_bytes(Encoding.PEM).decode()
         with pytest.raises(ValueError, match=r"^root_certificates must be root certificates"):
-            parse(given_credentials(chain, root_certificates=[pem]), NOBODY)
+            FORM.parse(given_credentials(chain, root_certificates=[pem]), NOBODY)

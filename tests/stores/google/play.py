@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Duration, Ms
-from latchkey.domain.money.amounts import Price
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.emulators.google import google_resources
 from latchkey.emulators.google.google_books import GoogleBooks, GoogleProduct, GooglePurchase, new_purchase
@@ -33,7 +32,7 @@ TOKEN = "token-of-a-purchase.AO-J1Ox"
 ORDER = "GPA.1111-2222-3333-44444"
 RECEIPT = AppReceipt(token=TOKEN, product_ids=("pro",))
 
-PRO = GoogleProduct(id="pro", plan="monthly", price=Price(9_990_000, "EUR"), period=Duration(days=30))
+PRO = GoogleProduct(id="pro", plan="monthly", currency="EUR", lasts="P30D")
 BOOKS = GoogleBooks(products={PRO.name: PRO})
 
 Json = dict[str, Any]
@@ -141,7 +140,7 @@ class Play(StoreHttp):
         item = self.subscriptions[token]["lineItems"][0]
         sold = replace(PRO, id=item["productId"], plan=item.get("offerDetails", {}).get("basePlanId", ""))
         if phase == "freeTrialDetails":
-            sold = replace(sold, price=Price(0, "EUR"))
+            sold = replace(sold, amount=0)
         bought = _purchase(sold, self.now, token, order_id, ends_at)
         order = google_resources.order(bought, replace(bought.latest, starts_at=begins_at))
         order["lineItems"][0]["subscriptionDetails"]["offerPhaseDetails"] = {phase: {}}
@@ -183,7 +182,7 @@ class Play(StoreHttp):
 
     def sell(self, token: str = TOKEN, order_id: str = ORDER, product_id: str = "coins", **more: Any) -> Json:
         """A one-time purchase."""
-        sold = GoogleProduct(id=product_id, price=Price(1_990_000, "EUR"))
+        sold = GoogleProduct(id=product_id, amount=1.99, currency="EUR")
         bought = _purchase(sold, self.now, token, order_id)
         self.products[token] = google_resources.product(bought) | more
         self.orders[order_id] = google_resources.order(bought, bought.latest)
@@ -215,7 +214,7 @@ def given(keys: SigningKey) -> Json:
 
 
 def connected(keys: SigningKey, **replaced: Any) -> ConnectedApp:
-    parsed = credentials.parse(given(keys) | replaced, frozenset({HOST, "127.0.0.1"}))
+    parsed = credentials.FORM.parse(given(keys) | replaced, frozenset({HOST, "127.0.0.1"}))
     return ConnectedApp(project_id="proj", app_id=APP_ID, store="play_store", credentials=parsed, version=1)
 
 

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from latchkey.emulators.google.google_keys import SigningKey
-from latchkey.stores.google.credentials import API_BASE_URL, CERTIFICATES_URL, TOKEN_URL, describe, parse
+from latchkey.stores.google.credentials import API_BASE_URL, CERTIFICATES_URL, FORM, TOKEN_URL
 from tests.stores.google.play import ACCOUNT, HOST, PACKAGE, given
 
 ALLOWED = frozenset({HOST})
@@ -21,20 +21,20 @@ def pem(key: Any) -> str:
 
 def test_googles_own_addresses_are_used_where_none_is_given(keys: SigningKey) -> None:
     asked = {name: value for name, value in given(keys).items() if not name.endswith("_url")}
-    parsed = parse(asked, frozenset())
+    parsed = FORM.parse(asked, frozenset())
     assert (parsed.api_base_url, parsed.certificates_url) == (API_BASE_URL, CERTIFICATES_URL)
     assert parsed.token_url == TOKEN_URL
 
 
 def test_the_service_account_may_be_the_text_of_its_file(keys: SigningKey) -> None:
     text = msgspec.json.encode(keys.service_account(ACCOUNT)).decode()
-    assert parse(given(keys) | {"service_account": text}, ALLOWED).client_email == ACCOUNT
+    assert FORM.parse(given(keys) | {"service_account": text}, ALLOWED).service_account.email == ACCOUNT
 
 
 def test_the_token_address_in_the_file_is_not_followed(keys: SigningKey) -> None:
     account = keys.service_account(ACCOUNT) | {"token_uri": "http://169.254.169.254/token"}
     asked = {name: value for name, value in given(keys).items() if name != "token_url"}
-    assert parse(asked | {"service_account": account}, ALLOWED).token_url == TOKEN_URL
+    assert FORM.parse(asked | {"service_account": account}, ALLOWED).token_url == TOKEN_URL
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -78,28 +78,28 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "certificates host": ({"certificates_url": "https://evil.example.com/c"}, "certificates_url leads to a host"),
     "token host": ({"token_url": "https://evil.example.com/t"}, "token_url leads to a host"),
     "not https": ({"api_base_url": f"http://{HOST}"}, "api_base_url must be https"),
-    "unknown": ({"packagename": "x"}, "unknown field: packagename"),
+    "unknown": ({"packagename": "x"}, "packagename is not a field of Google Play"),
 }
 
 
 @pytest.mark.parametrize(("wrong", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_field_is_named(keys: SigningKey, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        parse(given(keys) | wrong, ALLOWED)
+        FORM.parse(given(keys) | wrong, ALLOWED)
 
 
 def test_a_broken_key_is_not_repeated(keys: SigningKey) -> None:
     account = keys.service_account(ACCOUNT)
     account["private_key"] = account["private_key"].replace("A", "!", 3)
     with pytest.raises(ValueError, match="no usable private_key") as refused:
-        parse(given(keys) | {"service_account": account}, ALLOWED)
+        FORM.parse(given(keys) | {"service_account": account}, ALLOWED)
     assert account["private_key"][40:80] not in str(refused.value)
     assert refused.value.__cause__ is None
 
 
 def test_nothing_that_is_shown_holds_the_key(keys: SigningKey) -> None:
-    parsed = parse(given(keys), ALLOWED)
-    shown = describe(parsed)
+    parsed = FORM.parse(given(keys), ALLOWED)
+    shown = FORM.describe(parsed)
     assert shown["package_name"] == PACKAGE
     assert shown["service_account"] == ACCOUNT
     assert shown["api_base_url"] == f"https://{HOST}"

@@ -4,7 +4,7 @@ import pytest
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import Environment
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.stores.adapter import AppReceipt, ConnectedApp, StoreReading
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown
 from latchkey.stores.http import StoreResponse
@@ -110,6 +110,20 @@ async def test_partial_refunds_add_up(
     assert (current.given_back, current.refunded_at) == (given_back, last if refunded else None)
     kept = [(START + n * DAY, round(sum(parts[:n]) * 1_000_000)) for n in range(1, len(parts) + 1)]
     assert [(part.at, part.micros) for part in current.parts_back] == kept[: len(parts) - refunded]
+
+
+@pytest.mark.parametrize("first_id", ["in_1", "in_3"])
+async def test_a_change_in_the_second_of_the_purchase_comes_after_it(
+    adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe, first_id: str
+) -> None:
+    def name(invoices: Json) -> None:
+        for invoice in invoices["data"]:
+            invoice["id"] = first_id if invoice["billing_reason"] == "subscription_create" else "in_2"
+
+    stripe.edit["invoices"] = name
+    bought, changed = (await after(stripe, adapter, app, "buy", ("change", {"product_id": "team_monthly"}))).periods
+    assert (bought.id, bought.cause, changed.cause) == (first_id, Cause.PURCHASE, Cause.CHANGE)
+    assert changed.changed_from == bought.product_id
 
 
 async def test_a_debt_that_is_paid_after_the_next_period_began_does_not_run(
