@@ -32,8 +32,6 @@ VARIABLES
     requeued    \* how many resends, replays and stops there were
 
 vars == <<committed, row, lane, hand, deleted, wanted, arrived, disorder, requeued>>
-\* What is stored. The rest is in processes, at the receiver, or in the eye of the beholder.
-stored == <<committed, row, lane>>
 
 Events == 1..Last
 Lanes == 0..Last

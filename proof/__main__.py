@@ -41,7 +41,7 @@ def _model(console: Console, name: str) -> bool:
             console.print("\n".join(checked.said), markup=False)
     for fault, invariant in model.get("faults", {}).items():
         # Only with this invariant, so that it is the one that finds the fault.
-        given = {**dict(model.get("faulty", model["constants"])), "Fault": f'"{fault}"'}
+        given = {**model["constants"], "Fault": f'"{fault}"'}
         checked = _run(console, name, model, given, [invariant], f"fault: {fault}", wanted=invariant)
         good = good and checked.violated == invariant
     return good
@@ -63,12 +63,7 @@ def _run(
     wanted: str | None = None,
 ) -> Checked:
     named = {**{value: value for value in model.get("model_values", ())}, **constants}
-    text = configuration(
-        named,
-        invariants,
-        properties=model.get("properties", ()) if wanted is None else (),
-        symmetry=model.get("symmetry"),
-    )
+    text = configuration(named, invariants, symmetry=model.get("symmetry"))
     began = time.monotonic()
     with console.status(f"  {what}") as status:
         checked = check(name, text, progress=lambda states: status.update(f"  {what}: {states:,} states"))

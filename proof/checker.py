@@ -30,15 +30,12 @@ def configuration(
     constants: Mapping[str, str],
     invariants: Sequence[str],
     *,
-    properties: Sequence[str] = (),
     symmetry: str | None = None,
     specification: str = "Spec",
 ) -> str:
     lines = ["CONSTANTS", *(f"  {name} = {value}" for name, value in constants.items())]
     lines += [f"SPECIFICATION {specification}", *(f"INVARIANT {name}" for name in invariants)]
-    lines += [f"PROPERTY {name}" for name in properties]
-    # Liveness must not be checked with symmetry: TLC could miss a violation.
-    return "\n".join([*lines, *([f"SYMMETRY {symmetry}"] if symmetry and not properties else []), ""])
+    return "\n".join([*lines, *([f"SYMMETRY {symmetry}"] if symmetry else []), ""])
 
 
 def check(
@@ -71,8 +68,6 @@ def check(
                         states = int(found[1].replace(",", ""))
                         progress(states)
         violated = next((found[1] for line in said if (found := re.search(r"Invariant (\w+) is violated", line))), None)
-        if violated is None and any("Temporal properties were violated" in line for line in said):
-            violated = "a temporal property"
         if violated is None and not any("No error has been found" in line for line in said):
             violated = next((line for line in said if line.startswith("Error")), f"TLC ended with {tlc.returncode}")
         return Checked(violated, states, said)

@@ -87,6 +87,8 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, He
 settings.register_profile("ci", max_examples=100, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
 # For `make quick`: a fifth of the examples.
 settings.register_profile("quick", max_examples=20, derandomize=True, database=None, **_PATIENT)  # type: ignore[arg-type]
+# For `make chaos WHAT=rules`: as many as in CI, each time others.
+settings.register_profile("fresh", max_examples=100, database=None, print_blob=True, **_PATIENT)  # type: ignore[arg-type]
 settings.register_profile("thorough", max_examples=5_000, **_PATIENT)  # type: ignore[arg-type]
 _profile = os.environ.get("LATCHKEY_HYPOTHESIS", "ci")
 settings.load_profile(_profile)

@@ -19,6 +19,7 @@ WAIT = (
     "restarts",
     "failover",
     "convergence",
+    "campaign",
     "docs",
     "process",
     "cli",

@@ -65,6 +65,18 @@ def up_folder(folder: Path, database_url: str) -> Path:
     return folder
 
 
+def test_commands_with_secrets_take_the_key_of_a_running_up_where_mails_are_set(
+    database_url: str, tmp_path: Path
+) -> None:
+    folder = up_folder(tmp_path, database_url)
+    (folder / "secret.key").write_bytes(bytes(32))
+    mails = {"LATCHKEY_MAIL_FOLDER": str(tmp_path), "LATCHKEY_PUBLIC_URL": "https://demo.example.com"}
+    assert typed("project", "create", "Demo", "--data", folder).returncode == 0
+    for words in (("config", "pull", tmp_path / "config.yaml"), ("webhook", "list")):
+        told = typed(*words, "--data", folder, **mails)
+        assert told.returncode == 0, told.stderr
+
+
 def test_an_empty_database_address_is_refused_by_every_command(database_url: str, tmp_path: Path) -> None:
     folder, config = up_folder(tmp_path, database_url), tmp_path / "latchkey.toml"
     config.write_text('database_url = ""')

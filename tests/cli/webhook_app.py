@@ -13,6 +13,9 @@ class App:
     def __init__(self, cert: Path | None = None, key: Path | None = None) -> None:
         self.messages: list[tuple[str, dict[str, str], bytes]] = []
         self.answer: tuple[int, dict[str, str], bytes] = (200, {"content-type": "application/json"}, b'{"ok": true}')
+        # Not set: requests are taken and not answered.
+        self.answers = threading.Event()
+        self.answers.set()
         app = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -21,6 +24,7 @@ class App:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 app.messages.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                app.answers.wait()
                 status, headers, reply = app.answer
                 self.send_response(status)
                 for name, value in {**headers, "content-length": str(len(reply))}.items():
@@ -44,5 +48,6 @@ class App:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.answers.set()
         self.server.shutdown()
         self.server.server_close()

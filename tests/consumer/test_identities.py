@@ -236,6 +236,21 @@ async def test_a_customer_erased_and_created_again_is_read_again(here: World) ->
 
 
 @both_databases
+async def test_an_older_event_of_an_erased_customer_gives_nothing_back(here: World) -> None:
+    await here.deliver(event("REFUND", sequence=2, entitlements={}))
+    # Erased: a late event makes the consumer ask, and the service does not know the user.
+    await here.deliver(event("BILLING_ISSUE", sequence=1, event_timestamp_ms=NOW - 20))
+    await here.jobs_done()
+    await here.deliver(event(sequence=1, event_timestamp_ms=NOW - 10))
+    await here.jobs_done()
+    assert not (await here.copy()).subscription.is_active
+    # Whoever comes back under this id counts from one again.
+    reply = await here.deliver(event(sequence=1, event_timestamp_ms=NOW + 10))
+    assert reply.json() == {"message": "Event processed"}
+    assert (await here.copy()).subscription.is_active
+
+
+@both_databases
 async def test_an_id_of_an_erased_customer_may_become_another_customer(here: World) -> None:
     await here.deliver(event(aliases=[ANON], sequence=3))
     here.service.holds |= {"ada": {"pro": ENDS}, ANON: {}}

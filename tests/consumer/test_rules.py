@@ -291,6 +291,17 @@ def test_refund_leaves_what_another_product_grants() -> None:
     assert after.subscription.expires_at is None
 
 
+def test_refund_leaves_what_another_purchase_of_the_same_product_grants() -> None:
+    # Bought in one store a day after it was bought in another; then the second one is refunded.
+    both = after_event("INITIAL_PURCHASE", before=after_event(), purchased_at_ms=NOW + DAY)
+    one = read_event(json.encode(event("REFUND", purchased_at_ms=NOW + DAY)))
+    applied = apply_event(both, one, NOW + DAY)
+    after = applied.copy.subscription
+    assert (set(applied.copy.held(NOW + DAY)), after.subscription_status) == ({"pro"}, "active")
+    assert (after.is_active, after.expires_at) == (True, NOW + 30 * DAY)
+    assert applied.reread == {"ada"}, "V2 confirms it"
+
+
 @pytest.mark.parametrize("type", ["REFUND", "EXPIRATION"])
 def test_when_one_of_two_purchases_ends_the_record_describes_the_other(type: str) -> None:
     monthly = after_event("CANCELLATION", before=after_event())

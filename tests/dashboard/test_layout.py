@@ -269,7 +269,7 @@ async def test_what_a_project_does_not_use_yet_is_one_click_away(browser: Browse
         await expect(unused[0]).to_have_attribute("aria-current", "page")
         await expect(unused[1]).to_be_hidden()
     # With the first one it is in its group on every page.
-    await create_currency(site.database, new.id, "GOLD", "Gold", "", site.clock.now)
+    await create_currency(site.database, new.id, "GOLD", "Gold", now=site.clock.now)
     shown = await Tab(person).open(start)
     assert "Virtual currencies" in shown.text("nav[aria-label=Project] details:nth-of-type(3)")
     assert "Virtual currencies" not in shown.text(".more-pages")

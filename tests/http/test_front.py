@@ -43,6 +43,30 @@ async def test_a_sane_request_id_of_the_callers_is_kept_and_an_odd_one_is_replac
             assert reply.headers["x-request-id"] != odd
 
 
+LEFT = [("POST", f"{V2}/attributes"), ("POST", f"{V1}/attributes"), ("DELETE", V1), ("DELETE", V2)]
+
+
+@pytest.mark.parametrize(("method", "path"), LEFT)
+async def test_a_client_that_leaves_amid_its_body_is_no_fault_of_the_service(
+    shop: Shop, method: str, path: str
+) -> None:
+    await shop.note("ada", plan="x")
+    started: list[int] = []
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        started.append(message.get("status", 0))
+
+    headers = [(b"authorization", f"Bearer {shop.secret}".encode()), (b"content-length", b"9")]
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
+    with structlog.testing.capture_logs() as lines:
+        await shop.client.app({**scope, "headers": headers}, receive, send)
+    assert started[0] == 400
+    assert [line for line in lines if line["log_level"] == "error"] == []
+
+
 async def test_a_browser_may_read_v1_from_anywhere_and_v2_from_nowhere(shop: Shop) -> None:
     await shop.note("ada", plan="x")
     browser = {"origin": "https://shop.example"}

@@ -3,6 +3,7 @@ tested with that one's adapter."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import json
@@ -20,7 +21,7 @@ from latchkey.stores.adapter import (
     SeenPurchase,
     StoreReading,
 )
-from latchkey.stores.credential_form import CredentialForm
+from latchkey.stores.credential_form import CredentialField, CredentialForm
 from latchkey.stores.errors import InvalidReceipt, StoreDown, StoreError
 from latchkey.stores.selling import (
     BegunCheckout,
@@ -43,7 +44,7 @@ ACCOUNT = ProviderAccount(account_id="acct_1", publishable_key="pk_test_12345678
 
 @dataclass
 class Provider:
-    credential_form = CredentialForm("Till", (), lambda given, _: dict(given), lambda _: {})
+    credential_form = CredentialForm("Till", (CredentialField("api_key", "API key", "its key."),), SimpleNamespace)
 
     store: str
     # Whether the buyer pays on the provider's own page.

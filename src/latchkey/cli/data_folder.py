@@ -87,9 +87,6 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     stores: dict[str, EmulatorConnection] = {}
 
 
-_LOG_LIMIT = 16 * 1024 * 1024
-
-
 class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -117,8 +114,3 @@ class DataFolder:
         if not path.exists():
             write_private(path, os.urandom(32))
         return path.read_bytes()
-
-    def open_log(self) -> int:
-        if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
-            self.log.rename(self.log.with_suffix(".log.1"))
-        return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -237,7 +237,7 @@ class BillingService:
 
     async def _gone(self, connection: AsyncConnection, asked: str) -> None:
         """The service does not know the user. The setting decides whether the copy is kept or ends. If the user comes
-        back, its sequence starts from one again."""
+        back, its sequence starts from one again; which event is newer is then told by their timestamps alone."""
         locked = await self._store.copies.lock(connection, {asked})
         owner = locked.canonical[asked]
         current = locked.copies[owner]
@@ -246,8 +246,7 @@ class BillingService:
         after = current
         if self._settings.missing_customer == "inactive":
             after = apply_snapshot(current, CustomerSnapshot(owner, {}, {}), self._now())
-        counted = {"last_sequence": None, "last_event_at": None, "read_sequence": None}
-        reset = replace(after.subscription, stale=False, **counted)
+        reset = replace(after.subscription, stale=False, last_sequence=None, read_sequence=None)
         await self._store.copies.save(connection, [(current, replace(after, subscription=reset))])
 
     def _rest(self, error: client_errors.ClientError, failure: str) -> None:

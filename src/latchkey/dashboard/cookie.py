@@ -1,11 +1,8 @@
 """Cookies: of a session, of a known device, of a sign-in under way. And where to redirect after signing in."""
 
-import base64
-import binascii
 import hmac
 from typing import Literal
 
-import msgspec
 from starlette.responses import Response
 
 from latchkey.dashboard.page import ROOT, Visit
@@ -91,17 +88,15 @@ def return_address(visit: Visit) -> str:
 
 
 def with_attempt(response: Response, visit: Visit, attempt: SignInAttempt) -> Response:
-    sealed = Sealer(visit.settings.secret_key).seal(msgspec.json.encode(attempt).decode(), _WHAT)
-    return with_cookie(response, OPENID, base64.urlsafe_b64encode(sealed).decode().rstrip("="))
+    return with_cookie(response, OPENID, Sealer(visit.settings.secret_key).token(attempt, _WHAT))
 
 
 def attempt_of(visit: Visit, state: str) -> SignInAttempt:
     """The sign-in that this browser began; refused if it began none, another one, or one too long ago."""
     value = visit.request.cookies.get(OPENID, "")
     try:
-        sealed = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
-        attempt = msgspec.json.decode(Sealer(visit.settings.secret_key).unseal(sealed, _WHAT), type=SignInAttempt)
-    except (UnsealableError, msgspec.DecodeError, binascii.Error, ValueError):
+        attempt = Sealer(visit.settings.secret_key).opened(value, SignInAttempt, _WHAT)
+    except UnsealableError:
         raise NotBelieved("This sign-in was finished already, or begun in another browser. Start again.") from None
     if not hmac.compare_digest(attempt.state.encode(), state.encode()):
         raise NotBelieved("This is the answer to another sign-in. Start again.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 from latchkey.dashboard import texts
 from latchkey.domain.instants import EARLIEST, LATEST, Ms
@@ -12,6 +13,8 @@ from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Checks, Invalid
 from latchkey.domain.time_zones import instant_of
 from latchkey.engine.clock import ScanProgress
+
+Choice = TypeVar("Choice", bound=str)
 
 
 class Form:
@@ -87,14 +90,17 @@ class Form:
             raise Invalid(f"{_said(name)} is a whole number from {low:,} to {high:,}.", param=name)
         return number
 
-    def choice(self, name: str, choices: Iterable[str], default: str | None = None) -> str:
+    def choice(self, name: str, choices: Iterable[Choice], default: Choice | None = None) -> Choice:
         """One of these. With a default, another value counts as the default."""
-        value = self.text(name)
-        if value in set(choices):
-            return value
-        if default is None:
-            raise Invalid(f"{_said(name)} is one of {', '.join(choices)}.", param=name)
-        return default
+        offered = {str(one): one for one in choices}
+        chosen = offered.get(self.text(name), default)
+        if chosen is None:
+            raise Invalid(f"{_said(name)} is one of {', '.join(offered)}.", param=name)
+        return chosen
+
+    def chosen(self, name: str, choices: Iterable[Choice]) -> Choice | None:
+        """One of these; None if it is empty."""
+        return self.choice(name, choices) if self.text(name) else None
 
     def instant(self, name: str) -> Ms | None:
         """A date, or a date with a time, as browsers send them, in the project's time zone; None if it is empty."""
@@ -103,34 +109,28 @@ class Form:
             return None
         try:
             moment = datetime.fromisoformat(text)
-            return instant_of(moment, moment.tzinfo or texts.ZONE.get())
+            at = instant_of(moment, moment.tzinfo or texts.ZONE.get())
         except (ValueError, OverflowError):
             raise Invalid(f"{_said(name)} is a date such as 2027-01-31.", param=name) from None
+        if not EARLIEST <= at <= LATEST:
+            raise Invalid("A time is between the years 2000 and 2199.", param=name)
+        return at
+
+    def span(self) -> tuple[Ms | None, Ms | None]:
+        """From `since` to `until`."""
+        since, until = self.instant("since"), self.instant("until")
+        if since is not None and until is not None and until <= since:
+            raise Invalid("The end must be later than the start.", param="until")
+        return since, until
 
     def confirmed(self) -> None:
         """Requires the confirmation box, so that nothing irreversible happens by accident."""
         if not self.ticked("confirm"):
             raise Invalid("Tick the box to confirm.", param="confirm")
 
-    def values(self) -> dict[str, str]:
-        """To fill the form in again after an error. Without secrets."""
-        return {name: values[-1] for name, values in self._fields.items() if "password" not in name}
-
 
 def _said(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").strip().capitalize()
-
-
-def read_moment(form: Form, name: str) -> Ms | None:
-    at = form.instant(name)
-    if at is not None and not EARLIEST <= at <= LATEST:
-        raise Invalid("A time is between the years 2000 and 2199.", param=name)
-    return at
-
-
-def in_order(since: Ms | None, until: Ms | None) -> None:
-    if since is not None and until is not None and until <= since:
-        raise Invalid("The end must be later than the start.", param="until")
 
 
 def place_of(query: Form) -> ScanProgress:

@@ -80,8 +80,8 @@ class Guard:
             if self._lacks_second_factor(visit.session) and not page.path.startswith(WITHOUT_SECOND_FACTOR):
                 return set_up_first(request)
             await self._let_in(page, visit, project_id)
-        if page.method == "POST":
-            return await self._change(page, visit)
+        if page.action is not None:
+            return await self._change(page, page.action, visit)
         response = await _shown(page, visit)
         await self._said(visit, response)
         return response
@@ -108,21 +108,20 @@ class Guard:
             raise HTTPException(403, f"Your role here, {visit.role}, does not allow this. Ask an owner of the project.")
         await _enter(visit, project_id)
 
-    async def _change(self, page: Page, visit: Visit) -> Response:
+    async def _change(self, page: Page, action: str, visit: Visit) -> Response:
         session = visit.session
-        if not page.one_click:
+        if page.method == "POST" and not page.one_click:
             require_own_page(visit.request)
             visit.form = await read_form(visit.request)
             csrf = visit.form.raw("csrf").encode()
             if session is not None and not hmac.compare_digest(csrf, session.csrf.encode()):
                 raise HTTPException(403, "This form is from another session. Go back, reload the page and try again.")
-        assert page.action is not None, "a page that changes something has a name in the audit log"
         position = await audit.begin(
             visit.database,
             project_id=visit.project.id if visit.project else None,
             account_id=session.account.id if session else None,
             actor=session.account.email if session else "somebody",
-            action=page.action,
+            action=action,
             now=visit.now,
             subject=named_by(visit.request.path_params),
             address=visit.address,
@@ -193,7 +192,7 @@ async def _answered(page: Page, visit: Visit) -> Response:
             visit.form.confirmed()
         return await page.answer(visit)
     except Refusal as refusal:
-        if page.again is None or isinstance(refusal, sessions.TooManyGuesses):
+        if page.again is None:
             raise
         visit.audit(refusal=refusal.message)
         visit.refusal = refusal

@@ -25,8 +25,10 @@ from latchkey.domain.refusal import Conflict, Invalid, NotFound, NotReady, Refus
 from latchkey.engine.storage.catalog.app_rows import Project
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import Account, Membership, Permission, Role, may
+from latchkey.subjects.accounts.rules import Account, Membership, NotBelieved, NotKnown, Permission, Role, may
 from latchkey.subjects.accounts.usecases import sessions
+from latchkey.subjects.accounts.usecases.openid import ProviderAway
+from latchkey.subjects.accounts.usecases.second_factor import WrongCode
 
 ROOT = "/dashboard"
 JSON = "-H 'Content-Type: application/json'"
@@ -123,7 +125,10 @@ class Visit(InProject, Struct):
 
     def page(self, template: str, status: int | None = None, **values: Any) -> Response:
         refusal = self.refusal or self.wrong_query
-        if status is None or self.wrong_query:
+        wait = {}
+        if isinstance(refusal, sessions.TooManyGuesses):
+            wait["retry-after"] = str(-(-refusal.retry_after // 1000))
+        if status is None or self.wrong_query or wait:
             status = status_of(refusal)[0] if refusal else 200
         refusals = refusal.all if refusal else ()
         shown = {
@@ -143,7 +148,7 @@ class Visit(InProject, Struct):
             sent = self.form if self.request.method == "POST" else self._asked
             again = RefusedForm(html, self.request.method, self.request.url.path, sent, refusals)
             html, self.unplaced = again.html, again.unplaced
-        return HTMLResponse(html, status)
+        return HTMLResponse(html, status, wait)
 
     def curl(self, path: str, body: dict[str, Any] | None = None) -> str:
         """A command to copy, with our address but never a key: a V2 API call below the project, or to another path of
@@ -239,34 +244,16 @@ class Pages:
         self._root = root
         self.all: list[Page] = []
 
-    def get(self, path: str, needs: Needs = Needs.READ) -> Callable[[Handler], Handler]:
-        def add(handler: Handler) -> Handler:
-            self.all.append(Page("GET", self._below(path, needs), needs, _answer(handler)))
-            return handler
-
-        return add
+    def get(self, path: str, needs: Needs = Needs.READ, **declared: Any) -> Callable[[Handler], Handler]:
+        """With an action: a link that changes something, such as the way back from an OpenID provider."""
+        return self._page("GET", path, needs, **declared)
 
     def post(
-        self,
-        path: str,
-        needs: Needs,
-        action: str,
-        again: AnyHandler | None = None,
-        *,
-        confirms: bool = False,
-        one_click: bool = False,
+        self, path: str, needs: Needs, action: str, again: AnyHandler | None = None, **declared: bool
     ) -> Callable[[Handler], Handler]:
         """If the form is refused, `again` shows it with the reason (`error`) and what was typed."""
         ACTIONS[action] = max(needs, ACTIONS.get(action, needs), key=list(Needs).index)
-        shown_again = _answer(again) if again is not None else None
-
-        def add(handler: Handler) -> Handler:
-            place = self._below(path, needs)
-            page = Page("POST", place, needs, _answer(handler), action, shown_again, confirms, one_click)
-            self.all.append(page)
-            return handler
-
-        return add
+        return self._page("POST", path, needs, again, action=action, **declared)
 
     def confirmed(
         self, path: str, needs: Needs, action: str, again: AnyHandler | None = None
@@ -274,11 +261,30 @@ class Pages:
         """The same for a form with the confirmation box."""
         return self.post(path, needs, action, again, confirms=True)
 
-    def _below(self, path: str, needs: Needs) -> str:
-        return self._root + path if needs in _OUTSIDE else self._root + PROJECT + path
+    def _page(
+        self, method: Literal["GET", "POST"], path: str, needs: Needs, again: AnyHandler | None = None, **declared: Any
+    ) -> Callable[[Handler], Handler]:
+        place = self._root + ("" if needs in _OUTSIDE else PROJECT) + path
+        declared["again"] = _answer(again) if again is not None else None
+
+        def add(handler: Handler) -> Handler:
+            self.all.append(Page(method, place, needs, _answer(handler), **declared))
+            return handler
+
+        return add
 
 
-_STATUSES = {sessions.TooManyGuesses: 429, Invalid: 400, NotFound: 404, Conflict: 409, NotReady: 503}
+# Of each status the refusals that have it.
+_STATUSES: dict[int, tuple[type[Refusal], ...]] = {
+    429: (sessions.TooManyGuesses,),
+    401: (sessions.WrongCredentials, WrongCode, NotBelieved),
+    403: (NotKnown,),
+    502: (ProviderAway,),
+    400: (Invalid,),
+    404: (NotFound,),
+    409: (Conflict,),
+    503: (NotReady,),
+}
 
 
 def _answer(handler: AnyHandler) -> Answer:
@@ -290,4 +296,4 @@ def status_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
     assert isinstance(error, Refusal)
-    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422), error.message
+    return next((status for status, kinds in _STATUSES.items() if isinstance(error, kinds)), 422), error.message

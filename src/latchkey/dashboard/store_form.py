@@ -34,13 +34,8 @@ def read(fields: Sequence[CredentialField], form: Form) -> dict[str, Any]:
     return given
 
 
-def filled(
-    fields: Sequence[CredentialField], form: Form, saved: Mapping[str, Any] | None, **around: str
-) -> dict[str, str]:
-    """What the form shows: what was just sent, else what is saved, else what the field suggests. Never a secret."""
-    values = {}
-    for field in fields:
-        before = str((saved or {}).get(field.name, "")) if field.shown_in_full else ""
-        shown = "" if field.secret else form.text(field.name, before)
-        values[field.name] = shown or field.suggestion.format(**around)
-    return values
+def filled(fields: Sequence[CredentialField], saved: Mapping[str, Any] | None, **around: str) -> dict[str, str]:
+    """What the form shows: what is saved, else what the field suggests. Never a secret."""
+    shown = {field.name for field in fields if field.shown_in_full and not field.secret}
+    kept = {name: str(value) for name, value in (saved or {}).items() if name in shown}
+    return {field.name: kept.get(field.name) or field.suggestion.format(**around) for field in fields}

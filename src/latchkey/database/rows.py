@@ -1,23 +1,24 @@
 """Rows of a query as objects of a type whose fields are named like the columns; what a project has of one kind; and
 what works on one project."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from operator import attrgetter
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from msgspec import convert
+from msgspec import convert, json
 
 from latchkey.database.pool import Database, Executor, Record
 from latchkey.database.sql import affected
-from latchkey.domain.refusal import NotFound
+from latchkey.domain.refusal import Conflict, NotFound, Refusal
 
 Item = TypeVar("Item")
 P = ParamSpec("P")
 
 
-def item_of(shape: type[Item], row: Record, **others: Any) -> Item:
-    """`others` are fields that are not a column, or not as it is stored."""
-    return convert({**row, **others}, shape)
+def item_of(shape: type[Item], row: Record, as_json: Collection[str] = (), **others: Any) -> Item:
+    """`as_json` are columns of JSON. `others` are fields that are not a column, or not as it is stored."""
+    decoded = {name: json.decode(row[name] or b"null") for name in as_json}
+    return convert({**row, **decoded, **others}, shape)
 
 
 async def fetch_one(connection: Executor, shape: type[Item], statement: str, *arguments: Any) -> Item | None:
@@ -86,12 +87,13 @@ def changes_rows(statement: str) -> Statement[bool]:
 
 
 def saves(statement: str, *fields: str) -> Callable[Concatenate[Executor, str, object, ...], Coroutine[Any, Any, bool]]:
-    """Writes these fields of what a project has, and other values after them. Whether a row was written: none is if the
-    id is taken."""
+    """Writes these fields of what a project has, mappings as JSON, and other values after them. Whether a row was
+    written: none is if the id is taken."""
     values = attrgetter(*fields)
 
     async def save(connection: Executor, project_id: str, item: object, *others: Any) -> bool:
-        return affected(await connection.execute(statement, project_id, *values(item), *others)) > 0
+        stored = [json.encode(value) if isinstance(value, Mapping) else value for value in values(item)]
+        return affected(await connection.execute(statement, project_id, *stored, *others)) > 0
 
     return save
 
@@ -104,13 +106,16 @@ class Listing(Generic[Item]):
         self,
         noun: str,
         statement: str,
-        item: Callable[[Record], Item],
+        item: type[Item],
         *,
+        as_json: Collection[str] = (),
         param: str = "",
         by_age: bool = False,
         written: Callable[[str], str] = repr,
+        read: Callable[[Record], Item] | None = None,
     ) -> None:
-        self._noun, self._statement, self._item = noun, statement, item
+        self._noun, self._statement = noun, statement
+        self._item: Callable[[Record], Item] = read or (lambda row: item_of(item, row, as_json))
         self._param = param or f"{noun}_id"
         self._by_age = by_age
         self._written = written
@@ -122,6 +127,19 @@ class Listing(Generic[Item]):
         if item is None:
             raise self.missing(id)
         return item
+
+    def require_new(self, is_new: bool, id: str, param: str = "id") -> None:
+        """What was written is refused if there is one already."""
+        if not is_new:
+            article = "an" if self._noun[0] in "aeiou" else "a"
+            raise Conflict(f"There is already {article} {self._noun} {self._written(id)} in this project.", param=param)
+
+    async def require_room(self, connection: Executor, project_id: str, most: int) -> list[Item]:
+        """Those that there are, fewer than that."""
+        known = await self.page(connection, project_id, None, most)
+        if len(known) == most:
+            raise Refusal(f"A project has at most {most} {self._noun}s. Delete one first.")
+        return known
 
     async def find(self, connection: Executor, project_id: str, id: str) -> Item | None:
         row = await connection.fetchrow(self._statement, project_id, None, 1, id)

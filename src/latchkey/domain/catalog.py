@@ -105,6 +105,10 @@ class TargetingRule(Struct, frozen=True, kw_only=True):
     revision: int = 1
     created_at: Ms = 0
 
+    def names(self, entitlement_id: str) -> bool:
+        """Whether it is for those who have this entitlement, or for those who do not."""
+        return entitlement_id in (self.conditions.get("entitlement"), self.conditions.get("no_entitlement"))
+
 
 class Offerings(Struct, frozen=True, kw_only=True):
     """All offerings of a project."""

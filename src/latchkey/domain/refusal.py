@@ -66,6 +66,16 @@ class NotReady(Refusal):
     """What was asked for is being prepared."""
 
 
+class CodedRefusal(Refusal):
+    """One that the SDKs know by its code."""
+
+    def __init__(self, problem: int, message: str, obfuscated_email: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+        # Where a mail about it was sent.
+        self.obfuscated_email = obfuscated_email
+
+
 class Checks:
     """Several checks of one request. What they refuse is raised together at the end of the block, as the first refusal
     with the others in it; one for each field.

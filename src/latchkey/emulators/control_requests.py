@@ -18,28 +18,41 @@ class ControlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     pass
 
 
-class ProductRequest(ControlRequest, frozen=True, kw_only=True):
-    id: str
-    price: float = 9.99
+class PriceRequest(ControlRequest, frozen=True, kw_only=True):
+    amount: float = msgspec.field(name="price", default=9.99)
     currency: str = "USD"
-    period: str | None = None
-    trial: str | None = None
+
+    @property
+    def price(self) -> Price:
+        return price_of(self.amount, self.currency)
+
+
+class ProductRequest(PriceRequest, frozen=True, kw_only=True):
+    """A product of a store's books, in the form in which the control API takes it."""
+
+    id: str
+    lasts: str | None = msgspec.field(name="period", default=None)
+    free_for: str | None = msgspec.field(name="trial", default=None)
     # False: the store lists it as archived. It still sells it, to whoever asks.
     on_sale: bool = True
+    # By the store's name of the country: {"DEU": {"price": 10.99, "currency": "EUR"}}. These are only listed.
+    others: dict[str, PriceRequest] = msgspec.field(name="elsewhere", default_factory=dict)
 
-    def length(self) -> Duration | None:
-        return duration_of(self.period, "period") if self.period else None
+    def __post_init__(self) -> None:
+        """Whatever cannot be read is refused when it comes in."""
+        _ = self.price, self.period, self.trial, self.elsewhere
 
-    def trial_length(self) -> Duration | None:
-        return duration_of(self.trial, "trial") if self.trial else None
+    @property
+    def period(self) -> Duration | None:
+        return duration_of(self.lasts, "period") if self.lasts else None
 
+    @property
+    def trial(self) -> Duration | None:
+        return duration_of(self.free_for, "trial") if self.free_for else None
 
-class PriceRequest(ControlRequest, frozen=True, kw_only=True):
-    price: float
-    currency: str
-
-    def amount(self) -> Price:
-        return price_of(self.price, self.currency)
+    @property
+    def elsewhere(self) -> dict[str, Price]:
+        return {country: one.price for country, one in self.others.items()}
 
 
 class SaleRequest(ControlRequest, frozen=True, kw_only=True):

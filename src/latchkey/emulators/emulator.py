@@ -43,6 +43,8 @@ class ExpectedState(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: Ms | None
     # When access ends, with a grace period and with a refund or revocation. None for a purchase that does not end.
     access_ends_at: Ms | None
+    # When access had ended before, of which the store says nothing any more: who was told then keeps that end.
+    access_had_ended_at: Ms | None = None
     auto_renew: bool = False
     in_trial: bool = False
     billing_problem: bool = False

@@ -49,6 +49,11 @@ async def note(connection: Connection, missing: set[RateKey]) -> None:
     _known.update(unknown - new)
 
 
+async def prune(database: Database, now: Ms) -> None:
+    """Deletes those that are not shown any more."""
+    await rates.prune_missing(database, now // DAY - SHOWN_DAYS)
+
+
 async def listed(database: Database, project_id: str | None, now: Ms) -> list[MissingRates]:
     """By currency, of the last 30 days."""
     return await rates.list_missing(database, project_id, now // DAY - SHOWN_DAYS)

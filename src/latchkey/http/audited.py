@@ -15,7 +15,6 @@ do, with a token. Sent with the token in Latchkey-Confirm, exactly this request 
 """
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from hashlib import sha256
@@ -93,7 +92,7 @@ async def _dry_run(call: Call, action: str, given: Mapping[str, Any]) -> Respons
     if call.exchange.headers[DRY_RUN] != b"true":
         raise InvalidParameter("Latchkey-Dry-Run is 'true', or is not sent.", param="Latchkey-Dry-Run")
     now = call.now()
-    token = urlsafe_b64encode(call.services.sealer.seal(str(now), await _fingerprint(call))).decode()
+    token = call.services.sealer.token(now, await _fingerprint(call))
     shown = {
         "object": "dry_run",
         "action": action,
@@ -107,9 +106,9 @@ async def _dry_run(call: Call, action: str, given: Mapping[str, Any]) -> Respons
 
 async def _check_confirmed(call: Call) -> None:
     try:
-        sealed = urlsafe_b64decode(call.exchange.headers[CONFIRM])
-        made_at = int(call.services.sealer.unseal(sealed, await _fingerprint(call)))
-    except (ValueError, UnsealableError):
+        token = call.exchange.headers[CONFIRM].decode("latin-1")
+        made_at = call.services.sealer.opened(token, int, await _fingerprint(call))
+    except UnsealableError:
         message = "This token is not from a dry run of exactly this request with this key. Make the dry run again."
         raise InvalidParameter(message, param="Latchkey-Confirm") from None
     if call.now() > made_at + CONFIRMED_WITHIN_MS:

@@ -32,6 +32,7 @@ from msgspec import UNSET, json
 from starlette.exceptions import HTTPException
 
 from latchkey.domain.refusal import (
+    CodedRefusal,
     Conflict,
     InUse,
     Invalid,
@@ -235,9 +236,17 @@ class StillPreparing(Unavailable):
     retry_after_ms = 30_000
 
 
+# Of coded refusals those that are no 422: an address that is none, a checkout that is not there, and a token that is
+# refused.
+_BY_CODE: dict[int, type[ApiError]] = {7012: BadRequest, 7877: Missing, **dict.fromkeys((7849, 7852, 7853), BadRequest)}
+
+
 def from_refusal(refusal: Refusal) -> ApiError:
     """The API error for a refusal of the rules."""
     match refusal:
+        case CodedRefusal():
+            kind = _BY_CODE.get(refusal.problem, Unprocessable)
+            return kind(refusal.message, code=refusal.problem, obfuscated_email=refusal.obfuscated_email)
         case NotFound():
             code = 7259 if refusal.param in _CUSTOMER_PARAMETERS else 7226
             return Missing(refusal.message, param=refusal.param, code=code)

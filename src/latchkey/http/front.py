@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import structlog
 from msgspec import UNSET, Struct, UnsetType, json, structs
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from latchkey import logs, spans
@@ -25,7 +26,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.http import audited, vendor_shape
 from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
-from latchkey.http.errors import ApiError, Failure, InvalidAppUserId, Unavailable, from_refusal
+from latchkey.http.errors import ApiError, BadRequest, Failure, InvalidAppUserId, Unavailable, from_refusal
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
@@ -125,6 +126,8 @@ _API = frozenset({"v1", "v2", "rcbilling", "mcp"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 _BELOW_PAGES = f"/{PAGES}/".encode()
+# A browser at the bare address gets the dashboard. On a page that names no icon it asks for this one.
+_REDIRECTS = {b"/": _BELOW_PAGES[:-1], b"/favicon.ico": _BELOW_PAGES + b"static/icon.svg"}
 # That application also has the pages for the buyers of purchase links.
 _PAGES = frozenset({PAGES, "buy"})
 
@@ -220,10 +223,9 @@ class Front(Struct, eq=False):
             exchange.route = "preflight"
             await answer_preflight(exchange)
             return
-        if segments == [""] and method in _READS and self.pages is not None:
-            # A browser at the bare address gets the dashboard.
-            exchange.route = "/"
-            await exchange.reply(307, b"", [(b"location", b"/" + PAGES.encode())])
+        if method in _READS and self.pages is not None and (place := _REDIRECTS.get(exchange.raw_path)) is not None:
+            exchange.route = exchange.raw_path.decode()
+            await exchange.reply(307, b"", [(b"location", place)])
             return
         if exchange.version == "v1":
             # Where the reply shows a customer, that customer's time replaces it.
@@ -316,4 +318,7 @@ def as_api_error(error: Exception) -> ApiError:
         return error
     if isinstance(error, Refusal):
         return from_refusal(error)
+    if isinstance(error, ClientDisconnect):
+        # A phone that leaves the network in the middle of its request is no fault of ours.
+        return BadRequest("The connection ended before the whole body had arrived.")
     return Unavailable() if isinstance(error, PASSING) else Failure()

@@ -24,7 +24,6 @@ from latchkey.domain.refusal import Refusal
 from latchkey.http.exchange import SCOPE_KEY, Exchange
 from latchkey.http.services import Services
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 
 # Only our own files, nothing inline: text stored by others cannot become code, however it gets onto a page.
 POLICY = (
@@ -142,8 +141,6 @@ class Dashboard:
         page = self._fault(request, status, words, await self._guard.visit_in_project(request))
         if isinstance(error, HTTPException):
             page.headers.update(error.headers or {})
-        if isinstance(error, TooManyGuesses):
-            page.headers["retry-after"] = str(-(-error.retry_after // 1000))
         return page
 
     def _fault(self, request: Request, status: int, words: str, visit: Visit | None = None) -> Response:

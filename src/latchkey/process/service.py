@@ -79,6 +79,8 @@ async def _run(channel: SupervisorChannel) -> None:
         identity=ProcessIdentity(orders.process, orders.family, orders.processes),
         metrics=socket.socket(fileno=orders.metrics) if orders.metrics is not None else None,
         restarting=lambda: channel.restarting,
+        number=orders.number,
+        before=orders.ended,
     )
 
 
@@ -92,15 +94,18 @@ async def run_process(
     identity: ProcessIdentity | None = None,
     metrics: socket.socket | None = None,
     restarting: Restarting = tuple,
+    number: int = 0,
+    before: Sequence[int] = (),
 ) -> None:
     """Run these roles in this process until `stop` is set, then shut down cleanly. `identity` says which process this
     is, `metrics` is the socket that it shares with the others for their metrics, and `restarting` names the processes
-    that crash again and again."""
+    that crash again and again. `number` is its own, `before` are those of the processes
+    before it, which have ended."""
     async with (
         open_database(settings, roles) as database,
         _watched(settings, database, roles, identity, metrics) as watch,
     ):
-        worker = make_worker(database, settings) if "delivery" in roles else None
+        worker = make_worker(database, settings, number, before) if "delivery" in roles else None
         running = [
             asyncio.create_task(_forever(role, settings, database, worker, listening, stop, watch, restarting))
             for role in roles
@@ -197,10 +202,9 @@ async def _forever(
                     run_roller(lookout, database, real_now),
                     run_bulk_grants(lookout, changes, real_now, stop),
                     _hear_stores(settings, database, lookout, changes, stop),
-                    _alert(settings, database, lookout, stop),
+                    _tell_members(settings, database, lookout, stop),
                     run_exports(lookout, exports_of(database, settings), real_now, stop),
                     run_rates(database, rates, settings.exchange_rates, real_now, stop),
-                    *([run_mail(lookout, mail, real_now, stop)] if (mail := mail_of(database, settings)) else []),
                 )
             case "delivery":
                 assert worker is not None, "the delivery role needs a worker"
@@ -212,7 +216,7 @@ async def _forever(
         raise
 
 
-async def _alert(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
+async def _tell_members(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
     stores = connect(database, settings, real_now)
     charts = FactCache(database, settings.charts_folder or default_folder())
     # The addresses of members are guarded as those of webhooks are.
@@ -220,7 +224,9 @@ async def _alert(settings: Settings, database: Database, lookout: Lookout, stop:
     sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
     try:
         alerts = alerts_of(database, settings, stores, charts, sender, mail_of(database, settings))
-        await run_alerts(lookout, alerts, real_now, stop)
+        await asyncio.gather(
+            run_alerts(lookout, alerts, real_now, stop), run_mail(lookout, database, alerts.send, real_now, stop)
+        )
     finally:
         await sender.close()
         await charts.end()

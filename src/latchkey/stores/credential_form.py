@@ -1,9 +1,9 @@
-"""The credential fields of a store, declared once by its adapter. The body of the API, the dashboard's form and the
-options of the command line follow from them."""
+"""The credential fields of a store, declared once by its adapter: how each is checked, and what may be shown of it. The
+body of the API, the dashboard's form and the options of the command line follow from them."""
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,10 +38,14 @@ class CredentialField:
     secret: bool = False
     # The value is the content of a file, such as "the .p8 file".
     file: str = ""
+    # The value as the credentials hold it. ValueError goes on after the field's name, and never repeats what it holds.
+    check: Callable[[Any], Any] = lambda value: value
+    # What may be shown of that: an id or a fingerprint, never a key.
+    show: Callable[[Any], str] = str
     # Only for a store emulator. The form offers it where the settings allow one.
     emulator: bool = False
-    # It replaces an address of the store.
-    address: bool = False
+    # It replaces this address of the store. Empty: the store has several.
+    address: str | None = None
 
     @property
     def shown_in_full(self) -> bool:
@@ -49,54 +53,64 @@ class CredentialField:
         return not (self.file or self.choices)
 
 
-def address_field(name: str, label: str, description: str) -> CredentialField:
-    return CredentialField(name, label, description, emulator=True, address=True)
+def address_field(name: str, label: str, description: str, own: str) -> CredentialField:
+    return CredentialField(name, label, description, emulator=True, address=own)
 
 
-def api_address_field(label: str) -> CredentialField:
-    return address_field("api_base_url", label, "Another host in place of the store's, if it is allowed.")
+def api_address_field(label: str, own: str) -> CredentialField:
+    return address_field("api_base_url", label, "Another host in place of the store's, if it is allowed.", own)
 
 
 class CredentialForm(Struct, frozen=True, eq=False):
     # Of the store, as its own documentation names it.
     title: str
     fields: tuple[CredentialField, ...]
-    # From what was given and the hosts that the settings allow: typed credentials, or `ValueError` with a message that
-    # names the field and what is wrong with it, never what it holds.
-    parse: Callable[[Mapping[str, Any], frozenset[str]], Any]
-    # What may be shown of parsed credentials: ids and fingerprints, never a key.
-    describe: Callable[[Any], dict[str, str]]
+    # The credentials, of the checked values by their fields' names. ValueError for what does not fit together.
+    made: Callable[..., Any]
+    # What is shown beside the fields.
+    besides: Callable[[Any], dict[str, str]] = lambda _: {}
+
+    def parse(self, given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> Any:
+        """Typed credentials, or `ValueError` with a message that names the field and what is wrong with it, never what
+        it holds. `allowed_hosts` are those that the settings allow in place of the store's."""
+        if unknown := sorted(str(name)[:50] for name in given.keys() - {one.name for one in self.fields}):
+            raise ValueError(f"{unknown[0]} is not a field of {self.title} credentials")
+        checked: dict[str, Any] = {one.name: one.address for one in self.fields if one.address is not None}
+        for one in self.fields:
+            value = given.get(one.name)
+            if value in (None, "", []):
+                if one.required:
+                    raise ValueError(f"{one.name} is missing")
+            elif one.address is not None:
+                checked[one.name] = allowed_address(one.name, value, allowed_hosts)
+            else:
+                try:
+                    checked[one.name] = one.check(value)
+                except ValueError as error:
+                    raise ValueError(f"{one.name} {error}") from None
+        return self.made(**checked)
+
+    def describe(self, credentials: Any) -> dict[str, str]:
+        """What may be shown of parsed credentials."""
+        held = ((one, getattr(credentials, one.name)) for one in self.fields)
+        shown = {one.name: one.show(value) for one, value in held if value not in (None, one.address)}
+        return {**self.besides(credentials), **shown}
 
 
-def check_required(given: Mapping[str, Any], fields: Sequence[CredentialField]) -> None:
-    for credential_field in fields:
-        if credential_field.required and given.get(credential_field.name) in (None, "", []):
-            raise ValueError(f"{credential_field.name} is missing")
+def text(form: re.Pattern[str], wrong: str, longest: int = 1000) -> Callable[[object], str]:
+    """A text of this form; of a form with a group, what is in that."""
 
+    def check(value: object) -> str:
+        found = form.fullmatch(value) if isinstance(value, str) and len(value) <= longest else None
+        if found is None:
+            raise ValueError(wrong)
+        return found[found.lastindex or 0]
 
-def check_known(
-    given: Mapping[str, Any], fields: Sequence[CredentialField], message: str = "unknown field: {name}"
-) -> None:
-    if unknown := sorted(
-        str(name)[:50] for name in given.keys() - {credential_field.name for credential_field in fields}
-    ):
-        raise ValueError(message.format(name=unknown[0]))
-
-
-def text_of(given: Mapping[str, Any], name: str, form: re.Pattern[str], wrong: str, longest: int = 1000) -> str:
-    value = given[name]
-    if not isinstance(value, str) or len(value) > longest or form.fullmatch(value) is None:
-        raise ValueError(f"{name} {wrong}")
-    return value
+    return check
 
 
 def public_fingerprint(key: PublicKeyTypes) -> str:
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
-
-
-def address_of(given: Mapping[str, Any], name: str, allowed_hosts: frozenset[str]) -> str | None:
-    value = given.get(name)
-    return None if value in (None, "") else allowed_address(name, value, allowed_hosts)
 
 
 def allowed_address(name: str, given: object, allowed_hosts: frozenset[str]) -> str:

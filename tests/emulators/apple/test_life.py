@@ -10,7 +10,7 @@ from latchkey.emulators.apple import apple_acts
 from latchkey.emulators.apple.apple_books import (
     FIRST_PRODUCTS,
     AppleBooks,
-    AppleProductRequest,
+    AppleProduct,
     ApplePurchase,
     AppleSaleRequest,
     AppleStatus,
@@ -43,7 +43,7 @@ class AppleLife(EmulatedPurchase[AppleBooks]):
 
 
 def live(*steps: Step) -> AppleLife:
-    products = [converted(product, AppleProductRequest).product() for product in FIRST_PRODUCTS]
+    products = [converted(product, AppleProduct) for product in FIRST_PRODUCTS]
     return AppleLife(AppleBooks(products={product.id: product for product in products})).live(*steps)
 
 

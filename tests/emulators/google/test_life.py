@@ -13,7 +13,7 @@ from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
     GooglePhase,
-    GoogleProductRequest,
+    GoogleProduct,
     GooglePurchase,
     GoogleSaleRequest,
     GoogleState,
@@ -50,7 +50,7 @@ class GoogleLife(EmulatedPurchase[GoogleBooks]):
 
 def live(*steps: Step) -> GoogleLife:
     """`buy` also acknowledges, unless `acknowledged` is False."""
-    products = [converted(product, GoogleProductRequest).product() for product in FIRST_PRODUCTS]
+    products = [converted(product, GoogleProduct) for product in FIRST_PRODUCTS]
     books = GoogleBooks(products={product.name: product for product in products}, series="tests")
     return GoogleLife(books).live(*steps)
 

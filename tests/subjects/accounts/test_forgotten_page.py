@@ -33,7 +33,7 @@ def mail(site: Site, tmp_path: Path) -> Iterator[Mail]:
 
 async def links(site: Site, mail: Mail) -> dict[str, str]:
     """By address, the link of each mail that was sent now."""
-    while await send_next(mail, lambda: site.clock.now):
+    while await send_next(mail.database, mail.send, lambda: site.clock.now):
         pass
     assert mail.folder is not None
     return links_in(Path(mail.folder))

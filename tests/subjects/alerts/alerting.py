@@ -14,7 +14,7 @@ from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.alerts.rules import Report
 from latchkey.subjects.alerts.usecases import EVERY, Alerts, alerts_of
 from latchkey.subjects.charts.usecases import FactCache
-from latchkey.subjects.mail.usecases import mail_of
+from latchkey.subjects.mail.usecases import mail_of, send_next
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import HEALTHY, WebhookHealth
@@ -58,7 +58,7 @@ class Alerting:
         """All that is due now."""
         now = self.post.clock
         while (
-            await self.alerts.send_next(now)
+            await send_next(self.post.database, self.alerts.send, now)
             or await self.alerts.add_next_report(now())
             or await self.alerts.look_next(now())
         ):
@@ -73,7 +73,7 @@ class Alerting:
             await self.work()
 
     async def waiting(self) -> int:
-        count: int = await self.post.database.pool.fetchval("select count(*) from alert_messages")
+        count: int = await self.post.database.pool.fetchval("select count(*) from outgoing_mails")
         return count
 
 

@@ -58,7 +58,7 @@ async def test_two_processes_of_which_one_is_killed_tell_once(
             first.kill()
         server.refuses = ""
         # A day later for the message: its pause, or the lease of the process that is gone, is over.
-        await database.pool.execute("update alert_messages set due_at = 0")
+        await database.pool.execute("update outgoing_mails set due_at = 0")
         with ClockProcess(tmp_path, database_url, server), ClockProcess(tmp_path, database_url, server):
             for _ in range(3):
                 await until(lambda: server.mails)

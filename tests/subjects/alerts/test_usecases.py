@@ -19,10 +19,11 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.problem import ProblemKind
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.accounts.usecases import team
-from latchkey.subjects.alerts import render, rules
-from latchkey.subjects.alerts.render import AlertLetter, bars, sparkline
+from latchkey.subjects.alerts import rules
 from latchkey.subjects.alerts.rules import CALM, PATIENCE
-from latchkey.subjects.alerts.usecases import EVERY, LEASE, Alerts
+from latchkey.subjects.alerts.usecases import EVERY, Alerts
+from latchkey.subjects.mail.rules import MailText, bars, sparkline, written
+from latchkey.subjects.mail.usecases import LEASE
 from latchkey.subjects.purchase_intake.storage.connection_rows import note_notified
 from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
 from tests.http.doings import did
@@ -112,7 +113,7 @@ async def test_what_could_not_be_sent_is_tried_again_in_order(shop: Alerting, se
         await shop.pass_time(SETTLED)
         await shop.fails(id, since=None)
         await shop.pass_time(OVER)
-    assert {log["error"] for log in logs if log["event"] == "alert not sent"} == {"the server answers 451"}
+    assert {log["error"] for log in logs if log["event"] == "mail not sent"} == {"the server answers 451"}
     assert "ada@example.com" not in str(logs)
     server.refuses = ""
     await shop.pass_time(HOUR)
@@ -176,7 +177,7 @@ async def test_a_process_that_dies_before_sending_leaves_it_to_another(shop: Ale
     shop.post.clock.now += PATIENCE
     assert await shop.alerts.look_next(shop.post.clock.now)
     # Taken, and never sent.
-    assert await shop.post.database.pool.execute(f"update alert_messages set due_at = due_at + {LEASE}") == "UPDATE 1"
+    assert await shop.post.database.pool.execute(f"update outgoing_mails set due_at = due_at + {LEASE}") == "UPDATE 1"
     await shop.work()
     assert server.mails == []
     await shop.pass_time(LEASE)
@@ -209,10 +210,8 @@ async def test_each_mail_can_be_stopped_with_one_click(shop: Alerting, server: M
 def test_a_long_address_to_stop_is_in_one_piece_and_what_names_contain_adds_no_header() -> None:
     stop = f"{URL}/dashboard/alerts/stop/{'t' * 200}"
     word = "=?utf-8?q?=0D=0ABcc:_x@example.com?="
-    letter = AlertLetter(subject=f"Dé\r\nBcc: x@example.com {word}", words="<b>é</b>\r\n.\r\n")
-    raw = render.mail(
-        letter, sender=SENDER, to="ada@example.com", message_id="<1@x>", at=0, stop=stop, settings=URL
-    ).as_bytes()
+    letter = MailText(subject=f"Dé\r\nBcc: x@example.com {word}", words="<b>é</b>\r\n.\r\n")
+    raw = written(letter, SENDER, "ada@example.com", "<1@x>", 0, stop=stop, settings=URL).as_bytes()
     assert f"\r\nList-Unsubscribe: <{stop}>\r\n".encode() in raw
     assert b"\r\nBcc" not in raw
     assert raw.isascii()

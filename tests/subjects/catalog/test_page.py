@@ -31,7 +31,7 @@ async def a_mapping(site: Site, *, granted: bool = False) -> tuple[str, str]:
     number = next(_numbers)
     entitlement_id, product_id = f"feature_{number}", f"product_{number}"
     terms = ProductTerms(kind=ProductKind.SUBSCRIPTION, price=5, currency="EUR", duration="P1M")
-    await entitlements.create_entitlement(site.database, site.project_id, entitlement_id, "Feature", site.clock.now)
+    await entitlements.create_entitlement(site.database, site.project_id, entitlement_id, "Feature", now=site.clock.now)
     await products.create_product(site.database, site.project_id, product_id, terms, site.clock.now)
     if granted:
         await entitlements.attach_products(site.database, site.project_id, entitlement_id, [product_id])
@@ -244,7 +244,7 @@ async def test_a_new_project_is_told_what_to_do_first(site: Site) -> None:
         await page.open(f"/dashboard/projects/{made.id}/{path}")
         assert words in page.text(".empty h2")
         assert made.id in page.text(".snippet code")
-    await entitlements.create_entitlement(site.database, made.id, "pro", "Pro", site.clock.now)
+    await entitlements.create_entitlement(site.database, made.id, "pro", "Pro", now=site.clock.now)
     await page.open(f"/dashboard/projects/{made.id}/catalog")
     assert "Now add a product" in page.text()
 

@@ -77,7 +77,7 @@ CHANGES = (
 
 async def test_the_preview_says_of_every_entitlement_how_many_really_gain_and_lose_it(core: Core) -> None:
     await a_crowd(core)
-    await create_entitlement(core.database, core.project_id, "extra", "Extra", core.time)
+    await create_entitlement(core.database, core.project_id, "extra", "Extra", now=core.time)
     # No longer on sale, but customers hold it: it still counts.
     await delete_product(core.database, core.project_id, "pro_lifetime", core.time)
     concerned = 0

@@ -47,7 +47,7 @@ async def test_a_currency_is_made_given_taken_renamed_and_stays_because_somebody
 
 
 async def test_a_currency_that_nobody_had_can_go(site: Site) -> None:
-    await currencies.create_currency(site.database, site.project_id, "TMP", "Temporary", "", site.clock.now)
+    await currencies.create_currency(site.database, site.project_id, "TMP", "Temporary", now=site.clock.now)
     page = await tab(site, Role.DEVELOPER, "/currencies/TMP")
     await page.press("Delete currency", sure=True)
     assert "TMP was deleted" in page.notice

@@ -435,7 +435,7 @@ async def test_a_payment_without_a_rate_of_its_own_gets_the_operators_and_a_miss
 
 
 async def test_the_offering_of_our_own_format_is_kept_if_the_project_has_it(desk: Desk) -> None:
-    await create_offering(desk.database, desk.shop.project_id, "spring", "Spring", None, desk.shop.time)
+    await create_offering(desk.database, desk.shop.project_id, "spring", "Spring", now=desk.shop.time)
     header = "app_user_id,store,kind,subscription_id,transaction_id,product_id,purchased_at,expires_at,offering"
     when = "2026-01-01T08:00:00.000Z,2026-02-01T08:00:00.000Z"
     lines = [

@@ -47,7 +47,7 @@ async def test_a_month_and_its_renewal_become_a_subscription_without_an_event(de
 
 
 async def test_the_offering_is_kept_if_the_project_has_it(desk: Desk) -> None:
-    await create_offering(desk.database, desk.shop.project_id, "spring", "Spring", None, desk.shop.time)
+    await create_offering(desk.database, desk.shop.project_id, "spring", "Spring", now=desk.shop.time)
     await desk.take(file_of([month("ada", presented_offering="spring"), month("bob", presented_offering="anything")]))
     ada, bob = await desk.customer("ada"), await desk.customer("bob")
     assert [one.subscriptions[0].current.offering for one in (ada, bob)] == ["spring", None]

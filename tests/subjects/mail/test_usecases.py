@@ -21,7 +21,7 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.subjects.accounts.rules import ADDRESS
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
-from latchkey.subjects.mail.rules import new_message
+from latchkey.subjects.mail.rules import new_message, written
 from latchkey.subjects.mail.usecases import (
     FIRST_PAUSE,
     TO_ONE,
@@ -32,7 +32,7 @@ from latchkey.subjects.mail.usecases import (
     Security,
     SmtpServer,
     Way,
-    message,
+    letter,
     run_mail,
     send_next,
 )
@@ -44,12 +44,6 @@ NOW = 1_800_000_000_000
 URL = "https://latchkey.example.com"
 SENDER = "Latchkey <no-reply@example.com>"
 HERE = "192.0.2.1"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> LocalCertificates:
-    folder = tmp_path_factory.mktemp("mail-tls")
-    return ensure_certificates(folder, [ipaddress.ip_address("127.0.0.1")], real_now())
 
 
 def mail_by(database: Database, way: Way) -> Mail:
@@ -76,8 +70,8 @@ async def test_an_invitation_arrives_and_its_link_works_once(
         assert "takes mail" in await asyncio.to_thread(way.check)
         mail = mail_by(database, way)
         await mail.add(MailKind.INVITATION, ada.email, NOW)
-        assert await send_next(mail, lambda: NOW)
-        assert not await send_next(mail, lambda: NOW)
+        assert await send_next(mail.database, mail.send, lambda: NOW)
+        assert not await send_next(mail.database, mail.send, lambda: NOW)
     [made] = server.mails
     assert server.recipients == [ada.email]
     assert (made["From"], made["To"], made["Subject"]) == (SENDER, ada.email, "Your invitation to Latchkey")
@@ -101,12 +95,12 @@ async def test_a_server_that_is_away_loses_nothing_and_blocks_nobody(
     mail = mail_by(database, way)
     await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
     with capture_logs() as lines:
-        assert await send_next(mail, lambda: NOW)
+        assert await send_next(mail.database, mail.send, lambda: NOW)
     assert await waiting(database) == 1
-    assert not await send_next(mail, lambda: NOW + FIRST_PAUSE - 1), "it waits before the next try"
+    assert not await send_next(mail.database, mail.send, lambda: NOW + FIRST_PAUSE - 1), "it waits before the next try"
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
-        assert await send_next(mail, lambda: NOW + FIRST_PAUSE)
+        assert await send_next(mail.database, mail.send, lambda: NOW + FIRST_PAUSE)
         assert len(server.mails) == 1
     assert await waiting(database) == 0
     assert "ada@example.com" not in str(lines)
@@ -122,9 +116,9 @@ async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
         mail = mail_by(database, server.way())
         await mail.ask_for_reset("ada@example.com", HERE, NOW)
         with capture_logs() as lines:
-            assert await send_next(mail, lambda: NOW)
+            assert await send_next(mail.database, mail.send, lambda: NOW)
             assert await waiting(database) == 1
-            assert await send_next(mail, lambda: NOW + HOUR)
+            assert await send_next(mail.database, mail.send, lambda: NOW + HOUR)
         assert await waiting(database) == 0
         assert server.mails == []
     assert [line["event"] for line in lines] == ["mail not sent", "mail given up"]
@@ -135,7 +129,7 @@ async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
 async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_said(
     database: Database, certificates: LocalCertificates, tmp_path: Path
 ) -> None:
-    made = message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>", NOW)
+    made = written(letter(MailKind.RESET, URL), SENDER, "ada@example.com", "<1@x>", NOW)
     other = ensure_certificates(tmp_path / "other", [ipaddress.ip_address("127.0.0.1")], real_now())
     async with mail_server(certificates) as server:
         for way, why in (
@@ -155,7 +149,7 @@ async def test_two_processes_send_a_mail_once(database: Database, certificates: 
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
         await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
-        assert sum(await asyncio.gather(*(send_next(mail, lambda: NOW) for _ in range(4)))) == 1
+        assert sum(await asyncio.gather(*(send_next(mail.database, mail.send, lambda: NOW) for _ in range(4)))) == 1
         assert len(server.mails) == 1
 
 
@@ -169,7 +163,7 @@ async def test_asking_for_a_reset_does_the_same_for_every_address(database: Data
     assert await waiting(database) == 3
     # No token is stored before the mail is sent.
     assert await database.pool.fetchval("select count(*) from account_tokens") == 0
-    while await send_next(mail, lambda: NOW):
+    while await send_next(mail.database, mail.send, lambda: NOW):
         pass
     [file] = (tmp_path / "mail").iterdir()
     assert file.suffix == ".eml"
@@ -185,7 +179,7 @@ async def test_whoever_asks_in_somebodys_name_ends_no_link_and_sends_few_mails(
     mail = mail_by(database, MailFolder(tmp_path / "mail"))
     for number in range(20):
         await mail.ask_for_reset("ADA@example.com", f"198.51.100.{number}", NOW)
-    while await send_next(mail, lambda: NOW):
+    while await send_next(mail.database, mail.send, lambda: NOW):
         pass
     assert len(list((tmp_path / "mail").iterdir())) == TO_ONE.free
     assert await accounts.invited(database, mine, NOW) is not None
@@ -211,7 +205,7 @@ async def test_an_address_that_is_more_than_one_is_refused(database: Database, t
         await mail.ask_for_reset(email, HERE, NOW)
     assert await waiting(database) == 0
     with pytest.raises(ValueError, match=r"[Hh]eader"):
-        message(MailKind.RESET, SENDER, "ada@example.com\r\nBcc: eve@example.com", URL, "<1@x>", NOW)
+        written(letter(MailKind.RESET, URL), SENDER, "ada@example.com\r\nBcc: eve@example.com", "<1@x>", NOW)
 
 
 async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, certificates: LocalCertificates) -> None:
@@ -219,7 +213,7 @@ async def test_an_address_beyond_ascii_is_sent_or_given_up(database: Database, c
     async with mail_server(certificates) as server:
         mail = mail_by(database, server.way())
         await mail.add(MailKind.INVITATION, "ädä@exämple.com", NOW)
-        assert await send_next(mail, lambda: NOW)
+        assert await send_next(mail.database, mail.send, lambda: NOW)
         assert (len(server.mails), await waiting(database)) == (1, 0)
 
 
@@ -232,7 +226,7 @@ async def test_the_role_sends_until_it_is_stopped(database: Database, tmp_path: 
         return await waiting(database) == 0
 
     async with looking_out(database, lambda: NOW) as lookout:
-        running = asyncio.create_task(run_mail(lookout, mail, lambda: NOW, stop))
+        running = asyncio.create_task(run_mail(lookout, database, mail.send, lambda: NOW, stop))
         await until(is_sent)
     await running
 
@@ -256,7 +250,7 @@ def test_a_subject_is_one_header_and_says_what_it_was_given(subject: str) -> Non
 async def test_a_mail_with_a_header_that_would_begin_another_is_not_sent(
     certificates: LocalCertificates, tmp_path: Path, word: str
 ) -> None:
-    made = message(MailKind.RESET, SENDER, "ada@example.com", URL, "<1@x>", NOW)
+    made = written(letter(MailKind.RESET, URL), SENDER, "ada@example.com", "<1@x>", NOW)
     made["X-Name"] = word
     async with mail_server(certificates) as server:
         for way in (server.way(), MailFolder(tmp_path / "mail")):

@@ -167,7 +167,7 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"api_base_url": "https://evil.example.com"}, "api_base_url"),
     ({"api_base_url": "http://user:very s3cret@127.0.0.1:1"}, "api_base_url"),
     ({"package_name": "com.example.notes"}, "package_name"),
-    ({"consumption": {"customer_consented": False}}, None),
+    ({"consumption": {"customer_consented": False}}, "consumption"),
     ({"colour": "green"}, "colour"),
 ]
 

@@ -63,7 +63,7 @@ class Buyer:
 
     async def mails(self) -> list[Any]:
         """All that were sent by now."""
-        while await send_next(self.mail, lambda: self.site.clock.now):
+        while await send_next(self.mail.database, self.mail.send, lambda: self.site.clock.now):
             pass
         return mails_in(Path(self.mail.folder or ""))
 

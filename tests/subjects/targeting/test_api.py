@@ -206,6 +206,23 @@ async def test_409_for_deleting_an_offering_that_a_rule_shows(shop: Shop) -> Non
     assert (await delete(shop, f"offerings/{COINS}")).status == 200
 
 
+async def test_409_for_deleting_an_entitlement_that_a_rule_names(shop: Shop) -> None:
+    await post(shop, "entitlements", {"lookup_key": "vip", "display_name": "VIP"})
+    await add(shop, "without", conditions={"no_entitlement": "vip"}, is_active=False)
+    await add(shop, "with", conditions={"entitlement": "vip", "country": "DE"})
+    reply = await delete(shop, "entitlements/vip")
+    refused(reply, 409, "unprocessable_entity_error", "entitlement_id")
+    assert "is in the targeting rules 'without', 'with'" in reply.json()["message"]
+    await delete(shop, "targeting_rules/without")
+    await patch(shop, "targeting_rules/with", {"conditions": {"country": "DE"}})
+    assert (await delete(shop, "entitlements/vip")).status == 200
+    # Nobody has what does not exist, so the rule would be for everybody.
+    body = {"name": "x", "offering_id": COINS, "conditions": {"no_entitlement": "vip"}}
+    refused(await post(shop, "targeting_rules", body), 404, "resource_missing", "entitlement_id")
+    refused(await patch(shop, "targeting_rules/with", body), 404, "resource_missing", "entitlement_id")
+    assert (await get(shop, "targeting_rules/with")).json()["conditions"] == {"country": "DE"}
+
+
 async def test_404_for_what_does_not_exist_and_for_another_projects_offering(shop: Shop) -> None:
     await shop.database.pool.execute(
         "insert into projects (id, name, created_at) select 'proj_other', name, created_at from projects where id = $1",

@@ -40,7 +40,7 @@ async def test_what_is_named_changes_and_the_rest_stays(post: Post) -> None:
     post.clock.now += 1000
     changes: list[dict[str, Any]] = [
         {"name": "  Other  "},
-        {"url": "https://elsewhere.example.com/"},
+        {"url": "https://app.example.com/elsewhere"},
         {"environment": None},
         {"environment": "sandbox"},
         {"event_types": []},
@@ -66,6 +66,20 @@ async def test_what_is_named_changes_and_the_rest_stays(post: Post) -> None:
         before["name"] = before["name"].strip()
         assert reply.json() == before
         assert await post.shown(id) == before
+
+
+async def test_a_stored_secret_is_not_sent_to_another_host_unless_it_is_given_again(post: Post) -> None:
+    id = (await post.call("POST", "", FULL)).json()["id"]
+    for url in ("https://elsewhere.example.com/", "https://app.example.com:8443/"):
+        reply = await patch(post, f"{HOOKS}/{id}", {"name": "Moved", "url": url})
+        refused(reply, 422, "unprocessable_entity_error", "authorization_header")
+    shown = await post.shown(id)
+    assert (shown["name"], shown["url"]) == (FULL["name"], FULL["url"])
+    moved = {"url": "https://elsewhere.example.com/", "authorization_header": "Bearer other"}
+    assert (await patch(post, f"{HOOKS}/{id}", moved)).json()["has_authorization_header"]
+    away = {"url": "https://third.example.com/", "authorization_header": None}
+    assert not (await patch(post, f"{HOOKS}/{id}", away)).json()["has_authorization_header"]
+    assert (await patch(post, f"{HOOKS}/{id}", {"url": FULL["url"]})).status == 200
 
 
 async def test_a_deleted_webhook_is_gone_and_gets_nothing(sending: Post) -> None:

@@ -75,10 +75,19 @@ def test_a_preview_shows_every_type_and_no_secret(preset: str) -> None:
     shown = preview(stored(preset), NOW)
     assert [one.type for one in shown] == list(TYPES)
     for one in shown:
-        text = f"{one.url} {one.headers} {one.body.decode()}"
+        text = f"{one.url} {one.headers} {bytes(one.body).decode()}"
         assert SECRET not in text
         assert b64encode(SECRET.encode()).decode().rstrip("=")[:10] not in text
     assert SECRET not in compiled(stored(preset)).shown_url
+
+
+@pytest.mark.parametrize("secret", ["0", "1", "9", "null", "e"])
+def test_a_preview_is_json_whatever_the_secret(secret: str) -> None:
+    """A number in which a short secret occurs stays one."""
+    setup = DestinationSetup(preset="segment", settings=SETTINGS["segment"] | {"write_key": secret})
+    for one in preview(checked(setup), NOW):
+        price = json.decode(one.body)["properties"].get("revenue")
+        assert price is None or isinstance(price, float)
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -329,6 +338,30 @@ async def test_a_destination_is_shown_without_secrets_and_keeps_them_when_it_is_
     assert SECRET.encode() not in kept
     audited = await post.database.pool.fetch("select * from audit_entries")
     assert SECRET not in str(audited)
+
+
+@pytest.mark.parametrize(
+    ("preset", "body", "secret", "settings", "moved"),
+    [
+        ("posthog", None, {"api_key": "phc_a"}, {"host": "eu.i.posthog.com"}, {"host": "posthog.example.com"}),
+        (
+            "custom",
+            {"a": 1},
+            {"authorization": f"Bearer {SECRET}"},
+            {"url": "https://example.com/in"},
+            {"url": "https://elsewhere.example.com/in"},
+        ),
+    ],
+)
+async def test_another_host_gets_a_secret_of_a_destination_only_if_it_is_given_again(
+    post: Post, preset: str, body: Any, secret: dict[str, str], settings: dict[str, str], moved: dict[str, str]
+) -> None:
+    made = await new(post, preset, body, **secret, **settings)
+    path = f"{HOOKS}/{made['id']}"
+    reply = await patch(post, path, {"destination": {"preset": preset, "settings": moved}})
+    refused(reply, 422, "unprocessable_entity_error", f"destination.settings.{next(iter(secret))}")
+    assert (await post.shown(made["id"]))["url"] == made["url"]
+    assert (await patch(post, path, {"destination": {"preset": preset, "settings": moved | secret}})).status == 200
 
 
 async def test_what_does_not_fit_together_is_refused(post: Post) -> None:

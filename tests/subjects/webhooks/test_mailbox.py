@@ -1,6 +1,5 @@
 """Destinations that are a mailbox: over a real SMTP server, through the real queue."""
 
-import ipaddress
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from msgspec import json
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import HOUR
-from latchkey.now import real_now
-from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
@@ -21,21 +18,10 @@ from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.http.doings import did
 from tests.http.receiving import SECRET_KEY, Post, delivering, posting
-from tests.subjects.mail.mail_server import PASSWORD, USER, MailServer, mail_server
+from tests.subjects.mail.mail_server import PASSWORD, USER, MailServer
 
 TO = "ada@example.com"
 SENDER = "Latchkey <no-reply@example.com>"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> LocalCertificates:
-    return ensure_certificates(tmp_path_factory.mktemp("mail-tls"), [ipaddress.ip_address("127.0.0.1")], real_now())
-
-
-@pytest.fixture
-async def server(certificates: LocalCertificates) -> AsyncIterator[MailServer]:
-    async with mail_server(certificates) as server:
-        yield server
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ async def test_no_secret_leaves_by_any_reply_or_the_log(
 
 async def test_no_table_holds_a_secret_in_the_clear(post: Post, echo: str) -> None:
     made = await post.hook(authorization_header=f"Bearer {FIRST}")
-    await patch(post, f"{HOOKS}/{made['id']}", {"url": echo})
+    await patch(post, f"{HOOKS}/{made['id']}", {"url": echo, "authorization_header": f"Bearer {FIRST}"})
     rotated = (await post.call("POST", f"{made['id']}/rotate_signing_secret")).json()
     async with delivering(post):
         await did(post, "purchase", "ada", "pro_yearly")

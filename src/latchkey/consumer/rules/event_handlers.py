@@ -114,14 +114,24 @@ def expiration(handling: Handling) -> Handling:
 
 
 def refund(handling: Handling) -> Handling:
-    """Access through the refunded product ends now. If the event still contains entitlements, V2 is asked."""
+    """Access through the refunded purchase ends now. If the event still contains entitlements of its product, V2 is
+    asked; those that were bought at another time are of another purchase, and stay."""
     ended = expiration(handling)
     if handling.held is None:
         return ended
-    refunded = (handling.event.fields.product_id, None)
-    kept = {id: held for id, held in handling.held.items() if held.product_id not in refunded}
-    doubtful = {handling.event.app_user_id} if len(kept) < len(handling.held) else set()
-    return replace(ended, held=kept, reread=frozenset(doubtful))
+    fields = handling.event.fields
+    doubtful = {id for id, held in handling.held.items() if held.product_id in (fields.product_id, None)}
+    kept = {
+        id: held
+        for id, held in handling.held.items()
+        if id not in doubtful or _differ(held.purchase_date, fields.purchased_at_ms)
+    }
+    return replace(ended, held=kept, reread=frozenset({handling.event.app_user_id} if doubtful else ()))
+
+
+def _differ(date: Ms | None, at: Ms | None) -> bool:
+    """Both are known, and not the same second: a date has whole seconds."""
+    return date is not None and at is not None and abs(date - at) >= 1000
 
 
 def product_change(handling: Handling) -> Handling:

@@ -43,7 +43,7 @@ _PLACED: Final[dict[Placement, str]] = {
         second_factors outgoing_mails failed_sign_ins audit_entries exchange_rates missing_rates operational_events
         replays store_notifications store_healings temporary_grants checkouts purchase_links import_rows import_ids
         customer_segments bulk_grants bulk_grant_customers exports export_runs alert_subscriptions alert_watches alerts
-        alert_messages schema_migrations server_identity restores
+        schema_migrations server_identity restores
     """,
 }
 
@@ -150,6 +150,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     # Local tables with reference tables, for which Citus has no plan.
     "note_key_uses": Home(quick=True),
     "prune_key_uses": Home(quick=True),
+    "prune_rate_windows": Home(quick=True),
     # The project is that of a webhook.
     "claim_lanes": ByWebhook(1, 2, apart=(5, 500), goes_past=True),
     "count_deliveries_of_webhooks": ByWebhook(1, 1),
@@ -165,6 +166,7 @@ _SPECIAL: Final[dict[str, Route]] = {
     "feed_heads": Planned(_OF_ALL),
     "move_feeds_on": Planned(_OF_ALL),
     "move_customer_keys_of_projects_on": Planned(_OF_ALL),
+    "release_ended": EachShard("what ended processes had claimed, of any project", merge="sums"),
     "hold_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
     "free_lanes": EachShard("what waits in any project, after a restore", merge="sums"),
     "customers_due": EachShard(_DUE, limit=2),

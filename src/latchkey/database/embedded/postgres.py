@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from latchkey.database.embedded import data_files
+from latchkey.database.embedded.log_file import open_log
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.database.errors import EmbeddedServerError
 
@@ -25,7 +26,6 @@ MAJOR = "18"
 DATABASE = "latchkey"
 START_PATIENCE = 15 * 60.0
 STOP_PATIENCE = 60.0
-_LOG_LIMIT = 16 * 1024 * 1024
 
 
 class EmbeddedServer:
@@ -208,9 +208,7 @@ class EmbeddedServer:
             draft.rename(path)
 
     def _launch(self, user: SystemUser) -> None:
-        if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
-            self.log.rename(self.log.with_suffix(".log.1"))
-        with os.fdopen(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as log:
+        with os.fdopen(open_log(self.log), "wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the wheel's own program
                 [self.programs / "postgres", "-D", str(self.data)],
                 stdin=subprocess.DEVNULL,

@@ -782,21 +782,6 @@ create table account_tokens (
 );
 create index account_tokens_of_account on account_tokens (account_id);
 
--- Mails that are to be sent. The link in a mail is made when it is sent, so no token is stored here.
-create table outgoing_mails (
-    id bigint generated always as identity primary key,
-    kind text not null,
-    -- As it was typed: whether there is such an account is found out when the mail is sent.
-    email text not null,
-    created_at bigint not null,
-    due_at bigint not null,
-    expires_at bigint not null,
-    attempts integer not null default 0,
-    -- What a mail to a customer is about; null for the accounts of this service.
-    about text
-);
-create index outgoing_mails_due on outgoing_mails (due_at);
-
 -- What a member wants to be told of. Who leaves the project, or wants nothing, has no row, and gets no message that waits.
 create table alert_subscriptions (
     account_id text not null,
@@ -829,19 +814,25 @@ create table alerts (
     primary key (project_id, id)
 );
 
--- What is to be sent to members. Of those to one member the first is sent first.
-create table alert_messages (
+-- Mails and other messages that are to be sent. The link in a mail is made when it is sent, so no token is stored here.
+-- Of those to one member the first is sent first.
+create table outgoing_mails (
     id bigint generated always as identity primary key,
-    account_id text not null,
-    project_id text not null,
-    content json not null,
+    kind text not null,
+    -- As it was typed: whether there is such an account is found out when the mail is sent. Null: of the member.
+    email text,
+    created_at bigint not null,
     due_at bigint not null,
     expires_at bigint not null,
     attempts integer not null default 0,
+    -- What it is about; null for the accounts of this service.
+    about text,
+    account_id text,
+    project_id text,
     foreign key (account_id, project_id) references alert_subscriptions (account_id, project_id) on delete cascade
 );
-create index alert_messages_due on alert_messages (due_at);
-create index alert_messages_of_member on alert_messages (account_id, project_id, id);
+create index outgoing_mails_due on outgoing_mails (due_at);
+create index outgoing_mails_of_member on outgoing_mails (account_id, project_id, id);
 
 -- Wrong passwords of the last day. Unlogged: after a database crash counting starts again.
 create unlogged table failed_sign_ins (
@@ -849,6 +840,7 @@ create unlogged table failed_sign_ins (
     at bigint not null
 );
 create index failed_sign_ins_of_subject on failed_sign_ins (subject, at);
+create index failed_sign_ins_old on failed_sign_ins (at);
 
 -- Every change made in the dashboard, written before it is made: after a crash the entry still says 'begun'.
 create table audit_entries (

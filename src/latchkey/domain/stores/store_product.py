@@ -22,7 +22,7 @@ class StoreProduct(Struct, frozen=True, kw_only=True):
     duration: Duration | None = None
     # UNSET: the store leaves trials to who sells.
     trial: Duration | UnsetType | None = UNSET
-    # By country and currency, without a store. The first is what a catalog without other prices should have.
+    # By country, or one for all of them. The first is what a catalog without other prices should have.
     prices: tuple[ListedPrice, ...] = ()
     # Introductory prices and other offers, in words. The catalog has no place for them.
     offers: tuple[str, ...] = ()

@@ -63,20 +63,54 @@ class AppleOffer(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class AppleProduct(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    price: Price
-    kind: AppleKind = AppleKind.SUBSCRIPTION
-    period: Duration | None = None
+class AppleOfferRequest(control_requests.ControlRequest, frozen=True):
+    kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
+    discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
+    # How long each period with this price lasts, and how many there are.
+    duration: str = "P1M"
+    periods: int = 1
+    price: float = 0.0
+    id: str | None = None
+
+    def offer(self, currency: str) -> AppleOffer:
+        discount = AppleDiscount.FREE_TRIAL if self.discount == "free" else AppleDiscount(self.discount.upper())
+        if not 1 <= self.periods <= 36 or (self.periods > 1 and discount is not AppleDiscount.PAY_AS_YOU_GO):
+            raise Invalid("periods is 1 to 36, and more than 1 only with pay_as_you_go.", param="periods")
+        return AppleOffer(
+            kind=AppleOfferKind[self.kind.upper()],
+            discount=discount,
+            duration=control_requests.duration_of(self.duration, "duration"),
+            price=control_requests.price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
+            periods=self.periods,
+            id=self.id or (None if self.kind == "introductory" else "offer"),
+        )
+
+
+class AppleProduct(control_requests.ProductRequest, frozen=True, kw_only=True):
+    sold_as: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = msgspec.field(
+        name="kind", default="subscription"
+    )
     # A customer has at most one subscription in a group.
     group: str = "main"
     # The rank in its group: 1 is the highest. A change to a higher rank is an upgrade.
     level: int = 1
-    trial: Duration | None = None
-    intro: AppleOffer | None = None
-    on_sale: bool = True
-    # Prices by territory, besides that of the app's storefront.
-    elsewhere: dict[str, Price] = {}
+    reduced: AppleOfferRequest | None = msgspec.field(name="intro", default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        invalid, renews = control_requests.invalid_if, self.sold_as == "subscription"
+        invalid(renews and self.lasts is None, "A subscription needs a period such as P1M.", "period")
+        once = not renews and (self.lasts or self.free_for or self.reduced)
+        invalid(once, "Only a subscription has a period, a trial or an introductory price.", "kind")
+        _ = self.intro
+
+    @property
+    def kind(self) -> AppleKind:
+        return AppleKind[self.sold_as.upper()]
+
+    @property
+    def intro(self) -> AppleOffer | None:
+        return replace(self.reduced, kind="introductory").offer(self.currency) if self.reduced else None
 
 
 class AppleTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,57 +226,6 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "pro_lifetime", "kind": "non_consumable", "price": 199.99},
     {"id": "coins_100", "kind": "consumable", "price": 1.99},
 )  # fmt: skip
-
-
-class AppleOfferRequest(control_requests.ControlRequest, frozen=True):
-    kind: Literal["introductory", "promotional", "code", "win_back"] = "promotional"
-    discount: Literal["free", "pay_as_you_go", "pay_up_front"] = "pay_as_you_go"
-    # How long each period with this price lasts, and how many there are.
-    duration: str = "P1M"
-    periods: int = 1
-    price: float = 0.0
-    id: str | None = None
-
-    def offer(self, currency: str) -> AppleOffer:
-        discount = AppleDiscount.FREE_TRIAL if self.discount == "free" else AppleDiscount(self.discount.upper())
-        if not 1 <= self.periods <= 36 or (self.periods > 1 and discount is not AppleDiscount.PAY_AS_YOU_GO):
-            raise Invalid("periods is 1 to 36, and more than 1 only with pay_as_you_go.", param="periods")
-        return AppleOffer(
-            kind=AppleOfferKind[self.kind.upper()],
-            discount=discount,
-            duration=control_requests.duration_of(self.duration, "duration"),
-            price=control_requests.price_of(0.0 if discount is AppleDiscount.FREE_TRIAL else self.price, currency),
-            periods=self.periods,
-            id=self.id or (None if self.kind == "introductory" else "offer"),
-        )
-
-
-class AppleProductRequest(control_requests.ProductRequest, frozen=True, kw_only=True):
-    kind: Literal["subscription", "consumable", "non_consumable", "non_renewing"] = "subscription"
-    group: str = "main"
-    level: int = 1
-    intro: AppleOfferRequest | None = None
-    # By Apple's name of the territory: {"DEU": {"price": 10.99, "currency": "EUR"}}.
-    elsewhere: dict[str, control_requests.PriceRequest] = msgspec.field(default_factory=dict)
-
-    def product(self) -> AppleProduct:
-        if self.kind == "subscription" and self.period is None:
-            raise Invalid("A subscription needs a period such as P1M.", param="period")
-        if self.kind != "subscription" and (self.period or self.trial or self.intro):
-            raise Invalid("Only a subscription has a period, a trial or an introductory price.", param="kind")
-        intro = msgspec.structs.replace(self.intro, kind="introductory") if self.intro else None
-        return AppleProduct(
-            id=self.id,
-            kind=AppleKind[self.kind.upper()],
-            price=control_requests.price_of(self.price, self.currency),
-            period=self.length(),
-            group=self.group,
-            level=self.level,
-            trial=self.trial_length(),
-            intro=intro.offer(self.currency) if intro else None,
-            on_sale=self.on_sale,
-            elsewhere={territory: one.amount() for territory, one in self.elsewhere.items()},
-        )
 
 
 class AppleSaleRequest(control_requests.SaleRequest, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ API, which is refused here as this one is there.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jwt
@@ -84,8 +84,9 @@ def routes(store: AppleEmulator) -> list[Route]:
             found.append(_related(shown, iapPriceSchedule=("inAppPurchasePriceSchedules", shown["id"])))
         return found, []
 
-    def numbered(id: str) -> list[AppleProduct]:
-        return [product for product in store.books.products.values() if _number(product.id) == id]
+    def numbered(id: str) -> AppleProduct:
+        [found] = [product for product in store.books.products.values() if _number(product.id) == id]
+        return found
 
     def prices(kind: str, id: str, territories: Mapping[str, Price]) -> Found:
         point = kind.removesuffix("s").replace("Price", "PricePoint")
@@ -98,41 +99,32 @@ def routes(store: AppleEmulator) -> list[Route]:
             included.append(_resource(f"{point}s", place, customerPrice=_amount(price)))
         return found, included
 
-    def subscription_prices(id: str) -> Found:
-        home = store.app.storefront
-        [found] = [prices("subscriptionPrices", id, {home: one.price, **one.elsewhere}) for one in numbered(id)]
-        return found
-
-    def manual_prices(id: str) -> Found:
-        [found] = [prices("inAppPurchasePrices", id, {store.app.storefront: one.price}) for one in numbered(id)]
-        return found
-
-    def automatic_prices(id: str) -> Found:
-        [found] = [prices("inAppPurchasePrices", id, one.elsewhere) for one in numbered(id)]
-        return found
+    def priced(kind: str, of: Callable[[AppleProduct], Mapping[str, Price]]) -> Callable[[str], Found]:
+        return lambda id: prices(kind, id, of(numbered(id)))
 
     def offers(id: str) -> Found:
         found, included = [], []
-        for one in numbered(id):
-            terms = [(AppleDiscount.FREE_TRIAL, one.trial, 1, Price(0, one.price.currency))] if one.trial else []
-            terms += [(one.intro.discount, one.intro.duration, one.intro.periods, one.intro.price)] if one.intro else []
-            for mode, length, periods, price in terms:
-                [row], belonging = prices("subscriptionPrices", id, {store.app.storefront: price})
-                row |= {"type": "subscriptionIntroductoryOffers", "id": f"{id}-{mode}"}
-                row["attributes"] |= {"offerMode": str(mode), "duration": _word(length), "numberOfPeriods": periods}
-                found.append(row)
-                included += belonging
+        one = numbered(id)
+        terms = [(AppleDiscount.FREE_TRIAL, one.trial, 1, Price(0, one.currency))] if one.trial else []
+        terms += [(one.intro.discount, one.intro.duration, one.intro.periods, one.intro.price)] if one.intro else []
+        for mode, length, periods, price in terms:
+            [row], belonging = prices("subscriptionPrices", id, {home: price})
+            row |= {"type": "subscriptionIntroductoryOffers", "id": f"{id}-{mode}"}
+            row["attributes"] |= {"offerMode": str(mode), "duration": _word(length), "numberOfPeriods": periods}
+            found.append(row)
+            included += belonging
         return found, included
 
-    app = f"/v1/apps/{store.app.app_apple_id}"
+    app, home = f"/v1/apps/{store.app.app_apple_id}", store.app.storefront
+    schedule = "/v1/inAppPurchasePriceSchedules/{id}"
     lists = {
         f"{app}/subscriptionGroups": groups,
         "/v1/subscriptionGroups/{id}/subscriptions": subscriptions,
         f"{app}/inAppPurchasesV2": in_app_purchases,
-        "/v1/subscriptions/{id}/prices": subscription_prices,
+        "/v1/subscriptions/{id}/prices": priced("subscriptionPrices", lambda one: {home: one.price, **one.elsewhere}),
         "/v1/subscriptions/{id}/introductoryOffers": offers,
-        "/v1/inAppPurchasePriceSchedules/{id}/manualPrices": manual_prices,
-        "/v1/inAppPurchasePriceSchedules/{id}/automaticPrices": automatic_prices,
+        f"{schedule}/manualPrices": priced("inAppPurchasePrices", lambda one: {home: one.price}),
+        f"{schedule}/automaticPrices": priced("inAppPurchasePrices", lambda one: one.elsewhere),
     }
 
     def guarded(read: Any) -> Handler:
@@ -149,25 +141,18 @@ def routes(store: AppleEmulator) -> list[Route]:
 
         return faulty(store.dice, answer, busy=_BUSY)
 
-    async def missing(_: Request) -> Response:
-        return _error(404, "NOT_FOUND", "The specified resource does not exist")
-
-    found = [Route(path, guarded(read), methods=["GET"]) for path, read in lists.items()]
-    return [*found, Route("/v1/apps/{id}/{list}", missing, methods=["GET"])]
+    return [Route(path, guarded(read), methods=["GET"]) for path, read in lists.items()]
 
 
 def _page(request: Request, found: list[dict[str, Any]], included: Iterable[dict[str, Any]]) -> Response:
     query = request.query_params
-    limit, start = query.get("limit", "50"), query.get("cursor", "0")
-    if not limit.isdigit() or not 1 <= int(limit) <= _LARGEST_PAGE or not start.isdigit():
-        return _error(400, "PARAMETER_ERROR.INVALID", "A parameter has an invalid value")
-    end = int(start) + int(limit)
+    start = int(query.get("cursor", "0"))
+    end = start + min(int(query.get("limit", "50")), _LARGEST_PAGE)
     links = {"self": str(request.url)}
     if end < len(found):
         links["next"] = str(request.url.include_query_params(cursor=end))
-    wanted = query.get("include")
-    unique = {(one["type"], one["id"]): one for one in included} if wanted else {}
-    return _json({"data": found[int(start) : end], "included": list(unique.values()), "links": links})
+    unique = {(one["type"], one["id"]): one for one in included} if query.get("include") else {}
+    return _json({"data": found[start:end], "included": list(unique.values()), "links": links})
 
 
 def _sold(type: str, product: AppleProduct, **attributes: Any) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class AppleEmulator(Emulator[apple_books.AppleBooks, apple_books.AppleNotice]):
         self.extensions: dict[str, list[Ms]] = {}
 
     def add_product(self, given: Mapping[str, Any]) -> None:
-        product = converted(given, apple_books.AppleProductRequest).product()
+        product = converted(given, apple_books.AppleProduct)
         self._change(replace(self.books, products={**self.books.products, product.id: product}), ())
 
     def sell(self, **sale: Any) -> str:

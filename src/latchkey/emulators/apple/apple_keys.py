@@ -152,10 +152,6 @@ class AppleKeys:
     connect_key_id: str = field(default_factory=lambda: new_key_id())
     connect_private_key: str = field(default_factory=lambda: new_private_key(), repr=False)
 
-    @property
-    def public_key(self) -> ec.EllipticCurvePublicKey:
-        return public_key_of(self.private_key)
-
 
 def make_apple_keys() -> AppleKeys:
     return AppleKeys(make_chain(), str(uuid.uuid4()), new_key_id(), new_private_key())

@@ -13,7 +13,6 @@ from latchkey.domain.money.amounts import Price
 from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.emulators.control_requests import (
     ControlRequest,
-    PriceRequest,
     ProductRequest,
     SaleRequest,
     duration_of,
@@ -74,25 +73,41 @@ class GoogleIntro(msgspec.Struct, frozen=True, kw_only=True):
     periods: int = 1
 
 
-class GoogleProduct(msgspec.Struct, frozen=True, kw_only=True):
-    """A base plan of a subscription, or a one-time product (without a plan)."""
+class GoogleIntroRequest(ControlRequest, frozen=True):
+    price: float
+    duration: str = "P1M"
+    periods: int = 1
 
-    id: str
-    price: Price
+
+class GoogleProduct(ProductRequest, frozen=True, kw_only=True):
+    """A base plan of a subscription with `plan` and `period`, or a one-time product without."""
+
     plan: str | None = None
-    period: Duration | None = None
     prepaid: bool = False
     consumable: bool = False
-    trial: Duration | None = None
-    intro: GoogleIntro | None = None
-    on_sale: bool = True
-    # Prices by region, besides the United States.
-    elsewhere: dict[str, Price] = {}
+    reduced: GoogleIntroRequest | None = msgspec.field(name="intro", default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        offer = self.free_for or self.intro
+        if (self.plan is None) != (self.lasts is None):
+            raise Invalid("A subscription has both a plan and a period; a one-time product neither.", param="plan")
+        if self.plan is None and (self.prepaid or offer):
+            raise Invalid("Only a subscription is prepaid, or has a trial or an introductory price.", param="plan")
+        if self.prepaid and offer:
+            raise Invalid("A prepaid plan has no trial and no introductory price.", param="prepaid")
 
     @property
     def name(self) -> str:
         """As the emulator and Latchkey call it."""
         return f"{self.id}:{self.plan}" if self.plan else self.id
+
+    @property
+    def intro(self) -> GoogleIntro | None:
+        if (asked := self.reduced) is None:
+            return None
+        price, length = price_of(asked.price, self.currency), duration_of(asked.duration, "intro")
+        return GoogleIntro(price=price, duration=length, periods=asked.periods)
 
 
 class GoogleOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,50 +252,6 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
     {"id": "coins_100", "price": 1.99, "consumable": True},
 )  # fmt: skip
 _ENDED = (GoogleState.EXPIRED, GoogleState.PENDING_PURCHASE_CANCELED)
-
-
-class GoogleIntroRequest(ControlRequest, frozen=True):
-    price: float
-    duration: str = "P1M"
-    periods: int = 1
-
-
-class GoogleProductRequest(ProductRequest, frozen=True, kw_only=True):
-    """A base plan of a subscription with `plan` and `period`, or a one-time product without."""
-
-    plan: str | None = None
-    prepaid: bool = False
-    consumable: bool = False
-    intro: GoogleIntroRequest | None = None
-    # By Google's name of the region: {"DE": {"price": 10.99, "currency": "EUR"}}.
-    elsewhere: dict[str, PriceRequest] = msgspec.field(default_factory=dict)
-
-    def product(self) -> GoogleProduct:
-        if (self.plan is None) != (self.period is None):
-            raise Invalid("A subscription has both a plan and a period; a one-time product neither.", param="plan")
-        if self.plan is None and (self.prepaid or self.trial or self.intro):
-            raise Invalid("Only a subscription is prepaid, or has a trial or an introductory price.", param="plan")
-        if self.prepaid and (self.trial or self.intro):
-            raise Invalid("A prepaid plan has no trial and no introductory price.", param="prepaid")
-        intro = None
-        if self.intro is not None:
-            intro = GoogleIntro(
-                price=price_of(self.intro.price, self.currency),
-                duration=duration_of(self.intro.duration, "intro"),
-                periods=self.intro.periods,
-            )
-        return GoogleProduct(
-            id=self.id,
-            price=price_of(self.price, self.currency),
-            plan=self.plan,
-            period=self.length(),
-            prepaid=self.prepaid,
-            consumable=self.consumable,
-            trial=self.trial_length(),
-            intro=intro,
-            on_sale=self.on_sale,
-            elsewhere={region: one.amount() for region, one in self.elsewhere.items()},
-        )
 
 
 class GoogleSaleRequest(SaleRequest, frozen=True, kw_only=True):

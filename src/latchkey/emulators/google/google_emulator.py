@@ -54,7 +54,7 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
         self.access_tokens: dict[str, int] = {}
 
     def add_product(self, given: Mapping[str, Any]) -> None:
-        product = converted(given, google_books.GoogleProductRequest).product()
+        product = converted(given, google_books.GoogleProduct)
         self._change(replace(self.books, products={**self.books.products, product.name: product}), ())
 
     def sell(self, **sale: Any) -> str:

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from latchkey.domain.instants import Duration
-from latchkey.domain.money.amounts import MICROS, Price
 from latchkey.emulators.google.google_books import GoogleBooks, GoogleProduct
-
-HOME = "US"
+from latchkey.emulators.google.google_resources import REGION, money
 
 
 def subscriptions(books: GoogleBooks, package_name: str, *, archived: bool) -> list[dict[str, Any]]:
@@ -32,7 +30,7 @@ def offers(books: GoogleBooks) -> list[dict[str, Any]]:
         if product.trial is not None:
             found.append(_offer(product, "free-trial", product.trial, 1, {"free": {}}))
         if product.intro is not None:
-            price = {"price": _money(product.intro.price)}
+            price = {"price": money(product.intro.price)}
             found.append(_offer(product, "intro", product.intro.duration, product.intro.periods, price))
     return found
 
@@ -70,15 +68,15 @@ def _offer(product: GoogleProduct, id: str, length: Duration, periods: int, term
     phase = {
         "recurrenceCount": periods,
         "duration": str(length),
-        "regionalConfigs": [{"regionCode": HOME, **terms}],
+        "regionalConfigs": [{"regionCode": REGION, **terms}],
     }
     names = {"productId": product.id, "basePlanId": product.plan, "offerId": id}
     return {**names, "state": "ACTIVE", "phases": [phase]}
 
 
 def _regions(product: GoogleProduct, **more: Any) -> list[dict[str, Any]]:
-    prices = {HOME: product.price, **product.elsewhere}
-    return [{"regionCode": region, "price": _money(price), **more} for region, price in prices.items()]
+    prices = {REGION: product.price, **product.elsewhere}
+    return [{"regionCode": region, "price": money(price), **more} for region, price in prices.items()]
 
 
 def _state(product: GoogleProduct) -> str:
@@ -87,8 +85,3 @@ def _state(product: GoogleProduct) -> str:
 
 def _listings(id: str) -> list[dict[str, str]]:
     return [{"languageCode": "en-US", "title": id}]
-
-
-def _money(price: Price) -> dict[str, Any]:
-    units, rest = divmod(price.micros, MICROS)
-    return {"currencyCode": price.currency, "units": str(units), "nanos": rest * 1000}

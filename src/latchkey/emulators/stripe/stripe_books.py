@@ -64,7 +64,6 @@ class StripePrice(StripeRecord, frozen=True, kw_only=True):
     count: int = 1
     # How long a sale with a trial is free.
     trial: Duration | None = None
-    lookup_key: str | None = None
     active: bool = True
 
     @property
@@ -239,7 +238,7 @@ class CheckoutItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutSession(StripeRecord, frozen=True, kw_only=True):
-    mode: Literal["payment", "subscription", "setup"]
+    mode: Literal["payment", "subscription"]
     expires_at: Seconds
     currency: str
     items: tuple[CheckoutItem, ...]
@@ -255,7 +254,6 @@ class CheckoutSession(StripeRecord, frozen=True, kw_only=True):
     trial_end: Seconds | None = None
     subscription: str | None = None
     payment_intent: str | None = None
-    setup_intent: str | None = None
     invoice: str | None = None
     success_url: str | None = None
     cancel_url: str | None = None

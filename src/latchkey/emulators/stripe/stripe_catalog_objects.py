@@ -146,7 +146,7 @@ def postal_address(country: str | None) -> dict[str, Any]:
 def session(books: stripe_books.StripeBooks, session: stripe_books.CheckoutSession) -> dict[str, Any]:
     customer = books.customers.get(session.customer or "")
     total = sum(books.prices[item.price].amount * item.quantity for item in session.items)
-    free = session.mode == "setup" or bool(session.trial_days or session.trial_end) or total == 0
+    free = bool(session.trial_days or session.trial_end) or total == 0
     paid = "no_payment_required" if free else "paid"
     hosted = session.ui_mode == "hosted_page"
     return stripe_object(

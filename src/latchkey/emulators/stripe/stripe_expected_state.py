@@ -34,8 +34,13 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     access = ends or subscription.starts
     if subscription.ended_at is not None:
         access = min(access, subscription.ended_at)
-    if subscription.status in _IN_DEBT:
-        access = max(access, _kept_until(books, subscription, paid))
+    debt = _debt(books, subscription, paid) if subscription.status in _IN_DEBT else None
+    gave_up_at = None
+    if debt is not None:
+        if subscription.status is StripeStatus.CANCELED and debt[0].attempt_count > len(subscription.retry_days):
+            # It was unpaid before it was cancelled.
+            gave_up_at = max(access, _last_try(books, debt[0]))
+        access = max(access, _kept_until(books, subscription, debt))
     if subscription.status is StripeStatus.ACTIVE and latest is not None:
         access = max(access, _charged_by(books, subscription, latest[1].ends))
     if taken_at is not None:
@@ -57,6 +62,7 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
         active=subscription.status in _RUNNING and access > now,
         ends_at=ends * SECOND if ends is not None else None,
         access_ends_at=access * SECOND,
+        access_had_ended_at=gave_up_at * SECOND if gave_up_at is not None else None,
         auto_renew=not ended and not subscription.cancel_at_period_end and subscription.cancel_at is None,
         in_trial=subscription.status is StripeStatus.TRIALING,
         billing_problem=subscription.status is StripeStatus.PAST_DUE,
@@ -67,27 +73,37 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     )
 
 
-def _kept_until(
+Debt = tuple[StripeInvoice, InvoiceLine]
+
+
+def _debt(
     books: StripeBooks, subscription: StripeSubscription, paid: list[tuple[StripeInvoice, InvoiceLine]]
-) -> Seconds:
-    """While Stripe tries to collect, a customer who has paid before keeps access: to the end of the period that is not
-    paid, but at least 14 and at most 60 days of it. When Stripe gives up, to its last try."""
+) -> Debt | None:
+    """The first period that is not paid, of a customer who has paid before."""
     if not any(line.amount > 0 for _, line in _lines(books, subscription, "paid")):
-        return 0
+        return None
     last, item = paid[-1][1].starts if paid else 0, subscription.items[0].id
     unpaid = [
         (invoice, line)
         for invoice, line in _lines(books, subscription, "open", "uncollectible")
         if line.item == item and line.amount > 0 and line.starts > last
     ]
-    if not unpaid:
-        return 0
-    invoice, line = min(unpaid, key=lambda each: each[1].starts)
+    return min(unpaid, key=lambda each: each[1].starts) if unpaid else None
+
+
+def _kept_until(books: StripeBooks, subscription: StripeSubscription, debt: Debt) -> Seconds:
+    """While Stripe tries to collect, a customer who has paid before keeps access: to the end of the period that is not
+    paid, but at least 14 and at most 60 days of it. When Stripe gives up, to its last try."""
+    line = debt[1]
     until = max(line.starts + 14 * DAY_S, min(line.ends, line.starts + 60 * DAY_S))
     if subscription.status is StripeStatus.UNPAID or subscription.cancel_reason == "payment_failed":
-        tries = [each.created for each in books.charges.values() if each.payment_intent == invoice.payment_intent]
-        return min(until, max([*tries, invoice.finalized_at or invoice.created]))
+        return min(until, _last_try(books, debt[0]))
     return until if subscription.ended_at is None else min(until, subscription.ended_at)
+
+
+def _last_try(books: StripeBooks, invoice: StripeInvoice) -> Seconds:
+    tries = [each.created for each in books.charges.values() if each.payment_intent == invoice.payment_intent]
+    return max([*tries, invoice.finalized_at or invoice.created])
 
 
 def _charged_by(books: StripeBooks, subscription: StripeSubscription, ends: Seconds) -> Seconds:

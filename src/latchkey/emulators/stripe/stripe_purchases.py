@@ -4,9 +4,9 @@ the books. Products and sales come in as the control API takes them in JSON."""
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from latchkey.domain.instants import SECOND, add
+from latchkey.domain.instants import SECOND, Duration, add
 from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
-from latchkey.emulators.control_requests import ProductRequest, SaleRequest, duration_of, invalid_if, refuse_if
+from latchkey.emulators.control_requests import ProductRequest, SaleRequest, invalid_if, refuse_if
 from latchkey.emulators.stripe import stripe_billing, stripe_books
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
@@ -159,7 +159,7 @@ def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any
         "mode": mode,
         "created": changes.at,
         "expires_at": changes.at + SESSION_LASTS,
-        "currency": cart[0][0].currency if cart else "usd",
+        "currency": cart[0][0].currency,
         "items": items,
         **fields,
     }
@@ -189,7 +189,7 @@ def complete_session(
             trial_end = changes.at + session.trial_days * stripe_books.DAY_S
         made = subscribe(changes, customer, cart, metadata=session.made_metadata, trial_end=trial_end)
         session = changes.put(session, subscription=made.id, invoice=made.latest_invoice)
-    elif session.mode == "payment":
+    else:
         amount = sum(price.amount * quantity for price, quantity in cart)
         owner = customer.id if customer else None
         intent = stripe_billing.new_intent(
@@ -198,10 +198,6 @@ def complete_session(
         changes.emit("payment_intent.created", intent)
         session = changes.put(session, payment_intent=intent.id)
         stripe_billing.charged(changes, intent)
-    else:
-        setup = new_setup(changes, session.customer, session.made_metadata)
-        confirm_setup(changes, setup.id)
-        session = changes.put(session, setup_intent=setup.id)
     session = changes.put(session, status="complete")
     changes.emit("checkout.session.completed", session)
     return session
@@ -229,7 +225,8 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
 
     def apply(self, changes: StripeChangeset) -> None:
         currency = self.currency.lower()
-        interval, count = _interval(self.period) if self.period else (None, 1)
+        interval, count = _interval(self.period) if self.period is not None else (None, 1)
+        invalid_if(self.others, "A price of Stripe counts in every country.", "elsewhere")
         invalid_if(self.trial and interval is None, "Only a recurring price has a trial.", "trial")
         if self.id not in changes.books.products or self.name is not None:
             changes.put(stripe_books.StripeProduct(id=self.id, name=self.name or self.id, created=changes.at))
@@ -237,12 +234,12 @@ class StripeProductRequest(ProductRequest, frozen=True, kw_only=True):
             stripe_books.StripePrice(
                 id=self.price_id or f"price_{self.id}",
                 product=self.id,
-                amount=stripe_books.smallest_units(self.price, currency),
+                amount=stripe_books.smallest_units(self.amount, currency),
                 currency=currency,
                 created=changes.at,
                 interval=interval,
                 count=count,
-                trial=self.trial_length(),
+                trial=self.trial,
                 active=self.on_sale,
             )
         )
@@ -319,8 +316,7 @@ FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def _interval(period: str) -> tuple[stripe_books.Interval, int]:
-    length = duration_of(period, "period")
+def _interval(length: Duration) -> tuple[stripe_books.Interval, int]:
     invalid_if(length.ms or (length.months and length.days), "A period is in days, weeks, months or years.", "period")
     if length.months:
         return ("year", length.months // 12) if length.months % 12 == 0 else ("month", length.months)

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.stripe import stripe_acts as acts
 from latchkey.emulators.stripe import stripe_billing, stripe_purchases
-from latchkey.emulators.stripe.stripe_books import StripePause, StripePrice, StripeProduct
+from latchkey.emulators.stripe.stripe_books import StripePrice
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_queries import StripeError, charge_for, items, number
 
@@ -24,53 +22,6 @@ def new_customer(changes: StripeChangeset, asked: Asked) -> str:
         country=address.get("country"),
         metadata=metadata_of(asked),
     )
-    return made.id
-
-
-def change_customer(changes: StripeChangeset, id: str, asked: Asked) -> None:
-    customer = changes.customer(id)
-    address = _inside(asked, "address")
-    changes.put(
-        customer,
-        name=asked.get("name", customer.name),
-        email=asked.get("email", customer.email),
-        country=address.get("country", customer.country),
-        metadata=merged(customer.metadata, asked),
-    )
-    changes.emit("customer.updated", changes.customer(id))
-
-
-def new_product(changes: StripeChangeset, asked: Asked) -> str:
-    id = str(asked.get("id") or changes.id("prod"))
-    if id in changes.books.products:
-        raise StripeError(400, f"Product already exists: {id[:100]}", code="resource_already_exists", param="id")
-    changes.put(StripeProduct(id=id, name=_needed(asked, "name"), created=changes.at, metadata=metadata_of(asked)))
-    changes.emit("product.created", changes.books.products[id])
-    return id
-
-
-def new_price(changes: StripeChangeset, asked: Asked) -> str:
-    product = _needed(asked, "product")
-    if product not in changes.books.products:
-        raise StripeError(400, f"No such product: '{product[:100]}'", code="resource_missing", param="product")
-    recurring = _inside(asked, "recurring")
-    interval = recurring.get("interval")
-    if interval not in (None, "day", "week", "month", "year"):
-        raise StripeError(400, "Invalid recurring[interval]: must be one of day, month, week, or year",
-                          param="recurring[interval]")  # fmt: skip
-    made = StripePrice(
-        id=changes.id("price"),
-        product=product,
-        amount=number(asked, "unit_amount"),
-        currency=_needed(asked, "currency").lower(),
-        created=changes.at,
-        interval=interval,
-        count=number(recurring, "interval_count", 1),
-        lookup_key=asked.get("lookup_key"),
-        metadata=metadata_of(asked),
-    )
-    changes.put(made)
-    changes.emit("price.created", made)
     return made.id
 
 
@@ -98,10 +49,8 @@ def new_subscription(changes: StripeChangeset, asked: Asked) -> str:
 
 
 def change_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None:
-    """One or more of: metadata, cancel_at_period_end, cancel_at, items, pause_collection, trial_end."""
+    """One or more of: cancel_at_period_end, cancel_at, items, trial_end."""
     before = changes.subscription(id)
-    if "metadata" in asked:
-        changes.update(before, {"metadata": before.metadata}, metadata=merged(before.metadata, asked))
     if (at_end := asked.get("cancel_at_period_end")) is not None and (at_end == "true") != before.cancel_at_period_end:
         (acts.cancel if at_end == "true" else acts.uncancel)(changes, id)
     if asked.get("cancel_at"):
@@ -120,15 +69,6 @@ def change_subscription(changes: StripeChangeset, id: str, asked: Asked) -> None
             acts.add_item(changes, id, price, proration=proration, quantity=quantity or 1)
         else:
             acts.change_now(changes, id, price, proration=proration, item=item.get("id"), quantity=quantity)
-    pause = asked.get("pause_collection")
-    if isinstance(pause, dict):
-        behavior = pause.get("behavior")
-        if behavior not in ("void", "keep_as_draft", "mark_uncollectible"):
-            raise StripeError(400, "Invalid pause_collection[behavior]", param="pause_collection[behavior]")
-        until = number(pause, "resumes_at") if pause.get("resumes_at") else None
-        acts.pause_collection(changes, id, StripePause(behavior=behavior, resumes_at=until))
-    elif pause == "" and before.pause is not None:
-        acts.resume(changes, id)
     if asked.get("trial_end") not in (None, "", "now"):
         acts.extend_trial_to(changes, id, number(asked, "trial_end"))
 
@@ -155,15 +95,7 @@ def new_intent(changes: StripeChangeset, asked: Asked) -> str:
     fields = {"metadata": metadata_of(asked), "setup_future_usage": asked.get("setup_future_usage")}
     made = stripe_billing.new_intent(changes, amount, currency, customer, **fields)
     changes.emit("payment_intent.created", made)
-    if asked.get("confirm") == "true":
-        stripe_purchases.confirm_intent(changes, made.id)
     return made.id
-
-
-def change_intent(changes: StripeChangeset, id: str, asked: Asked) -> None:
-    intent = changes.intent(id)
-    amount = number(asked, "amount", intent.amount)
-    changes.put(replace(intent, amount=amount, metadata=merged(intent.metadata, asked)))
 
 
 def confirm_intent(changes: StripeChangeset, id: str, asked: Asked) -> None:
@@ -185,22 +117,20 @@ def confirm_setup(changes: StripeChangeset, id: str, asked: Asked) -> None:
 
 def new_session(changes: StripeChangeset, asked: Asked, page_at: str) -> str:
     mode = asked.get("mode")
-    if mode not in ("payment", "subscription", "setup"):
-        raise StripeError(400, "Invalid mode: must be one of payment, setup, or subscription", param="mode")
+    if mode not in ("payment", "subscription"):
+        raise StripeError(400, "Invalid mode: must be one of payment or subscription", param="mode")
     ui_mode = asked.get("ui_mode", "hosted_page")
     if ui_mode not in ("elements", "embedded_page", "form", "hosted_page"):
         raise StripeError(
             400, "Invalid ui_mode: must be one of elements, embedded_page, form, or hosted_page", param="ui_mode"
         )
-    cart = _cart(changes, asked.get("line_items"), "line_items") if mode != "setup" else []
+    cart = _cart(changes, asked.get("line_items"), "line_items")
     if ui_mode == "hosted_page" and not asked.get("success_url"):
         raise StripeError(400, "Missing required param: success_url.", code="parameter_missing", param="success_url")
     redirects = asked.get("redirect_on_completion", "always") != "never"
     if ui_mode == "embedded_page" and redirects and not asked.get("return_url"):
         raise StripeError(400, "Missing required param: return_url.", code="parameter_missing", param="return_url")
-    inner = _inside(
-        asked, {"payment": "payment_intent_data", "setup": "setup_intent_data"}.get(mode, "subscription_data")
-    )
+    inner = _inside(asked, "payment_intent_data" if mode == "payment" else "subscription_data")
     made = stripe_purchases.start_session(
         changes,
         cart,
@@ -213,7 +143,6 @@ def new_session(changes: StripeChangeset, asked: Asked, page_at: str) -> str:
         metadata=metadata_of(asked),
         made_metadata=metadata_of(inner),
         trial_days=number(inner, "trial_period_days") if "trial_period_days" in inner else None,
-        trial_end=number(inner, "trial_end") if "trial_end" in inner else None,
         success_url=asked.get("success_url"),
         cancel_url=asked.get("cancel_url"),
         return_url=asked.get("return_url"),
@@ -237,14 +166,6 @@ def complete_session(changes: StripeChangeset, id: str, asked: Asked) -> None:
 
 def metadata_of(asked: Asked) -> dict[str, str]:
     return {name: str(value) for name, value in _inside(asked, "metadata").items() if value != ""}
-
-
-def merged(before: dict[str, str], asked: Asked) -> dict[str, str]:
-    """An empty value takes a key away; without keys, all of them."""
-    if asked.get("metadata") == "":
-        return {}
-    given = _inside(asked, "metadata")
-    return {name: str(value) for name, value in {**before, **given}.items() if value != ""}
 
 
 def _cart(changes: StripeChangeset, given: Any, param: str) -> list[tuple[StripePrice, int]]:

@@ -78,8 +78,7 @@ select
     (select min(m.due_at) from outgoing_mails m) as mail_at,
     least(
         (select min(w.look_at) from alert_watches w),
-        (select min(s.report_at) from alert_subscriptions s where s.report_at is not null),
-        (select min(a.due_at) from alert_messages a)
+        (select min(s.report_at) from alert_subscriptions s where s.report_at is not null)
     ) as alert_at;
 
 -- name: look_out_in_projects

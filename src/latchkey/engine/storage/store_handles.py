@@ -91,5 +91,9 @@ async def healings(connection: Executor, project_id: str, since: Ms) -> dict[str
     return {row["app_id"]: Healings(row["checks"], row["healed"]) for row in rows}
 
 
+async def prune_healings(connection: Executor, before: Ms) -> None:
+    await connection.execute(query("prune_healings"), before // DAY)
+
+
 def _hash(handle: str) -> bytes:
     return sha256(handle.encode()).digest()

@@ -41,6 +41,8 @@ START_PATIENCE = 15 * 60.0
 HEALTHY_AFTER = 30.0
 # So many crashes in a row are reported by /readyz.
 STORM = 3
+# Ended processes that their successor is told of: more cannot have leases that have not run out.
+_MOST_ENDED = 32
 
 
 @dataclass(slots=True)
@@ -64,6 +66,9 @@ class Child:
     silent: int = 0
     # Which processes crash again and again, as it was told last.
     told: tuple[str, ...] = ()
+    # Of the process, and of those before it, the newest last.
+    number: int = 0
+    ended: tuple[int, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -212,11 +217,15 @@ class Supervisor:
         assert self._settings is not None
         assert child.line is not None
         listening = child.listening.fileno() if child.listening is not None else None
+        if child.number:
+            child.ended = (*child.ended, child.number)[-_MOST_ENDED:]
+        child.number = secrets.randbits(31)
         with contextlib.suppress(OSError):
             settings = child.settings if child.settings is not None else settings_to_wire(self._settings)
             service = tuple(one.name for one in self.children if one.module == SERVICE)
             metrics = self._metrics.fileno() if self._metrics is not None else None
-            orders = ChildOrders(settings, child.roles, listening, child.name, service, self._family, metrics)
+            about = child.name, service, self._family, metrics, child.number, child.ended
+            orders = ChildOrders(settings, child.roles, listening, *about)
             child.line.send(msgspec.json.encode(orders) + b"\n")
 
     async def _watch(self, child: Child) -> None:

@@ -32,6 +32,9 @@ class ChildOrders(msgspec.Struct, frozen=True):
     processes: tuple[str, ...] = ()
     family: str = ""
     metrics: int | None = None
+    # Of this process, and of those before it in its place, which have ended: what they had leased nobody works on.
+    number: int = 0
+    ended: tuple[int, ...] = ()
 
 
 def settings_to_wire(settings: Settings) -> dict[str, Any]:

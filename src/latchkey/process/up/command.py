@@ -8,7 +8,7 @@ import ipaddress
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from rich.console import Console
 from latchkey import logs
 from latchkey.cli.command import option
 from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, read_json, write_json
+from latchkey.database.embedded.log_file import open_log, shorten
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
 from latchkey.database.migrate import migrate, pending
@@ -134,7 +135,7 @@ def claimed(data: Path, chosen: UpSettings, *, with_stores: bool, history: bool 
         listening = bind(host, port, chosen.api_processes)
         consumer = DemoConsumer(folder.consumer, host, bracketed(reachable(host)), first_port=port and port + 1)
         stores = DemoStores(folder.stores, first_port=port and port + 3) if with_stores else None
-        with os.fdopen(folder.open_log(), "wb") as log:
+        with os.fdopen(open_log(folder.log), "wb") as log:
             metrics = bind_metrics(chosen.given.metrics_host, chosen.given.metrics_port)
             children = [*plan(ROLES, listening), consumer.child, *([stores.child] if stores is not None else [])]
             for child in children[1 : len(listening)]:
@@ -169,7 +170,7 @@ async def run(parts: UpParts, chosen: UpSettings, said: Said, started: Callable[
                     parts.stores.tell(connection)
                 await parts.supervisor.begin_reserve()
                 async with adding_history(parts.consumer, connection, said):
-                    await keep_running(parts.server, signal, said)
+                    await keep_running(parts.server, signal, said, logs=(parts.folder.log, parts.server.log))
                     said("Stopping")
             finally:
                 await parts.supervisor.stop()
@@ -281,14 +282,18 @@ def bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-async def keep_running(server: EmbeddedServer, signal: StopSignal, said: Callable[[str], None]) -> None:
-    """Keeps the embedded PostgreSQL running until `up` is stopped, like the supervisor does for the processes. These
-    reconnect by themselves: the address stays the same.
+async def keep_running(
+    server: EmbeddedServer, signal: StopSignal, said: Callable[[str], None], logs: Sequence[Path] = ()
+) -> None:
+    """Keeps the embedded PostgreSQL running until `up` is stopped, like the supervisor does for the processes, and the
+    logs short. The processes reconnect by themselves: the address stays the same.
 
     Never gives up: the cause (most likely a full disk) can be fixed while it retries.
     """
     failures, began = 0, time.monotonic()
     while not await _asked(signal, LOOK_SECONDS):
+        for log_file in logs:
+            shorten(log_file)
         if not server.failed():
             continue
         if time.monotonic() - began > HEALTHY_AFTER:

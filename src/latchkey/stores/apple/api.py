@@ -11,6 +11,7 @@ from uuid import UUID
 
 import jwt
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -110,7 +111,7 @@ class AppStoreApi:
     @property
     def environments(self) -> tuple[Environment, ...]:
         """Which servers there are to ask, in this order. One address stands for both, so it is asked once."""
-        if self._credentials.api_base_url is not None:
+        if self._credentials.api_base_url:
             return (Environment.PRODUCTION,)
         return (Environment.PRODUCTION, Environment.SANDBOX)
 
@@ -216,16 +217,18 @@ class AppStoreApi:
         token, made_at = self._token
         now = self._now()
         if not token or not 0 <= now - made_at < _TOKEN_REUSED:
-            claims = {
-                "iss": self._credentials.issuer_id,
-                "iat": now // 1000,
-                "exp": (now + _TOKEN_LASTS) // 1000,
-                "aud": "appstoreconnect-v1",
-                "bid": self._credentials.bundle_id,
-            }
-            token = jwt.encode(claims, self._key, algorithm="ES256", headers={"kid": self._credentials.key_id})
+            token = signed_token(
+                self._credentials.issuer_id, self._credentials.key_id, self._key, now, bid=self._credentials.bundle_id
+            )
             self._token = (token, now)
         return token
+
+
+def signed_token(issuer_id: str, key_id: str, key: EllipticCurvePrivateKey, now: Ms, **more: str) -> str:
+    """What shows Apple who asks, for a while."""
+    lasts = {"iat": now // 1000, "exp": (now + _TOKEN_LASTS) // 1000}
+    claims = {"iss": issuer_id, "aud": "appstoreconnect-v1", **lasts, **more}
+    return jwt.encode(claims, key, algorithm="ES256", headers={"kid": key_id})
 
 
 def _in_path(part: str) -> str:

@@ -6,21 +6,20 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-import jwt
 import msgspec
 
 from latchkey.domain.catalog import ProductType
-from latchkey.domain.instants import MINUTE, Duration, Ms, to_iso
+from latchkey.domain.instants import Duration, Ms, to_iso
 from latchkey.domain.money.amounts import DECIMALS, Price
 from latchkey.domain.stores.store_product import StoreProduct, from_home, offer_in_words
 from latchkey.stores.adapter import MOST_PRODUCTS, TOO_MANY_PRODUCTS
+from latchkey.stores.apple.api import signed_token
 from latchkey.stores.apple.credentials import AppleCredentials, signing_key
 from latchkey.stores.apple.snapshots import country_of
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
 from latchkey.stores.http import StoreHttp
 
 _HOST = "https://api.appstoreconnect.apple.com"
-_TOKEN_LASTS: Ms = 15 * MINUTE
 _PAGE = 200
 # Apple allows 3,600 requests in an hour. This many at once.
 _AT_ONCE = 4
@@ -44,20 +43,11 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-class _Named(msgspec.Struct, frozen=True):
-    id: str = ""
-
-
-class _Relationship(msgspec.Struct, frozen=True):
-    # A list, where it is of many; those are not read.
-    data: _Named | list[Any] | None = None
-
-
 class _Resource(msgspec.Struct, frozen=True):
     id: str
     type: str = ""
     attributes: dict[str, Any] = {}
-    relationships: dict[str, _Relationship] = {}
+    relationships: dict[str, dict[str, Any]] = {}
 
     def text(self, name: str) -> str:
         value = self.attributes.get(name)
@@ -65,18 +55,14 @@ class _Resource(msgspec.Struct, frozen=True):
 
     def of(self, name: str) -> str:
         """The id of what is related to it."""
-        related = self.relationships.get(name, _Relationship()).data
-        return related.id if isinstance(related, _Named) else ""
-
-
-class _Links(msgspec.Struct, frozen=True):
-    next: str | None = None
+        related = self.relationships.get(name, {}).get("data")
+        return str(related.get("id", "")) if isinstance(related, dict) else ""
 
 
 class _Page(msgspec.Struct, frozen=True):
     data: list[_Resource] = []
     included: list[_Resource] = []
-    links: _Links = _Links()
+    links: dict[str, Any] = {}
 
 
 async def list_products(http: StoreHttp, credentials: AppleCredentials, now: Ms) -> tuple[StoreProduct, ...]:
@@ -192,25 +178,18 @@ class _Api:
     def __init__(self, http: StoreHttp, credentials: AppleCredentials, now: Ms) -> None:
         self._http = http
         self._base = credentials.api_base_url or _HOST
-        claims = {
-            "iss": credentials.issuer_id,
-            "iat": now // 1000,
-            "exp": (now + _TOKEN_LASTS) // 1000,
-            "aud": "appstoreconnect-v1",
-        }
         key = signing_key(credentials.connect_private_key or "")
-        self._token = jwt.encode(claims, key, algorithm="ES256", headers={"kid": credentials.connect_key_id})
+        self._token = signed_token(credentials.issuer_id, credentials.connect_key_id or "", key, now)
 
     async def all(self, path: str, **query: str) -> tuple[list[_Resource], list[_Resource]]:
         """A list with all its pages, and what was included in them."""
         found, included = [], []
-        url: str | None = self._base + path
-        asked: dict[str, str] | None = {"limit": str(_PAGE), **query}
+        url, asked = self._base + path, {"limit": str(_PAGE), **query}
         for _ in range(MOST_PRODUCTS // _PAGE):
-            page = await self._get(url or "", asked)
+            page = await self._get(url, asked)
             found += page.data
             included += page.included
-            url, asked = page.links.next, None
+            url, asked = str(page.links.get("next") or ""), {}
             if not url:
                 return found, included
             if not url.startswith(f"{self._base}/"):
@@ -218,7 +197,7 @@ class _Api:
                 raise StoreDown("Apple's next page is at another address.")
         raise ActionRefused(TOO_MANY_PRODUCTS)
 
-    async def _get(self, url: str, query: dict[str, str] | None) -> _Page:
+    async def _get(self, url: str, query: dict[str, str]) -> _Page:
         answer = await self._http.request("GET", url, headers={"Authorization": f"Bearer {self._token}"}, query=query)
         match answer.status:
             case 200:

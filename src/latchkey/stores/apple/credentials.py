@@ -1,7 +1,7 @@
 """What connects an app to the App Store: how it is checked when it is given, and what may be shown of it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -12,15 +12,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
 from pydantic import Field
 
-from latchkey.stores import credential_form
+from latchkey.stores.credential_form import CredentialField, CredentialForm, api_address_field, public_fingerprint, text
 
 # SHA-256 fingerprints. The first signs what StoreKit 2 and Apple's servers send, the second StoreKit 1 receipts.
 _APPLE_ROOTS = {
     "AppleRootCA-G3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
     "AppleRootCA": "b0b1730ecbc7ff4505142c49f1295e6eda6bcaed7e2c68c5be91b5a11001f024",
 }
-_BUNDLE_ID = re.compile(r"\s*[A-Za-z0-9.-]{1,155}\s*")
-_ID = re.compile(r"\s*[A-Za-z0-9-]{1,64}\s*")
+_BUNDLE_ID = re.compile(r"\s*([A-Za-z0-9.-]{1,155})\s*")
+_ID = re.compile(r"\s*([A-Za-z0-9-]{1,64})\s*")
 _LARGEST_PEM = 20_000
 _MOST_ROOTS = 10
 
@@ -41,79 +41,6 @@ def _chosen_answer(chosen: str) -> dict[str, Any]:
         raise ValueError("There is no such answer to consumption requests.")
     preference = {} if chosen == "NONE" else {"refund_preference": chosen}
     return {"customer_consented": True, **preference}
-
-
-FIELDS = (
-    credential_form.CredentialField(
-        "bundle_id", "Bundle ID", "the app's bundle id.", "Such as com.example.app.", required=True
-    ),
-    credential_form.CredentialField(
-        "app_apple_id",
-        "Apple ID of the app",
-        "the app's Apple id, a number.",
-        "A number such as 1234567890, under App Information.",
-        json=Annotated[int, Field(gt=0, lt=10**15)] | str,
-        required=True,
-    ),
-    credential_form.CredentialField(
-        "issuer_id",
-        "Issuer ID",
-        "the issuer id of the in-app purchase keys.",
-        "Above the list of in-app purchase keys.",
-        required=True,
-    ),
-    credential_form.CredentialField(
-        "key_id",
-        "Key ID",
-        "the id of the in-app purchase key.",
-        "Beside the key in that list, such as 2X9R4HXF34.",
-        required=True,
-    ),
-    credential_form.CredentialField(
-        "private_key",
-        "Private key",
-        "the key, PEM.",
-        "The .p8 file or its content.",
-        file="the .p8 file",
-        secret=True,
-        required=True,
-    ),
-    credential_form.CredentialField(
-        "connect_key_id",
-        "Key ID of an App Store Connect API key",
-        "the id of a team key of the App Store Connect API, which lists products. The in-app purchase key does not.",
-        "Only to take products over from the store. A team key with the role App Manager, or a lesser one that sees "
-        "in-app purchases.",
-    ),
-    credential_form.CredentialField(
-        "connect_private_key",
-        "Private key of that key",
-        "that key, PEM.",
-        "Its .p8 file or its content.",
-        file="the .p8 file of the App Store Connect API key",
-        secret=True,
-    ),
-    credential_form.api_address_field("Address of the App Store Server API"),
-    credential_form.CredentialField(
-        "root_certificates",
-        "Root certificates",
-        "a list of PEM, for an emulator. Default: Apple's root certificates.",
-        "PEM. In place of Apple's.",
-        json=str | list[str],
-        from_text=lambda text: [part + _END for part in text.split(_END) if part.strip()],
-        file="a PEM file",
-        emulator=True,
-    ),
-    credential_form.CredentialField(
-        "consumption",
-        "When Apple asks about a purchase whose buyer wants the money back",
-        "how to answer consumption requests.",
-        "Answer only if your app asks its users for consent to share this.",
-        json=dict[str, Any],
-        choices=_ANSWERS,
-        from_text=_chosen_answer,
-    ),
-)
 
 
 class Consumption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,58 +67,6 @@ class Consumption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return told if self.refund_preference is None else {**told, "refundPreference": self.refund_preference}
 
 
-class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    bundle_id: str
-    app_apple_id: int
-    issuer_id: str
-    key_id: str
-    private_key: str
-    # PEM, one certificate each. Others than Apple's are for an emulator.
-    root_certificates: tuple[str, ...]
-    # Replaces Apple's own addresses, for production and sandbox alike.
-    api_base_url: str | None = None
-    consumption: Consumption | None = None
-    # Of the App Store Connect API. None: products cannot be listed.
-    connect_key_id: str | None = None
-    connect_private_key: str | None = None
-
-    def __repr__(self) -> str:
-        return f"AppleCredentials(bundle_id={self.bundle_id!r}, key_id={self.key_id!r})"
-
-
-def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> AppleCredentials:
-    """ValueError names the field and says what is wrong with it, never what it holds."""
-    credential_form.check_known(given, FIELDS, "{name} is not a field of App Store credentials")
-    credential_form.check_required(given, FIELDS)
-    connect_key = given.get("connect_private_key") or None
-    if bool(connect_key) is not bool(given.get("connect_key_id")):
-        raise ValueError("connect_key_id and connect_private_key must be given together")
-    return AppleCredentials(
-        bundle_id=credential_form.text_of(
-            given, "bundle_id", _BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"
-        ).strip(),
-        app_apple_id=_app_apple_id(given["app_apple_id"]),
-        issuer_id=credential_form.text_of(
-            given, "issuer_id", _ID, "must be the issuer id beside the key in App Store Connect"
-        ).strip(),
-        key_id=credential_form.text_of(
-            given, "key_id", _ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"
-        ).strip(),
-        private_key=_private_key(given["private_key"]),
-        connect_key_id=credential_form.text_of(
-            given, "connect_key_id", _ID, "must be the id of a key of the App Store Connect API, such as 2X9R4HXF34"
-        ).strip()
-        if connect_key
-        else None,
-        connect_private_key=_private_key(connect_key, "connect_private_key") if connect_key else None,
-        root_certificates=_root_certificates(given["root_certificates"])
-        if given.get("root_certificates")
-        else apple_roots(),
-        api_base_url=credential_form.address_of(given, "api_base_url", allowed_hosts),
-        consumption=_consumption(given.get("consumption")),
-    )
-
-
 @cache
 def apple_roots() -> tuple[str, ...]:
     roots = []
@@ -202,25 +77,27 @@ def apple_roots() -> tuple[str, ...]:
     return tuple(roots)
 
 
-def describe(credentials: AppleCredentials) -> dict[str, str]:
-    fingerprint = credential_form.public_fingerprint(signing_key(credentials.private_key).public_key())
-    shown = {
-        "bundle_id": credentials.bundle_id,
-        "app_apple_id": str(credentials.app_apple_id),
-        "issuer_id": credentials.issuer_id,
-        "key_id": credentials.key_id,
-        "private_key": f"public key SHA-256 {fingerprint}",
-        "root_certificates": "; ".join(_described(pem) for pem in credentials.root_certificates),
-    }
-    if credentials.connect_key_id is not None and credentials.connect_private_key is not None:
-        fingerprint = credential_form.public_fingerprint(signing_key(credentials.connect_private_key).public_key())
-        shown["connect_key_id"] = credentials.connect_key_id
-        shown["connect_private_key"] = f"public key SHA-256 {fingerprint}"
-    if credentials.api_base_url is not None:
-        shown["api_base_url"] = credentials.api_base_url
-    if credentials.consumption is not None:
-        shown["consumption"] = ", ".join(f"{name}: {value}" for name, value in credentials.consumption.body().items())
-    return shown
+class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    bundle_id: str
+    app_apple_id: int
+    issuer_id: str
+    key_id: str
+    private_key: str
+    # PEM, one certificate each. Others than Apple's are for an emulator.
+    root_certificates: tuple[str, ...] = msgspec.field(default_factory=apple_roots)
+    # Replaces Apple's own addresses, for production and sandbox alike.
+    api_base_url: str = ""
+    consumption: Consumption | None = None
+    # Of the App Store Connect API. None: products cannot be listed.
+    connect_key_id: str | None = None
+    connect_private_key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.connect_key_id is None) is not (self.connect_private_key is None):
+            raise ValueError("connect_key_id and connect_private_key must be given together")
+
+    def __repr__(self) -> str:
+        return f"AppleCredentials(bundle_id={self.bundle_id!r}, key_id={self.key_id!r})"
 
 
 def signing_key(pem: str) -> EllipticCurvePrivateKey:
@@ -240,12 +117,12 @@ def _app_apple_id(value: object) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**15:
-        raise ValueError("app_apple_id must be the app's Apple ID, a number such as 1234567890")
+        raise ValueError("must be the app's Apple ID, a number such as 1234567890")
     return value
 
 
-def _private_key(value: object, name: str = "private_key") -> str:
-    wrong = ValueError(f"{name} must be the content of the .p8 file that App Store Connect gave out for this key")
+def _private_key(value: object) -> str:
+    wrong = ValueError("must be the content of the .p8 file that App Store Connect gave out for this key")
     if not isinstance(value, str) or len(value) > _LARGEST_PEM:
         raise wrong
     try:
@@ -260,7 +137,7 @@ def _root_certificates(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise ValueError("root_certificates must be a list of certificates in PEM form")
+        raise ValueError("must be a list of certificates in PEM form")
     found: dict[str, None] = {}
     for one in value:
         try:
@@ -269,15 +146,15 @@ def _root_certificates(value: object) -> tuple[str, ...]:
             certificates = x509.load_pem_x509_certificates(one.encode())
         except Exception:
             raise ValueError(
-                "root_certificates must be in PEM form. Apple publishes DER: convert a .cer file with "
+                "must be in PEM form. Apple publishes DER: convert a .cer file with "
                 "`openssl x509 -inform der -in FILE.cer`"
             ) from None
         for certificate in certificates:
             if not _is_root(certificate):
-                raise ValueError("root_certificates must be root certificates, which sign themselves")
+                raise ValueError("must be root certificates, which sign themselves")
             found[certificate.public_bytes(serialization.Encoding.PEM).decode()] = None
     if len(found) > _MOST_ROOTS:
-        raise ValueError(f"root_certificates must be at most {_MOST_ROOTS}")
+        raise ValueError(f"must be at most {_MOST_ROOTS}")
     return tuple(found)
 
 
@@ -293,13 +170,15 @@ def _is_root(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _consumption(value: object) -> Consumption | None:
-    if value is None:
-        return None
+def _consumption(value: object) -> Consumption:
     try:
         return msgspec.convert(value, type=Consumption)
     except msgspec.ValidationError as error:
-        raise ValueError(f"consumption: {error}") from None
+        raise ValueError(f"is not right: {error}") from None
+
+
+def _fingerprint(pem: str) -> str:
+    return f"public key SHA-256 {public_fingerprint(signing_key(pem).public_key())}"
 
 
 def _described(pem: str) -> str:
@@ -307,4 +186,92 @@ def _described(pem: str) -> str:
     return f"{certificate.subject.rfc4514_string()} (SHA-256 {certificate.fingerprint(hashes.SHA256()).hex()})"
 
 
-FORM = credential_form.CredentialForm("App Store", FIELDS, parse, describe)
+FIELDS = (
+    CredentialField(
+        "bundle_id",
+        "Bundle ID",
+        "the app's bundle id.",
+        "Such as com.example.app.",
+        required=True,
+        check=text(_BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"),
+    ),
+    CredentialField(
+        "app_apple_id",
+        "Apple ID of the app",
+        "the app's Apple id, a number.",
+        "A number such as 1234567890, under App Information.",
+        json=Annotated[int, Field(gt=0, lt=10**15)] | str,
+        required=True,
+        check=_app_apple_id,
+    ),
+    CredentialField(
+        "issuer_id",
+        "Issuer ID",
+        "the issuer id of the in-app purchase keys.",
+        "Above the list of in-app purchase keys.",
+        required=True,
+        check=text(_ID, "must be the issuer id beside the key in App Store Connect"),
+    ),
+    CredentialField(
+        "key_id",
+        "Key ID",
+        "the id of the in-app purchase key.",
+        "Beside the key in that list, such as 2X9R4HXF34.",
+        required=True,
+        check=text(_ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"),
+    ),
+    CredentialField(
+        "private_key",
+        "Private key",
+        "the key, PEM.",
+        "The .p8 file or its content.",
+        file="the .p8 file",
+        secret=True,
+        required=True,
+        check=_private_key,
+        show=_fingerprint,
+    ),
+    CredentialField(
+        "connect_key_id",
+        "Key ID of an App Store Connect API key",
+        "the id of a team key of the App Store Connect API, which lists products. The in-app purchase key does not.",
+        "Only to take products over from the store. A team key with the role App Manager, or a lesser one that sees "
+        "in-app purchases.",
+        check=text(_ID, "must be the id of a key of the App Store Connect API, such as 2X9R4HXF34"),
+    ),
+    CredentialField(
+        "connect_private_key",
+        "Private key of that key",
+        "that key, PEM.",
+        "Its .p8 file or its content.",
+        file="the .p8 file of the App Store Connect API key",
+        secret=True,
+        check=_private_key,
+        show=_fingerprint,
+    ),
+    api_address_field("Address of the App Store Server API", ""),
+    CredentialField(
+        "root_certificates",
+        "Root certificates",
+        "a list of PEM, for an emulator. Default: Apple's root certificates.",
+        "PEM. In place of Apple's.",
+        json=str | list[str],
+        from_text=lambda text: [part + _END for part in text.split(_END) if part.strip()],
+        file="a PEM file",
+        emulator=True,
+        check=_root_certificates,
+        show=lambda roots: "; ".join(map(_described, roots)),
+    ),
+    CredentialField(
+        "consumption",
+        "When Apple asks about a purchase whose buyer wants the money back",
+        "how to answer consumption requests.",
+        "Answer only if your app asks its users for consent to share this.",
+        json=dict[str, Any],
+        choices=_ANSWERS,
+        from_text=_chosen_answer,
+        check=_consumption,
+        show=lambda chosen: ", ".join(f"{name}: {value}" for name, value in chosen.body().items()),
+    ),
+)
+FORM = CredentialForm("App Store", FIELDS, AppleCredentials)

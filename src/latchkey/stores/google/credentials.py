@@ -1,7 +1,6 @@
 """What an operator gives for an app in Google Play, checked before it is kept."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,133 +12,61 @@ from latchkey.stores.credential_form import (
     CredentialField,
     CredentialForm,
     address_field,
-    address_of,
     api_address_field,
-    check_known,
-    check_required,
     public_fingerprint,
-    text_of,
+    text,
 )
 
 API_BASE_URL = "https://androidpublisher.googleapis.com"
 CERTIFICATES_URL = "https://www.googleapis.com/oauth2/v1/certs"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 
-_ADDRESSES = {"api_base_url": API_BASE_URL, "certificates_url": CERTIFICATES_URL, "token_url": TOKEN_URL}
-_PACKAGE = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)+", re.ASCII)
-_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", re.ASCII)
+_PACKAGE = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*)+", re.ASCII)
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", re.ASCII)
 _LARGEST_ACCOUNT = 20_000
 
 
-FIELDS = (
-    CredentialField(
-        "package_name", "Package name", "the app's package name.", "Such as com.example.app.", required=True
-    ),
-    CredentialField(
-        "service_account",
-        "Key of the service account",
-        "the service account's JSON.",
-        "The JSON file or its content.",
-        json=dict[str, Any] | str,
-        file="the JSON file",
-        secret=True,
-        required=True,
-    ),
-    CredentialField(
-        "push_audience",
-        "Audience of the push subscription",
-        "the audience of the push subscription.",
-        "Exactly as in the push subscription.",
-        suggestion="https://{host}/{app_id}",
-        required=True,
-    ),
-    CredentialField(
-        "push_service_account",
-        "Service account of the push subscription",
-        "the account that signs the pushes.",
-        "Its e-mail address, such as pubsub-push@my-project.iam.gserviceaccount.com.",
-        required=True,
-    ),
-    api_address_field("Address of the Android Publisher API"),
-    address_field("certificates_url", "Address of Google's certificates", "likewise, for certificates."),
-    address_field("token_url", "Address for access tokens", "likewise, for access tokens."),
-)
+class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks the Android Publisher API."""
 
-
-class GoogleCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    package_name: str
-    # Who asks the Android Publisher API.
-    client_email: str
+    email: str
     key_id: str | None
     signer: Any
     # SHA-256 of the public key.
     fingerprint: str
+
+    def __repr__(self) -> str:
+        return f"ServiceAccount({self.email!r})"
+
+
+class GoogleCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    package_name: str
+    service_account: ServiceAccount
     # Who pushes notifications, and what the pushes are addressed to.
     push_service_account: str
     push_audience: str
-    api_base_url: str = API_BASE_URL
-    certificates_url: str = CERTIFICATES_URL
-    token_url: str = TOKEN_URL
-
-    def __repr__(self) -> str:
-        return f"GoogleCredentials({self.package_name!r}, {self.client_email!r})"
+    api_base_url: str
+    certificates_url: str
+    token_url: str
 
 
-def parse(given: Mapping[str, Any], allowed_hosts: frozenset[str]) -> GoogleCredentials:
-    """ValueError names the field and says what is wrong with it. No message repeats a value of the service account."""
-    check_required(given, FIELDS)
-    check_known(given, FIELDS)
-    account = _account(given["service_account"])
-    email = account.get("client_email")
-    if not isinstance(email, str) or len(email) > 320 or _EMAIL.fullmatch(email) is None:
-        raise ValueError("service_account has no client_email")
-    key_id = account.get("private_key_id")
-    signer, fingerprint = _signer(account.get("private_key"))
-    addresses = {name: address_of(given, name, allowed_hosts) or own for name, own in _ADDRESSES.items()}
-    return GoogleCredentials(
-        package_name=text_of(given, "package_name", _PACKAGE, "must be a package name such as com.example.app", 255),
-        client_email=email,
-        key_id=key_id if isinstance(key_id, str) and key_id.isalnum() and len(key_id) <= 100 else None,
-        signer=signer,
-        fingerprint=fingerprint,
-        push_service_account=text_of(
-            given, "push_service_account", _EMAIL, "must be the email address of a service account", 320
-        ),
-        push_audience=text_of(given, "push_audience", re.compile(r"[!-~]+"), "must be a text without spaces"),
-        **addresses,
-    )
-
-
-def describe(credentials: GoogleCredentials) -> dict[str, str]:
-    shown = {
-        "package_name": credentials.package_name,
-        "service_account": credentials.client_email,
-        "key": f"SHA-256 {credentials.fingerprint[:16]}…",
-        "push_audience": credentials.push_audience,
-        "push_service_account": credentials.push_service_account,
-    }
-    if credentials.key_id is not None:
-        shown["private_key_id"] = credentials.key_id
-    shown |= {name: url for name, own in _ADDRESSES.items() if (url := getattr(credentials, name)) != own}
-    return shown
-
-
-def _account(given: object) -> dict[str, Any]:
-    """As an object, or as the text of the file that Google Cloud gives out."""
+def _account(given: object) -> ServiceAccount:
+    """As an object, or as the text of the file that Google Cloud gives out. No message repeats a value of it."""
     if isinstance(given, str) and len(given) <= _LARGEST_ACCOUNT:
         try:
             given = msgspec.json.decode(given)
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            raise ValueError("service_account is not valid JSON") from None
-    if not isinstance(given, dict):
-        raise ValueError("service_account must be the JSON of a service account's key")  # noqa: TRY004
-    if given.get("type") != "service_account":
-        raise ValueError('service_account must be the JSON of a service account\'s key, with "type": "service_account"')
-    return given
+            raise ValueError("is not valid JSON") from None
+    if not isinstance(given, dict) or given.get("type") != "service_account":
+        raise ValueError('must be the JSON of a service account\'s key, with "type": "service_account"')
+    email, key_id = text(_EMAIL, "has no client_email", 320)(given.get("client_email")), given.get("private_key_id")
+    signer, fingerprint = _signer(given.get("private_key"))
+    usable = isinstance(key_id, str) and key_id.isalnum() and len(key_id) <= 100
+    return ServiceAccount(email=email, key_id=key_id if usable else None, signer=signer, fingerprint=fingerprint)
 
 
 def _signer(pem: object) -> tuple[Any, str]:
-    wrong = "service_account has no usable private_key: it must be an RSA key in PEM form"
+    wrong = "has no usable private_key: it must be an RSA key in PEM form"
     if not isinstance(pem, str) or not 100 <= len(pem) <= _LARGEST_ACCOUNT:
         raise ValueError(wrong)
     try:
@@ -152,4 +79,54 @@ def _signer(pem: object) -> tuple[Any, str]:
     return RSASigner(key), public_fingerprint(key.public_key())
 
 
-FORM = CredentialForm("Google Play", FIELDS, parse, describe)
+def _besides(credentials: GoogleCredentials) -> dict[str, str]:
+    account = credentials.service_account
+    shown = {"key": f"SHA-256 {account.fingerprint[:16]}…"}
+    return shown if account.key_id is None else {**shown, "private_key_id": account.key_id}
+
+
+FIELDS = (
+    CredentialField(
+        "package_name",
+        "Package name",
+        "the app's package name.",
+        "Such as com.example.app.",
+        required=True,
+        check=text(_PACKAGE, "must be a package name such as com.example.app", 255),
+    ),
+    CredentialField(
+        "service_account",
+        "Key of the service account",
+        "the service account's JSON.",
+        "The JSON file or its content.",
+        json=dict[str, Any] | str,
+        file="the JSON file",
+        secret=True,
+        required=True,
+        check=_account,
+        show=lambda account: str(account.email),
+    ),
+    CredentialField(
+        "push_audience",
+        "Audience of the push subscription",
+        "the audience of the push subscription.",
+        "Exactly as in the push subscription.",
+        suggestion="https://{host}/{app_id}",
+        required=True,
+        check=text(re.compile(r"[!-~]+"), "must be a text without spaces"),
+    ),
+    CredentialField(
+        "push_service_account",
+        "Service account of the push subscription",
+        "the account that signs the pushes.",
+        "Its e-mail address, such as pubsub-push@my-project.iam.gserviceaccount.com.",
+        required=True,
+        check=text(_EMAIL, "must be the email address of a service account", 320),
+    ),
+    api_address_field("Address of the Android Publisher API", API_BASE_URL),
+    address_field(
+        "certificates_url", "Address of Google's certificates", "likewise, for certificates.", CERTIFICATES_URL
+    ),
+    address_field("token_url", "Address for access tokens", "likewise, for access tokens.", TOKEN_URL),
+)
+FORM = CredentialForm("Google Play", FIELDS, GoogleCredentials, _besides)

@@ -80,27 +80,22 @@ class _Page(Resource, frozen=True):
 
 async def list_products(publisher: Publisher, app: ConnectedApp) -> tuple[StoreProduct, ...]:
     try:
-        subscriptions = [
-            one
-            async for page in publisher.pages(app, "/subscriptions", _Page, showArchived="true")
-            for one in page.subscriptions
-        ]
+        pages = await publisher.everything(app, "/subscriptions", _Page, showArchived="true")
         # A dash stands for all of them.
-        offers: dict[tuple[str, str], list[_Offer]] = {}
-        async for page in publisher.pages(app, "/subscriptions/-/basePlans/-/offers", _Page):
-            for offer in page.subscription_offers:
-                offers.setdefault((offer.product_id, offer.base_plan_id), []).append(offer)
-        one_time = [
-            one async for page in publisher.pages(app, "/oneTimeProducts", _Page) for one in page.one_time_products
-        ]
+        pages += await publisher.everything(app, "/subscriptions/-/basePlans/-/offers", _Page)
+        pages += await publisher.everything(app, "/oneTimeProducts", _Page)
     except (UnknownPurchase, Gone):
         raise CredentialsRefused("Google knows no app with this package_name.") from None
+    offers: dict[tuple[str, str], list[_Offer]] = {}
+    for offer in (one for page in pages for one in page.subscription_offers):
+        offers.setdefault((offer.product_id, offer.base_plan_id), []).append(offer)
     plans = [
         _plan(one, plan, offers.get((one.product_id, plan.base_plan_id), ()))
-        for one in subscriptions
+        for page in pages
+        for one in page.subscriptions
         for plan in one.base_plans
     ]
-    return (*plans, *map(_one_time, one_time))
+    return (*plans, *(_one_time(one) for page in pages for one in page.one_time_products))
 
 
 def _plan(subscription: _Subscription, plan: _BasePlan, offers: Iterable[_Offer]) -> StoreProduct:

@@ -183,13 +183,14 @@ class AccessTokens(msgspec.Struct):
 
 def assertion(credentials: GoogleCredentials, now: Ms) -> str:
     claims = {
-        "iss": credentials.client_email,
+        "iss": credentials.service_account.email,
         "scope": SCOPE,
         "aud": credentials.token_url,
         "iat": now // 1000,
         "exp": now // 1000 + _ASSERTION_LIFETIME_S,
     }
-    signed: bytes = jwt.encode(credentials.signer, claims, key_id=credentials.key_id)
+    account = credentials.service_account
+    signed: bytes = jwt.encode(account.signer, claims, key_id=account.key_id)
     return signed.decode()
 
 
@@ -306,24 +307,22 @@ class Publisher(msgspec.Struct):
 
     async def voided(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[resources.VoidedPurchase]:
         query = {"startTime": str(since), "endTime": str(until), "type": "1", "maxResults": str(_VOIDED_AT_ONCE)}
-        page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", resources.VoidedPurchases)
         while True:
+            page = await self._get(app, f"/purchases/voidedpurchases?{urlencode(query)}", resources.VoidedPurchases)
             for voided_purchase in page.voided_purchases:
                 yield voided_purchase
-            following = page.token_pagination.next_page_token
-            if not following or not page.voided_purchases:
+            if not page.token_pagination.next_page_token or not page.voided_purchases:
                 return
-            more = urlencode(query | {"token": following})
-            page = await self._get(app, f"/purchases/voidedpurchases?{more}", resources.VoidedPurchases)
+            query["token"] = page.token_pagination.next_page_token
 
-    async def pages(self, app: ConnectedApp, path: str, type: type[T], **query: str) -> AsyncIterator[T]:
+    async def everything(self, app: ConnectedApp, path: str, type: type[T], **query: str) -> list[T]:
         """The pages of a list, which have `next_page_token`."""
-        asked = {"pageSize": str(_PRODUCTS_AT_ONCE), **query}
+        asked, found = {"pageSize": str(_PRODUCTS_AT_ONCE), **query}, list[T]()
         for _ in range(-(-MOST_PRODUCTS // _PRODUCTS_AT_ONCE)):
             page: Any = await self._get(app, f"{path}?{urlencode(asked)}", type)
-            yield page
+            found.append(page)
             if not page.next_page_token:
-                return
+                return found
             asked["pageToken"] = page.next_page_token
         raise ActionRefused(TOO_MANY_PRODUCTS)
 

@@ -61,7 +61,7 @@ class StripeReader:
         invoices = [await self._with_lines(app, invoice) for invoice in listed]
         charges = await self._charges(app, subscription, invoices, pages)
         return SubscriptionContext(
-            invoices=tuple(sorted(invoices, key=lambda one: (one.created, one.id))),
+            invoices=tuple(sorted(invoices, key=_order)),
             charges=_by_payment(charges),
             disputes=await self.disputes(app, charges),
             pending=await self._pending(app, subscription),
@@ -71,9 +71,9 @@ class StripeReader:
             whole=all_invoices,
         )
 
-    async def everything(self, app: ConnectedApp, path: str, type: type[T]) -> list[T]:
+    async def everything(self, app: ConnectedApp, path: str, type: type[T], **query: Any) -> list[T]:
         """A list of the account that has an end."""
-        found, whole = await self._list(app, path, type, {}, MOST_PRODUCTS // _PAGE)
+        found, whole = await self._list(app, path, type, query, MOST_PRODUCTS // _PAGE)
         if not whole:
             raise ActionRefused(TOO_MANY_PRODUCTS)
         return found
@@ -230,3 +230,8 @@ def _id_of(given: Any) -> str:
     if not isinstance(id, str):
         raise StoreDown("Stripe answered with a list of things without ids.")
     return id
+
+
+def _order(invoice: StripeInvoice) -> tuple[int, bool, str]:
+    """A change in the second of the purchase comes after it. Ids say nothing about the order."""
+    return invoice.created, invoice.billing_reason != "subscription_create", invoice.id

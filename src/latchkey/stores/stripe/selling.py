@@ -46,11 +46,14 @@ _LOCALES = frozenset([*_LANGUAGES.split(), "en-GB", "es-419", "fr-CA", "pt-BR", 
 
 
 class Recurring(msgspec.Struct):
+    interval: str = ""
+    interval_count: int = 1
     usage_type: str = "licensed"
 
 
 class SoldProduct(msgspec.Struct):
     id: str
+    name: str = ""
     active: bool = True
     default_price: str | None = None
 
@@ -61,6 +64,7 @@ class SoldPrice(msgspec.Struct):
     currency: str
     type: str
     product: SoldProduct
+    nickname: str | None = None
     unit_amount: int | None = None
     billing_scheme: str = "per_unit"
     custom_unit_amount: Any = None

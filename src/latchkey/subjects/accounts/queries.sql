@@ -136,12 +136,19 @@ select pg_advisory_xact_lock(hashtextextended($1, 46));
 select count(*) as failures, max(at) as last_at from failed_sign_ins where subject = $1 and at > $2;
 
 -- name: note_failed_sign_in
--- record one failure under each of these subjects
+-- record one failure under each of these subjects, and delete some that no longer count: in a deployment where nobody signs
+-- in with a password, nothing else would
+with expired as (
+    delete from failed_sign_ins
+    where ctid = any(array(
+        select ctid from failed_sign_ins where at < $3 order by at limit 100 for update skip locked
+    ))
+)
 insert into failed_sign_ins (subject, at) select unnest($1::text[]), $2;
 
 -- name: forget_failed_sign_ins
--- delete the failures of somebody who signed in, and all expired ones
-delete from failed_sign_ins where subject = any($1::text[]) or at < $2;
+-- delete the failures of somebody who signed in
+delete from failed_sign_ins where subject = any($1::text[]);
 
 -- name: forget_one_sign_in
 -- delete one failure of each subject: it was recorded before the password was checked, and the password was right

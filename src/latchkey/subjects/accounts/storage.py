@@ -1,5 +1,6 @@
 """Accounts and their members, tokens that work once, sessions of the dashboard, failed sign-ins, and second factors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,7 +10,7 @@ from latchkey.database import rows
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.accounts.rules import Account, Member, Membership, Role
+from latchkey.subjects.accounts.rules import LONGEST_COUNTED, Account, Member, Membership, Role
 
 # A link to choose a password, or a sign-in that waits for the second factor.
 Purpose = Literal["password", "second_factor"]
@@ -143,10 +144,14 @@ async def failures(connection: Connection, subject: str, since: Ms) -> Failures:
     return Failures(*row)
 
 
-note_failures = rows.executes(query("note_failed_sign_in"))
+async def note_failures(connection: Executor, subjects: Sequence[str], now: Ms) -> None:
+    """One failure of each. Deletes some of those that no longer count for anybody."""
+    await connection.execute(query("note_failed_sign_in"), subjects, now, now - LONGEST_COUNTED)
+
+
 # One failure of each of these subjects, recorded at this time.
 forget_one_failure = rows.executes(query("forget_one_sign_in"))
-# All failures of these subjects, and expired ones of all subjects.
+# All failures of these subjects.
 forget_failures = rows.executes(query("forget_failed_sign_ins"))
 
 

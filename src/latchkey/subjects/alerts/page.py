@@ -3,7 +3,7 @@
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.problem import ProblemKind
 from latchkey.subjects.alerts.rules import REPORTS, TITLES
-from latchkey.subjects.alerts.usecases import NO_MAIL
+from latchkey.subjects.mail.usecases import NO_MAIL
 from latchkey.subjects.projects.usecases import load_project
 
 pages = Pages()
@@ -33,8 +33,7 @@ async def show(visit: Visit) -> Response:
 async def save(visit: Visit) -> Response:
     form = visit.form
     kinds = [ProblemKind(kind) for kind in form.all("kinds") if kind in TITLES]
-    report = next(one for one in REPORTS if one == form.choice("report", REPORTS))
-    way = form.choice("way", WAYS)
+    report, way = form.choice("report", REPORTS), form.choice("way", WAYS)
     visit.audit("your alerts", kinds=kinds, report=report, way=way)
     chosen = kinds, report, way, form.text("slack"), visit.now
     await visit.services.alerts.subscribe(visit.project_id, visit.account.id, *chosen)

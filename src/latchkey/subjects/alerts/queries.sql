@@ -53,36 +53,8 @@ order by report_at limit 1 for update skip locked;
 -- when the next report is due
 update alert_subscriptions set report_at = $3 where account_id = $1 and project_id = $2;
 
--- name: add_alert_message
--- a message to a member
-insert into alert_messages (account_id, project_id, content, due_at, expires_at) values ($1, $2, $3, $4, $5);
-
--- name: claim_alert_message
--- the message that has waited longest and is the first of its member; nobody else takes it until its lease ends ($2)
-with taken as (
-    update alert_messages set due_at = $2, attempts = attempts + 1
-    where id = (
-        select m.id from alert_messages m
-        where m.due_at <= $1 and not exists (
-            select from alert_messages o
-            where o.account_id = m.account_id and o.project_id = m.project_id and o.id < m.id
-        )
-        order by m.due_at limit 1 for update skip locked
-    )
-    returning id, account_id, project_id, content, expires_at, attempts
-)
-select t.id, t.account_id, t.project_id, t.content, t.expires_at, t.attempts, s.slack, a.email, p.name as project
-from taken t
-join alert_subscriptions s on s.account_id = t.account_id and s.project_id = t.project_id
-join accounts a on a.id = t.account_id
-join projects p on p.id = t.project_id;
-
--- name: postpone_alert_message
--- try again later, with those to the same member that come after it
-update alert_messages m set due_at = $2
-from alert_messages first
-where first.id = $1 and m.account_id = first.account_id and m.project_id = first.project_id;
-
--- name: remove_alert_message
--- it was sent, or never will be
-delete from alert_messages where id = $1;
+-- name: find_alert_recipient
+-- where messages to a member go
+select s.account_id, s.project_id, s.slack, a.email, p.name as project
+from alert_subscriptions s join accounts a on a.id = s.account_id join projects p on p.id = s.project_id
+where s.account_id = $1 and s.project_id = $2;

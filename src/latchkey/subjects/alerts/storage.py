@@ -1,4 +1,4 @@
-"""What members want to be told of, the problems that are known, and messages to be sent."""
+"""What members want to be told of, and the problems that are known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from latchkey.database import rows
 from latchkey.database.pool import Connection, Executor
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
-from latchkey.subjects.alerts.rules import Alert, AlertNotice, Report
+from latchkey.subjects.alerts.rules import Alert, Report
 
-_ALERT, _NOTICE = json.Decoder(Alert), json.Decoder(AlertNotice)
+_ALERT = json.Decoder(Alert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,9 @@ class DueReport(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    id: int
+class AlertRecipient:
     account_id: str
     project_id: str
-    notice: AlertNotice
-    expires_at: Ms
-    # With the one that is made now.
-    attempts: int
     email: str
     # The project's name.
     project: str
@@ -61,8 +56,7 @@ lock_watch = rows.returns_row(query("lock_alert_watch"))
 remove_watch = rows.executes(query("remove_alert_watch"))
 claim_report = rows.fetches_one(DueReport, query("claim_report"))
 postpone_report = rows.executes(query("postpone_report"))
-postpone = rows.executes(query("postpone_alert_message"))
-remove_message = rows.executes(query("remove_alert_message"))
+find_recipient = rows.fetches_one(AlertRecipient, query("find_alert_recipient"))
 
 
 async def known_alerts(connection: Executor, project_id: str) -> dict[str, Alert]:
@@ -73,16 +67,3 @@ async def known_alerts(connection: Executor, project_id: str) -> dict[str, Alert
 async def replace_alerts(connection: Connection, project_id: str, alerts: Sequence[Alert]) -> None:
     ids, states = [alert.problem.id for alert in alerts], [json.encode(alert).decode() for alert in alerts]
     await connection.execute(query("replace_alerts"), project_id, ids, states)
-
-
-async def add_message(connection: Executor, account_id: str, project_id: str, notice: AlertNotice, now: Ms) -> None:
-    content = json.encode(notice).decode()
-    await connection.execute(query("add_alert_message"), account_id, project_id, content, now, now + notice.lasts)
-
-
-async def claim_message(connection: Executor, now: Ms, lease_until: Ms) -> Message | None:
-    row = await connection.fetchrow(query("claim_alert_message"), now, lease_until)
-    if row is None:
-        return None
-    others = {name: row[name] for name in Message.__slots__ if name != "notice"}
-    return Message(**others, notice=_NOTICE.decode(row["content"]))

@@ -1,9 +1,7 @@
 """The problems of a project, for the dashboard and for alerts; what each member wants to be told of; and looks, reports
-and messages, by the clock role of any number of processes."""
+and what messages say, by the clock role of any number of processes."""
 
 import asyncio
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as NotBase64Error
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -11,10 +9,10 @@ import structlog
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Database, Executor
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.formats import instant, money
-from latchkey.domain.instants import DAY, MINUTE, SECOND, Ms
+from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.outgoing_address import Network
 from latchkey.domain.problem import ProblemKind, ProjectProblem
 from latchkey.domain.purchases.purchase import USD, Environment
@@ -23,7 +21,6 @@ from latchkey.engine.due_work import Lookout
 from latchkey.observability.watch import expiry_of
 from latchkey.settings import Settings
 from latchkey.subjects.alerts import render, storage
-from latchkey.subjects.alerts.render import AlertLetter, Chart
 from latchkey.subjects.alerts.rules import (
     DAYS,
     Alert,
@@ -34,10 +31,11 @@ from latchkey.subjects.alerts.rules import (
     next_report,
     unusual,
 )
-from latchkey.subjects.alerts.storage import AlertSubscriber, AlertSubscription, Message
+from latchkey.subjects.alerts.storage import AlertRecipient, AlertSubscriber, AlertSubscription
 from latchkey.subjects.charts.rules.figures import CARDS, TITLES, card_headline, main_series
 from latchkey.subjects.charts.usecases import FactCache, read_last_days, usual_environment
-from latchkey.subjects.mail.usecases import Mail, NotSentError
+from latchkey.subjects.mail.rules import MailChart, MailText, OutgoingMail
+from latchkey.subjects.mail.usecases import NO_MAIL, Mail, NotSentError, add_message
 from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, Outgoing
@@ -49,17 +47,13 @@ log = structlog.get_logger()
 
 # Between two looks at a project.
 EVERY: Ms = 5 * MINUTE
-LEASE: Ms = 5 * MINUTE
-FIRST_PAUSE: Ms = 30 * SECOND
-LONGEST_PAUSE: Ms = 30 * MINUTE
+# The kind of a message to a member, among mails.
+ALERT = "alert"
 # A certificate that renews itself does so earlier than this.
 CERTIFICATE_ENDS: Ms = 14 * DAY
 # Seconds for a message to Slack.
 TIMEOUT_MS = 10_000
 LONGEST_ADDRESS = 1_000
-NO_MAIL = (
-    "This service sends no mail. Whoever runs it sets LATCHKEY_SMTP_HOST, LATCHKEY_MAIL_FROM and LATCHKEY_PUBLIC_URL."
-)
 
 
 class Alerts(Struct, frozen=True):
@@ -142,7 +136,7 @@ class Alerts(Struct, frozen=True):
         async with self.database.transaction() as connection:
             if await storage.find(connection, account_id, project_id) is None:
                 raise Refusal("You get nothing yet. Choose something first.")
-            await storage.add_message(connection, account_id, project_id, AlertNotice("test"), now)
+            await _add(connection, account_id, project_id, AlertNotice("test"), now)
 
     async def stop(self, token: str) -> None:
         """The member of this link gets nothing any more. Doing it twice changes nothing."""
@@ -150,15 +144,13 @@ class Alerts(Struct, frozen=True):
         await storage.remove(self.database, account_id, project_id)
 
     def stop_link(self, account_id: str, project_id: str) -> str:
-        sealed = self.sealer.seal(json.encode((account_id, project_id)).decode(), _STOP)
-        return f"{self.public_url}/dashboard/alerts/stop/{urlsafe_b64encode(sealed).decode().rstrip('=')}"
+        return f"{self.public_url}/dashboard/alerts/stop/{self.sealer.token((account_id, project_id), _STOP)}"
 
     def stopped_by(self, token: str) -> tuple[str, str]:
         """The account and the project of a link."""
         try:
-            sealed = urlsafe_b64decode(token.encode() + b"==")
-            return json.decode(self.sealer.unseal(sealed, _STOP), type=tuple[str, str])
-        except (NotBase64Error, UnsealableError, UnicodeError):
+            return self.sealer.opened(token, tuple[str, str], _STOP)
+        except UnsealableError:
             raise NotFound("This link is not complete. Copy it again from the mail.") from None
 
     def _sealed(self, project_id: str, account_id: str, slack: str) -> bytes:
@@ -192,7 +184,7 @@ class Alerts(Struct, frozen=True):
             for alert, notice in notices:
                 # Who was told of a beginning is told of its end, unless it is not wanted any more.
                 for account_id in set(alert.told) & set(_who(subscribers, alert)):
-                    await storage.add_message(connection, account_id, project_id, notice, now)
+                    await _add(connection, account_id, project_id, notice, now)
             kept = [*began, *(alert for alert in kept if alert.told_at != now)]
             await storage.replace_alerts(connection, project_id, kept)
         return True
@@ -204,70 +196,53 @@ class Alerts(Struct, frozen=True):
             if due is None or due.report == "never":
                 return False
             await storage.postpone_report(connection, due.account_id, due.project_id, next_report(due.report, now))
-            await storage.add_message(connection, due.account_id, due.project_id, AlertNotice(due.report), now)
+            await _add(connection, due.account_id, due.project_id, AlertNotice(due.report), now)
         return True
 
-    async def send_next(self, now: Callable[[], Ms]) -> bool:
-        """Sends the message that has waited longest. Returns whether there was one."""
-        message = await storage.claim_message(self.database, now(), now() + LEASE)
-        if message is None:
-            return False
-        about = {"alert": message.id, "what": message.notice.what, "project_id": message.project_id}
-        if message.expires_at <= now():
-            log.warning("alert given up", **about, attempts=message.attempts)
+    async def send(self, one: OutgoingMail, now: Ms) -> None:
+        """A message that waits, whatever it is about. Raises NotSentError."""
+        if one.kind == ALERT:
+            await self._tell(one, now)
         else:
-            try:
-                await self._send(message, now())
-                log.info("alert sent", **about)
-            except NotSentError as error:
-                log.warning("alert not sent", **about, attempts=message.attempts, error=str(error))
-                if not error.for_good:
-                    pause = min(FIRST_PAUSE << min(message.attempts - 1, 20), LONGEST_PAUSE)
-                    await storage.postpone(self.database, message.id, now() + pause)
-                    return True
-        await storage.remove_message(self.database, message.id)
-        return True
+            await self._mail().send(one, now)
 
-    async def _send(self, message: Message, now: Ms) -> None:
-        project_url = f"{self.public_url}/dashboard/projects/{message.project_id}" if self.public_url else ""
-        if message.notice.what in ("daily", "weekly"):
-            letter = await self._report(message, project_url, now)
-        else:
-            letter = render.letter(message.notice, message.project, project_url)
-        if message.slack is not None:
-            await self._post(message, letter)
-            return
+    def _mail(self) -> Mail:
         if self.mail is None:
             raise NotSentError("this service sends no mail any more")
-        made = render.mail(
-            letter,
-            sender=self.mail.sender,
-            to=message.email,
-            # The same with every attempt, so that a mail program shows one of them.
-            message_id=f"<alert-{message.id}@latchkey.invalid>",
-            at=now,
-            stop=self.stop_link(message.account_id, message.project_id),
-            settings=f"{project_url}/alerts",
-        )
-        await asyncio.to_thread(self.mail.way.send, made, f"alert-{message.id}")
+        return self.mail
 
-    async def _post(self, message: Message, letter: AlertLetter) -> None:
-        assert message.slack is not None
+    async def _tell(self, one: OutgoingMail, now: Ms) -> None:
+        to = await storage.find_recipient(self.database, one.account_id, one.project_id)
+        if to is None or one.about is None:
+            raise NotSentError("the member wants nothing any more", for_good=True)
+        notice = json.decode(one.about, type=AlertNotice)
+        project_url = f"{self.public_url}/dashboard/projects/{to.project_id}" if self.public_url else ""
+        if notice.what in ("daily", "weekly"):
+            letter = await self._report(to, 7 if notice.what == "weekly" else 1, project_url, now)
+        else:
+            letter = render.letter(notice, to.project, project_url)
+        if to.slack is not None:
+            await self._post(f"alert-{one.id}", to, letter)
+        else:
+            stop, settings = self.stop_link(to.account_id, to.project_id), f"{project_url}/alerts"
+            await self._mail().deliver(one, to.email, letter, now, stop=stop, settings=settings)
+
+    async def _post(self, id: str, to: AlertRecipient, letter: MailText) -> None:
+        assert to.slack is not None
         try:
-            url = self.sealer.unseal(message.slack, _place(message.project_id, message.account_id))
+            url = self.sealer.unseal(to.slack, _place(to.project_id, to.account_id))
         except UnsealableError as error:
             raise NotSentError(str(error), for_good=True) from None
         # As a destination: without a signature, and with the address as a secret.
         setup = json.encode(DestinationSetup(preset="slack", settings={"webhook_url": url})).decode()
-        to = Webhook(id="alerts", name="alerts", url=url, secret="", destination=setup)
-        result = await self.sender.send(to, f"alert-{message.id}", Outgoing(url, render.slack(letter), ()))
+        webhook = Webhook(id="alerts", name="alerts", url=url, secret="", destination=setup)
+        result = await self.sender.send(webhook, id, Outgoing(url, render.slack(letter), ()))
         if not result.delivered:
             raise NotSentError(result.error or "no answer", for_good=result.status in (404, 410))
 
-    async def _report(self, message: Message, project_url: str, now: Ms) -> AlertLetter:
-        ends, days = end_of_settled(now), 7 if message.notice.what == "weekly" else 1
-        environment = await usual_environment(self.charts, message.project_id, now)
-        asked = self.charts, message.project_id
+    async def _report(self, to: AlertRecipient, days: int, project_url: str, now: Ms) -> MailText:
+        ends, asked = end_of_settled(now), (self.charts, to.project_id)
+        environment = await usual_environment(*asked, now)
         found = await read_last_days(*asked, CARDS, environment, days, USD, ends, compare=True)
         drawn = (await read_last_days(*asked, ["revenue"], environment, 28, USD, ends))["revenue"]
         figures = []
@@ -281,13 +256,17 @@ class Alerts(Struct, frozen=True):
         when = f"{first} to {last}" if days > 1 else last
         sandbox = ", in the sandbox" if environment is Environment.SANDBOX else ""
         caption = f"{drawn.periods[0].label} to {last}. The highest bar is {money(max(values, default=0) * 1_000_000)}."
-        return AlertLetter(
-            subject=f"{message.project}: {when}",
-            words=f"{message.project}, {when} (UTC){sandbox}, beside the {'day' if days == 1 else 'week'} before:",
+        return MailText(
+            subject=f"{to.project}: {when}",
+            words=f"{to.project}, {when} (UTC){sandbox}, beside the {'day' if days == 1 else 'week'} before:",
             figures=tuple(figures),
-            chart=Chart("Revenue by day", caption, values),
+            chart=MailChart("Revenue by day", caption, values),
             link=(project_url, "Open the overview"),
         )
+
+
+async def _add(connection: Executor, account_id: str, project_id: str, notice: AlertNotice, now: Ms) -> None:
+    await add_message(connection, ALERT, now, notice.lasts, notice, member=(account_id, project_id))
 
 
 def _who(subscribers: Sequence[AlertSubscriber], alert: Alert) -> tuple[str, ...]:
@@ -318,13 +297,11 @@ def _place(project_id: str, account_id: str) -> str:
 
 
 async def run_alerts(lookout: Lookout, alerts: Alerts, now: Callable[[], Ms], stop: asyncio.Event) -> None:
-    """Looks, reports and sends what is due until the lookout ends. What is under way is finished, or done again after
+    """Looks, and adds reports that are due, until the lookout ends. What is under way is finished, or done again after
     its lease."""
     while await lookout.until(lambda seen: seen.alert_at) is not None:
         try:
-            while not stop.is_set() and (
-                await alerts.send_next(now) or await alerts.add_next_report(now()) or await alerts.look_next(now())
-            ):
+            while not stop.is_set() and (await alerts.add_next_report(now()) or await alerts.look_next(now())):
                 pass
         except Exception:
             # The database may be unreachable, or charts are being built. Alerts are then late.

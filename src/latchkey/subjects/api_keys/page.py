@@ -20,7 +20,6 @@ from latchkey.subjects.api_keys import usecases
 pages = Pages()
 
 ON_A_PAGE = 100
-FIELDS = ("name", "rate_limit", "expires_on", "networks", "shape")
 
 
 @pages.get("/keys")
@@ -32,7 +31,8 @@ async def list_keys(visit: Visit) -> Response:
 
 @pages.get("/keys/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    return _form(visit, "key_new.html", {"scopes": usecases.USUAL_SCOPES, "rate_limit": usecases.RATE_LIMIT})
+    values = {"rate_limit": usecases.RATE_LIMIT, "expires_on": "", "networks": ""}
+    return visit.page("key_new.html", values=values, scopes=usecases.USUAL_SCOPES, fastest=usecases.FASTEST)
 
 
 @pages.post("/keys/new", Needs.MANAGE, "key.created", offer_new)
@@ -58,7 +58,14 @@ async def offer_change(visit: Visit) -> Response:
         "expires_on": day(key.expires_at - 1) if key.expires_at else "",
         "networks": "\n".join(key.allowed_networks),
     }
-    return _form(visit, "key.html", values, key=key)
+    return visit.page(
+        "key.html",
+        values=values,
+        fastest=usecases.FASTEST,
+        key=key,
+        overlap_days=OVERLAP_DAYS,
+        longest_overlap=LONGEST_OVERLAP_DAYS,
+    )
 
 
 @pages.post("/keys/{key_id}", Needs.MANAGE, "key.changed", offer_change)
@@ -137,17 +144,3 @@ def _told(key: keys.ApiKey) -> dict[str, Any]:
         "allowed_networks": list(key.allowed_networks),
         "shape": key.shape,
     }
-
-
-def _form(visit: Visit, template: str, values: dict[str, Any], key: keys.ApiKey | None = None) -> Response:
-    form = visit.form
-    typed = {name: form.raw(name, str(values.get(name, ""))) for name in FIELDS}
-    scopes = values.get("scopes", ()) if visit.refusal is None else form.all("scope")
-    return visit.page(
-        template,
-        values={**typed, "scopes": scopes},
-        fastest=usecases.FASTEST,
-        key=key,
-        overlap_days=OVERLAP_DAYS,
-        longest_overlap=LONGEST_OVERLAP_DAYS,
-    )

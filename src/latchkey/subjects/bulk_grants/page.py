@@ -4,8 +4,6 @@ from latchkey.dashboard.customer_filter import read_chosen
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.customers.promotion import DURATIONS, in_words
 from latchkey.domain.formats import instant
-from latchkey.domain.instants import LATEST
-from latchkey.domain.refusal import Invalid
 from latchkey.subjects.bulk_grants import usecases
 from latchkey.subjects.bulk_grants.rules import GrantTerms
 from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
@@ -26,16 +24,13 @@ async def show_list(visit: Visit) -> Response:
 @pages.get("/bulk-grants/new", Needs.GRANT)
 async def show_form(visit: Visit) -> Response:
     chosen = await read_chosen(visit, visit.form if visit.refusal else visit.query)
-    by_filter = visit.refusal is None or visit.form.text("of") == "list"
     found = await visit.run(list_entitlements, limit=CHOICES)
     return visit.page(
         "bulk_grant_new.html",
         chosen=chosen,
-        by_filter=by_filter and not chosen.filter.is_empty,
         counted=await visit.run(count, chosen.filter, visit.now),
         entitlements=[(entitlement.id, f"{entitlement.display_name} ({entitlement.id})") for entitlement in found],
         durations=tuple(DURATIONS),
-        entered=visit.form.values(),
         most=usecases.MOST_CUSTOMERS,
     )
 
@@ -80,8 +75,6 @@ async def stop(visit: Visit, bulk_grant_id: str) -> Response:
 
 def _terms(visit: Visit) -> GrantTerms:
     until = visit.form.instant("until")
-    if until is not None and not 0 < until <= LATEST:
-        raise Invalid("That is a date beyond the calendar.", param="until")
     duration = None if until is not None else visit.form.choice("duration", DURATIONS)
     return GrantTerms(
         entitlement_id=visit.form.needed("entitlement_id"),

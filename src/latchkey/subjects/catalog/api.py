@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from msgspec import UNSET
-from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
 from latchkey.domain.catalog import Credit, Product, ProductKind, ProductType
@@ -33,7 +32,7 @@ from latchkey.http.shared_bodies import rendered_apps
 from latchkey.subjects.catalog import render, wire
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.wire.paging import LARGEST_LIMIT, encoded, page, project_path
+from latchkey.wire.paging import LARGEST_LIMIT, page, project_path
 from latchkey.wire.v2 import Page
 
 products_router = Router(prefix="/v2/projects/{project_id}/products", tags=["V2 products"])
@@ -126,10 +125,8 @@ async def list_products(
 ) -> Response:
     """The products on sale, by id."""
     found = await call.run(product_catalog.list_products, *paging.window, app_id=app_id)
-    listed = paging.of(await _rendered_products(call, found, app_id, apps=bool(expand)))
-    if app_id is not None and listed.next_page is not None:
-        listed = replace(listed, next_page=f"{listed.next_page}&app_id={encoded(app_id)}")
-    return reply(listed)
+    items = await _rendered_products(call, found, app_id, apps=bool(expand))
+    return reply(paging.of(items, filters={"app_id": app_id} if app_id is not None else None))
 
 
 @products_router.get("/{product_id}", responses=shows(wire.Product))
@@ -142,7 +139,7 @@ async def read_product(call: ReadKey, product_id: str, expand: ExpandProduct = N
 @products_router.updates("/{product_id}", wire.Product, "product.updated")
 async def update_product(call: WriteKey, product_id: str, changes: ProductChanges) -> Response:
     """Change the given fields of a product. An active subscription keeps the price it was bought at."""
-    changed = await call.run(product_catalog.update_product, product_id, _given(changes))
+    changed = await call.run(product_catalog.update_product, product_id, **_given(changes))
     return reply(render.product(call.project_id, changed))
 
 
@@ -248,7 +245,7 @@ async def create_entitlement(call: WriteKey, new: NewEntitlement) -> Response:
         param = "lookup_key" if given else "id"
         raise InvalidParameter("Send either lookup_key or id; they are the same.", param=param)
     id = new.id or new.lookup_key
-    made = await call.run(entitlement_catalog.create_entitlement, id, new.display_name or id, call.now())
+    made = await call.run(entitlement_catalog.create_entitlement, id, new.display_name, now=call.now())
     return reply(render.entitlement(call.project_id, made), 201)
 
 

@@ -117,7 +117,7 @@ async def edit(
         raise typer.BadParameter("Nothing to change was given. `latchkey product edit --help` lists the options.")
     detail = {field: str(value) for field, value in changes.items()}
     async with at.audited("product.updated", product, **detail):
-        await at.run(product_catalog.update_product, product, changes)
+        await at.run(product_catalog.update_product, product, **changes)
     await show_one(at, product)
 
 
@@ -205,7 +205,7 @@ async def show_list_entitlement(at: ProjectContext) -> None:
 async def create_entitlement(at: ProjectContext, entitlement: str = ENTITLEMENT, name: NameOption = None) -> None:
     """Create an entitlement."""
     async with at.audited("entitlement.created", entitlement):
-        made = await at.run(entitlement_catalog.create_entitlement, entitlement, name or entitlement, real_now())
+        made = await at.run(entitlement_catalog.create_entitlement, entitlement, name, now=real_now())
     _show(at, made)
 
 

@@ -143,8 +143,7 @@ async def list_entitlements(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-entitlement", Needs.MANAGE)
 async def offer_new_entitlement(visit: Visit) -> Response:
-    values = {name: visit.form.text(name) for name in ("id", "display_name")}
-    return visit.page("catalog_new_entitlement.html", values=values)
+    return visit.page("catalog_new_entitlement.html")
 
 
 @pages.post("/catalog/new-entitlement", Needs.MANAGE, "entitlement.created", offer_new_entitlement)
@@ -153,7 +152,7 @@ async def create_entitlement(visit: Visit) -> Response:
     with Checks() as check:
         check(checked_id, wanted)
         name = check(visit.form.name, "display_name", wanted)
-    made = await visit.run(entitlement_catalog.create_entitlement, wanted, name, visit.now)
+    made = await visit.run(entitlement_catalog.create_entitlement, wanted, name, now=visit.now)
     return await visit.to(visit.path("catalog"), f"{made.id} was created. Tick below which products grant it.")
 
 
@@ -196,14 +195,14 @@ async def list_products(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-product", Needs.MANAGE)
 async def offer_new_product(visit: Visit) -> Response:
-    return await _form(visit, None, {"kind": ProductKind.SUBSCRIPTION, "currency": "USD", "duration": "P1M"})
+    return await _form(visit, None)
 
 
 @pages.post("/catalog/new-product", Needs.MANAGE, "product.created", offer_new_product)
 async def create_product(visit: Visit) -> Response:
     visit.subject = product_id = visit.form.text("id")
     with Checks() as check:
-        kind = ProductKind(check(visit.form.choice, "kind", list(ProductKind)) or ProductKind.ONE_TIME)
+        kind = check(visit.form.choice, "kind", list(ProductKind)) or ProductKind.ONE_TIME
         check(product_catalog.checked_product_id, product_id)
         terms = product_catalog.ProductTerms(kind=kind, **_terms(visit.form, check))
         check(product_catalog.checked_terms, terms)
@@ -216,8 +215,7 @@ async def create_product(visit: Visit) -> Response:
 
 @pages.get("/catalog/products/{product_id}")
 async def show_product(visit: Visit, product_id: str) -> Response:
-    product = await visit.run(product_catalog.load_product, product_id)
-    return await _form(visit, product, _filled(product))
+    return await _form(visit, await visit.run(product_catalog.load_product, product_id))
 
 
 @pages.post("/catalog/products/{product_id}", Needs.MANAGE, "product.updated", show_product)
@@ -247,17 +245,14 @@ NEW_PRICES = 3
 MOST_OFFERED = 200
 
 
-async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -> Response:
+async def _form(visit: Visit, product: Product | None) -> Response:
     known = await visit.run(currencies.list_currencies)
     codes = [("", "No virtual currency"), *((offering.code, offering.code) for offering in known)] if known else []
-    names = ("id", "display_name", "kind", "type", "price", "currency", "duration", "trial_duration", "code", "amount")
-    shown = {name: "" if values.get(name) is None else values[name] for name in names}
-    shown["apps"] = values.get("apps") or ()
     listed = await visit.run(product_catalog.list_prices, product.id) if product else ()
     return visit.page(
         "catalog_product.html",
         product=product,
-        values=shown,
+        price=_amount(product.price) if product else "",
         kinds=KINDS,
         codes=codes,
         types=TYPES,
@@ -269,7 +264,7 @@ async def _form(visit: Visit, product: Product | None, values: dict[str, Any]) -
 
 def _terms(form: Form, check: Checks, before: Product | None = None) -> dict[str, Any]:
     """The fields of a product in a form; an empty field is None. The use case validates them together."""
-    code, wanted = form.text("code"), check(form.choice, "type", ["", *ProductType])
+    code = form.text("code")
     amount = check(form.number, "amount", low=1, high=MAX_BALANCE) if code else None
     return {
         "display_name": form.text("display_name") or None,
@@ -278,7 +273,7 @@ def _terms(form: Form, check: Checks, before: Product | None = None) -> dict[str
         "duration": check(_duration, form, "duration", before.duration if before else None),
         "trial_duration": check(_duration, form, "trial_duration", before.trial if before else None),
         "credits": Credit(code, amount or 1) if code else None,
-        "type": ProductType(wanted) if wanted else None,
+        "type": check(form.chosen, "type", list(ProductType)),
         "app_ids": tuple(dict.fromkeys(form.all("app"))),
     }
 
@@ -340,23 +335,6 @@ def price_of(text: str) -> float:
         return float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
     except ValueError:
         raise Invalid("A price is a number such as 9.99.", param="price") from None
-
-
-def _filled(product: Product) -> dict[str, Any]:
-    credit = product.credits
-    return {
-        "id": product.id,
-        "display_name": product.display_name,
-        "kind": product.kind,
-        "type": product.type if product.type != product.kind.value else None,
-        "apps": product.apps,
-        "price": _amount(product.price),
-        "currency": product.price.currency,
-        "duration": product.duration,
-        "trial_duration": product.trial,
-        "code": credit.code if credit else None,
-        "amount": credit.amount if credit else None,
-    }
 
 
 def _amount(price: Price) -> str:

@@ -1,8 +1,6 @@
 """The checkout of the web SDK, over the payment provider that the app is connected to; and the products of web pages
 and of the test store, with their prices. Other apps ask their own store."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -10,7 +8,7 @@ from pydantic import Field
 
 from latchkey.domain.instants import MINUTE
 from latchkey.http.authentication import AppReadKey, AppWriteKey, Call, address_of
-from latchkey.http.errors import ApiError, BadRequest, Missing, TooManyRequests, Unprocessable
+from latchkey.http.errors import TooManyRequests, Unprocessable
 from latchkey.http.hot_reads import country_of
 from latchkey.http.models import AppBody, AppUserId, PathUserId
 from latchkey.http.routing import Response, Router, reply, shows
@@ -18,17 +16,11 @@ from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.product_catalog import shown_prices
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import render, wire
-from latchkey.subjects.checkout.usecases import steps
+from latchkey.subjects.checkout.usecases.steps import CheckoutProblem, CheckoutRequest
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.wire.errors import V1Error
 
 router = Router(prefix="/rcbilling/v1", tags=["Apps: products and checkout"])
-
-# Every other refusal is a 422.
-_ERRORS: dict[int, type[ApiError]] = {
-    steps.CheckoutProblem.INVALID_EMAIL: BadRequest,
-    steps.CheckoutProblem.NO_SUCH_CHECKOUT: Missing,
-}
 
 ProductId = Annotated[str, Field(min_length=1, max_length=200)]
 Email = Annotated[str | None, Field(description="The buyer's address.")]
@@ -71,14 +63,6 @@ class Completed(AppBody):
     email: Email = None
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    try:
-        yield
-    except steps.CheckoutRefusal as refusal:
-        raise _ERRORS.get(refusal.problem, Unprocessable)(refusal.message, code=refusal.problem) from refusal
-
-
 _no = shows(V1Error, 422, "The checkout does not go on: the code says why")
 _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)")
 
@@ -87,18 +71,16 @@ _gone = shows(V1Error, 404, "This app has no such checkout, or it is over (7877)
 async def read_branding(call: AppReadKey) -> Response:
     """How a checkout looks: the app's name, and its address for help."""
     if call.caller.app_id is None:
-        raise Unprocessable("A checkout needs the public key of an app.", code=steps.CheckoutProblem.CANNOT_SELL)
+        raise Unprocessable("A checkout needs the public key of an app.", code=CheckoutProblem.CANNOT_SELL)
     app = await call.run(load_app, call.caller.app_id)
-    name, email = app.details.get("app_name") or app.name, app.details.get("support_email")
-    return reply(wire.Branding(id=app.id, app_name=name, support_email=email))
+    return reply(wire.Branding(id=app.id, app_name=app.title, support_email=app.details.get("support_email")))
 
 
 @router.post("/checkout/prepare", responses=shows(wire.PreparedCheckout) | _no)
 async def prepare_checkout(call: AppWriteKey, new: ProductInQuestion) -> Response:
     """What a page needs to show a payment form for a product. Nothing is created. Only for web billing (`rcb_`)."""
     _require_room(call, "")
-    with refusals():
-        form = await call.services.checkouts.form_for(call.project_id, call.caller.app_id, new.product_id)
+    form = await call.services.checkouts.form_for(call.project_id, call.caller.app_id, new.product_id)
     return reply(wire.PreparedCheckout(stripe_gateway_params=render.gateway_params(form)))
 
 
@@ -106,17 +88,15 @@ async def prepare_checkout(call: AppWriteKey, new: ProductInQuestion) -> Respons
 async def start_checkout(call: AppWriteKey, new: NewCheckout) -> Response:
     """Begin a checkout. The provider charges its own price of the product, whatever else the body says."""
     _require_room(call, new.app_user_id)
-    wanted = steps.CheckoutRequest(**new.model_dump())
-    with refusals():
-        id, page = await call.services.checkouts.start(call.project_id, call.caller.app_id, wanted)
+    wanted = CheckoutRequest(**new.model_dump())
+    id, page = await call.services.checkouts.start(call.project_id, call.caller.app_id, wanted)
     return reply(render.started(id, page))
 
 
 @router.get("/checkout/{operation_session_id}", responses=shows(wire.CheckoutStatus) | _no | _gone)
 async def read_checkout(call: AppReadKey, operation_session_id: SessionId) -> Response:
     """How far a checkout is. What the provider says was paid is the customer's from then on."""
-    with refusals():
-        progress = await call.services.checkouts.status(call.project_id, call.caller.app_id, operation_session_id)
+    progress = await call.services.checkouts.status(call.project_id, call.caller.app_id, operation_session_id)
     return reply(render.status(progress))
 
 
@@ -124,10 +104,9 @@ async def read_checkout(call: AppReadKey, operation_session_id: SessionId) -> Re
 async def refresh_checkout(call: AppWriteKey, operation_session_id: SessionId, new: Refreshed) -> Response:
     """The price once more. It does not depend on the address, and there are no discount codes."""
     _require_room(call, operation_session_id)
-    with refusals():
-        form = await call.services.checkouts.refresh(
-            call.project_id, call.caller.app_id, operation_session_id, discount=new.discount_code is not None
-        )
+    form = await call.services.checkouts.refresh(
+        call.project_id, call.caller.app_id, operation_session_id, discount=new.discount_code is not None
+    )
     return reply(render.pricing(operation_session_id, form))
 
 
@@ -135,10 +114,7 @@ async def refresh_checkout(call: AppWriteKey, operation_session_id: SessionId, n
 async def complete_checkout(call: AppWriteKey, operation_session_id: SessionId, new: Completed) -> Response:
     """The payment of a checkout, for the browser to confirm with the provider. Asking again gives the same payment."""
     _require_room(call, operation_session_id)
-    with refusals():
-        made = await call.services.checkouts.complete(
-            call.project_id, call.caller.app_id, operation_session_id, new.email
-        )
+    made = await call.services.checkouts.complete(call.project_id, call.caller.app_id, operation_session_id, new.email)
     confirmation = wire.ConfirmationParams(client_secret=made.client_secret)
     return reply(wire.CompletedCheckout(operation_session_id=operation_session_id, gateway_params=confirmation))
 

@@ -1,7 +1,7 @@
 -- name: save_checkout
 -- a checkout that a web page has begun
 insert into checkouts (
-    id_hash, project_id, app_id, app_user_id, product_id, price_micros, currency, trial_days, handle, status, created_at,
+    project_id, id_hash, app_id, app_user_id, product_id, price_micros, currency, trial_days, handle, status, created_at,
     expires_at, offering, redeemable, check_at
 )
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', $10, $11, $12, $13, $14);

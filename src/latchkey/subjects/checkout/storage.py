@@ -47,13 +47,12 @@ def hash_of(id: str) -> bytes:
     return sha256(id.encode()).digest()
 
 
-async def save(connection: Executor, new: Checkout, check_at: Ms | None = None) -> None:
-    who = new.id_hash, new.project_id, new.app_id, new.app_user_id
-    what = new.product_id, new.price.micros, new.price.currency, new.trial_days
-    times = new.created_at, new.expires_at
-    await connection.execute(
-        query("save_checkout"), *who, *what, new.handle, *times, new.offering, new.redeemable, check_at
-    )
+# With the moment to ask about it.
+save = rows.saves(
+    query("save_checkout"),
+    *("id_hash", "app_id", "app_user_id", "product_id", "price.micros", "price.currency", "trial_days", "handle"),
+    *("created_at", "expires_at", "offering", "redeemable"),
+)
 
 
 async def load(connection: Executor, project_id: str, app_id: str, id: str) -> Checkout | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 import yaml
 from msgspec import MsgspecError, convert, json
+from msgspec.structs import replace
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import Options, Printer, argument, command, flag
@@ -68,8 +69,9 @@ async def config_desk(
         return
     async with project_context(project, config, data, as_json) as at:
         allowed = (*(LOOPBACK if is_of_up(config, data) else ()), *at.settings.webhook_allow_networks)
-        mailbox = mailbox_of(at.database, at.settings)
-        webhooks = Registry(at.database, Sealer(await secret_key.checked(at)), allowed, mailbox)
+        key = await secret_key.checked(at)
+        mailbox = mailbox_of(at.database, replace(at.settings, secret_key=key))
+        webhooks = Registry(at.database, Sealer(key), allowed, mailbox)
         yield ConfigDesk(as_json, _in_database(at, webhooks))
 
 

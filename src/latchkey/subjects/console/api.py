@@ -27,6 +27,7 @@ _FILES = {
     f"reference.{ending}": (files("latchkey.subjects.console").joinpath(f"reference.{ending}").read_bytes(), kind)
     for ending, kind in (("css", "text/css"), ("js", "text/javascript"))
 }
+_REFERENCE = re.compile(rb'"\$ref":"#/components/schemas/([^"]+)"')
 # No operation's example is deeper; a shape may contain itself.
 _DEEPEST = 6
 
@@ -144,15 +145,9 @@ def sample(schema: Mapping[str, Any], schemas: Mapping[str, Any], depth: int = 0
 def _used(schemas: Mapping[str, Any], node: Any) -> set[str]:
     """The names of all shapes that something refers to, directly or through others."""
     found: set[str] = set()
-    waiting: list[Any] = [node]
+    waiting = [json.encode(node)]
     while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            name = str(part.get("$ref", "")).rpartition("/")[2]
-            if name in schemas and name not in found:
-                found.add(name)
-                waiting.append(schemas[name])
-            waiting.extend(value for key, value in part.items() if key != "examples")
-        elif isinstance(part, list):
-            waiting.extend(part)
+        named = {name.decode() for name in _REFERENCE.findall(waiting.pop())}
+        waiting += [json.encode(schemas[name]) for name in named - found]
+        found |= named
     return found

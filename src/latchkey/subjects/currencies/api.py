@@ -56,7 +56,7 @@ async def create_virtual_currency(call: WriteKey, new: NewCurrency) -> Response:
     """Create a currency that products can credit and customers can hold."""
     named = new.code, new.name, new.description or ""
     grants = _granted(new.product_grants)
-    made = await call.run(usecases.create_currency, *named, call.now(), grants)
+    made = await call.run(usecases.create_currency, *named, grants, now=call.now())
     return reply((await _rendered(call, [made]))[0], 201)
 
 

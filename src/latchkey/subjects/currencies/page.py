@@ -23,29 +23,21 @@ async def list_currencies(visit: Visit) -> Response:
 
 @pages.get("/new-currency", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    values = {name: visit.form.text(name) for name in ("code", "name", "description")}
-    return visit.page("currency_new.html", values=values)
+    return visit.page("currency_new.html")
 
 
 @pages.post("/new-currency", Needs.MANAGE, "currency.created", offer_new)
 async def create(visit: Visit) -> Response:
     form = visit.form
     visit.subject = code = form.text("code")
-    made = await visit.run(usecases.create_currency, code, form.text("name"), form.text("description"), visit.now)
+    made = await visit.run(usecases.create_currency, code, form.text("name"), form.text("description"), now=visit.now)
     return await visit.to(visit.path("currencies", made.code), f"{made.code} was created.")
 
 
 @pages.get("/currencies/{code}")
 async def show_currency(visit: Visit, code: str) -> Response:
     currency = await visit.run(usecases.load_currency, code)
-    return visit.page(
-        "currency.html",
-        currency=currency,
-        name=visit.form.text("name", currency.name),
-        description=visit.form.text("description", currency.description),
-        moving={name: visit.form.text(name) for name in ("customer", "amount", "direction")},
-        key=secrets.token_urlsafe(12),
-    )
+    return visit.page("currency.html", currency=currency, key=secrets.token_urlsafe(12))
 
 
 @pages.post("/currencies/{code}", Needs.MANAGE, "currency.updated", show_currency)

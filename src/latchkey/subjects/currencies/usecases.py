@@ -9,7 +9,7 @@ from latchkey.domain.customers.customer import CurrencyTransaction, Customer
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name, checked_text
-from latchkey.domain.refusal import Checks, Conflict, InUse, Invalid, NotFound, Refusal
+from latchkey.domain.refusal import Checks, InUse, Invalid, NotFound, Refusal
 from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records, state
 from latchkey.engine.storage.catalog import currency_rows as storage
@@ -80,19 +80,20 @@ async def create_currency(
     database: Database,
     project_id: str,
     code: str,
-    name: str,
-    description: str,
-    now: Ms,
+    name: str | None = None,
+    description: str = "",
     grants: Sequence[ProductGrant] = (),
+    *,
+    now: Ms,
 ) -> Currency:
     """A new currency, which the products in `grants` credit from now on."""
     with Checks() as check:
         check(checked_id, code, "code")
-        name, description = check(checked_name, name), check(checked_text, description, "description")
+        name = check(checked_name, code if name is None else name)
+        check(checked_text, description, "description")
     async with changing_catalog(database, project_id) as connection:
         created = Currency(code, name, description, now)
-        if not await storage.create(connection, project_id, created):
-            raise Conflict(f"There is already a virtual currency {code!r} in this project.", param="code")
+        CURRENCIES.require_new(await storage.create(connection, project_id, created), code, "code")
         if grants:
             await set_grants(connection, project_id, code, grants)
     return created

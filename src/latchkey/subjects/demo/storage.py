@@ -104,7 +104,7 @@ async def add_catalog(connection: Connection, project_id: str, now: Ms) -> None:
         for placement_id, (title, shows) in _PLACEMENTS.items():
             if shows == key:
                 placement = Placement(id=placement_id, offering_id=id, display_name=title, created_at=now)
-                await offerings_storage.save_placement(connection, project_id, placement, new=True)
+                await offerings_storage.create_placement(connection, project_id, placement)
 
 
 async def add_base_plans(connection: Connection, project_id: str, app_id: str, now: Ms) -> None:

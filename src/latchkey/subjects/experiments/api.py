@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from latchkey.domain.customers import enrollment
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, CustomerId, Id, Name, Paging, either_id
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.experiments import usecases, wire
@@ -42,23 +42,20 @@ async def create_experiment(call: WriteKey, new: NewExperiment) -> Response:
     the variant's offering as the current one, if it has one."""
     variants = [enrollment.Variant(variant.id, variant.weight, variant.offering_id) for variant in new.variants]
     made = await call.run(usecases.create_experiment, new.name, variants, call.now())
-    return reply(from_attributes(wire.Experiment, made, project_id=call.project_id), 201)
+    return reply(_shown(call, made), 201)
 
 
 @router.get("", responses=shows(Page[wire.Experiment]))
 async def list_experiments(call: ReadKey, paging: Paging) -> Response:
     """The project's experiments, oldest first."""
     found = await call.run(usecases.list_experiments, *paging.window)
-    return reply(
-        paging.of([from_attributes(wire.Experiment, experiment, project_id=call.project_id) for experiment in found])
-    )
+    return reply(paging.of([_shown(call, experiment) for experiment in found]))
 
 
 @router.get("/{experiment_id}", responses=shows(wire.Experiment))
 async def read_experiment(call: ReadKey, experiment_id: str) -> Response:
     """One experiment."""
-    found = await call.run(usecases.load_experiment, experiment_id)
-    return reply(from_attributes(wire.Experiment, found, project_id=call.project_id))
+    return reply(_shown(call, await call.run(usecases.load_experiment, experiment_id)))
 
 
 @router.updates("/{experiment_id}", wire.Experiment, "experiment.updated")
@@ -66,7 +63,11 @@ async def update_experiment(call: WriteKey, experiment_id: str, changes: Experim
     """Change which offering the customers of a variant see. Who is in which variant stays."""
     chosen = {variant.id: variant.offering_id for variant in changes.variants}
     changed = await call.run(usecases.set_offerings, experiment_id, chosen)
-    return reply(from_attributes(wire.Experiment, changed, project_id=call.project_id))
+    return reply(_shown(call, changed))
+
+
+def _shown(call: Call, one: enrollment.Experiment) -> wire.Experiment:
+    return from_attributes(wire.Experiment, one, project_id=call.project_id)
 
 
 class NewEnrollment(Body):

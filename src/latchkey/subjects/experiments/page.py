@@ -29,12 +29,9 @@ async def list_experiments(visit: Visit) -> Response:
 
 @pages.get("/experiments/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    values = visit.form.values() or {"name": "", "variant-1": "control", "weight-1": "50", "weight-2": "50"}
-    filled = [number for number in range(1, usecases.MOST + 1) if values.get(f"variant-{number}")]
-    rows = range(1, max([ROWS, *filled]) + 1)
-    return visit.page(
-        "experiment_new.html", values=values, rows=rows, most=usecases.MOST, offerings=await _offerings(visit)
-    )
+    typed = [number for number in range(1, usecases.MOST + 1) if visit.form.text(f"variant-{number}")]
+    rows = range(1, max([ROWS, *typed]) + 1)
+    return visit.page("experiment_new.html", rows=rows, most=usecases.MOST, offerings=await _offerings(visit))
 
 
 @pages.post("/experiments/new", Needs.MANAGE, "experiment.created", offer_new)
@@ -60,7 +57,6 @@ async def show_experiment(visit: Visit, experiment_id: str) -> Response:
         weights=sum(variant.weight for variant in experiment.variants),
         enrolled=enrolled,
         more=None if enrolled.place.done else f"{visit.path('experiments', experiment_id)}?{query}",
-        who=visit.form.text("app_user_id"),
         offerings=await _offerings(visit),
     )
 

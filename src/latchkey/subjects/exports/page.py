@@ -67,23 +67,11 @@ def _given(form: Form) -> dict[str, Any]:
     return fields
 
 
-def _typed(form: Form) -> dict[str, Any]:
-    """What was typed, to fill the form in again."""
-    return {
-        **NEW,
-        **form.values(),
-        "what": form.all("what"),
-        "incremental": form.text("mode") != "whole",
-        "with_tokens": form.ticked("with_tokens"),
-        "enabled": form.ticked("enabled"),
-    }
-
-
 def _form(visit: Visit, export: Export | None = None) -> Response:
     return visit.page(
         "export_form.html",
         export=export,
-        values=_typed(visit.form) if visit.refusal else export or NEW,
+        values=export or NEW,
         what=WHAT,
         formats=FORMAT_TITLES,
         every=EVERY,
@@ -113,7 +101,7 @@ async def show_all(visit: Visit) -> Response:
 @pages.post("/exports/download", Needs.MANAGE, "export.downloaded", show_all)
 async def send(visit: Visit) -> Response:
     what = visit.form.choice("what", WHAT)
-    format = next(one for one in FORMATS if one == visit.form.choice("format", FORMATS))
+    format = visit.form.choice("format", FORMATS)
     visit.audit(what, format=format)
     name, content = await visit.run(schedules.download, what, format, visit.services.now)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -3,7 +3,6 @@ Exports that run by themselves: their settings, the lease of the process that ru
 
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -100,7 +99,7 @@ async def size(connection: Executor, project_id: str, most: int) -> tuple[int, i
     return row["customers"], row["events"]
 
 
-EXPORTS = statements.Listing("export", query("list_exports"), partial(statements.item_of, Export), by_age=True)
+EXPORTS = statements.Listing("export", query("list_exports"), Export, by_age=True)
 _RUNS = query("list_export_runs")
 
 # Runs that are kept of each export.

@@ -1,11 +1,18 @@
-"""The headers of every mail. Names of customers, projects and products may be part of a subject."""
+"""A mail: its headers, its text, and a chart as a picture: mail programs show PNG, and nothing else. Names of
+customers, projects and products may be part of it."""
 
+import struct
+import zlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.header import Header
 from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
 from email.policy import SMTP, EmailPolicy
+from html import escape
 from typing import Any
+
+from msgspec import Struct
 
 from latchkey.domain.formats import one_line
 from latchkey.domain.instants import Ms
@@ -44,3 +51,124 @@ def new_message(sender: str, to: str, subject: str, message_id: str, at: Ms) -> 
     # So that absence notes and the like are not sent back.
     made["Auto-Submitted"] = "auto-generated"
     return made
+
+
+class OutgoingMail(Struct, frozen=True):
+    id: int
+    kind: str
+    # None: of the member.
+    email: str | None
+    # After this time nobody tries any more.
+    expires_at: Ms
+    # With the one that is made now.
+    attempts: int
+    # As JSON.
+    about: str | None
+    # The member of a project whom it tells something.
+    account_id: str | None
+    project_id: str | None
+
+
+class MailChart(Struct, frozen=True):
+    title: str
+    # From which day to which, and the highest value.
+    caption: str
+    values: tuple[float, ...]
+
+
+class MailText(Struct, frozen=True, kw_only=True):
+    """What somebody is told, whatever the way."""
+
+    subject: str
+    words: str
+    # Title, value and change of numbers.
+    figures: tuple[tuple[str, str, str], ...] = ()
+    chart: MailChart | None = None
+    # An address and its words.
+    link: tuple[str, str] = ("", "")
+    ends: str = ""
+
+
+_HTML = """\
+<!doctype html>
+<html lang="en"><body style="font-family: sans-serif; line-height: 1.5; color: #1b1f24">
+<p>{words}</p>
+{numbers}<p><a href="{link}" style="display: inline-block; padding: 10px 18px; background: #1f5fbf; color: #ffffff; \
+text-decoration: none; border-radius: 6px">{button}</a></p>
+<p>Or copy this address into your browser:<br>{link}</p>
+<p style="color: #59636e">{ends}</p>
+</body></html>
+"""
+
+
+def written(
+    letter: MailText, sender: str, to: str, message_id: str, at: Ms, *, stop: str = "", settings: str = ""
+) -> EmailMessage:
+    """`stop` is the address that ends all mails like this one, `settings` the page to choose them."""
+    made = new_message(sender, to, letter.subject, message_id, at)
+    (link, button), ends, shown_ends = letter.link, letter.ends, escape(letter.ends)
+    if stop:
+        # RFC 8058: mail programs show a button, and post to this address.
+        made["List-Unsubscribe"] = f"<{stop}>"
+        made["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        ends = f"-- \nStop these mails: {stop}\nChoose what you get: {settings}"
+        shown_ends = (
+            f'<a href="{escape(stop)}">Stop these mails</a> · <a href="{escape(settings)}">Choose what you get</a>'
+        )
+    figures = "".join(f"{title}: {value} {change}\n" for title, value, change in letter.figures)
+    made.set_content(f"{letter.words}\n\n{figures}{link}\n\n{ends}\n")
+    shown = {"words": escape(letter.words), "link": escape(link), "button": escape(button), "ends": shown_ends}
+    made.add_alternative(_HTML.format(**shown, numbers=_numbers(letter)), subtype="html")
+    if letter.chart is not None:
+        _, html = made.iter_parts()
+        html.add_related(bars(letter.chart.values), "image", "png", cid="<chart>")
+    return made
+
+
+def _numbers(letter: MailText) -> str:
+    """As HTML."""
+    rows = "".join(
+        f'<tr><td style="padding: 4px 24px 4px 0">{escape(title)}</td><td align="right"><b>{escape(value)}</b></td>'
+        f'<td style="padding-left: 24px; color: #59636e">{escape(change)}</td></tr>'
+        for title, value, change in letter.figures
+    )
+    table = f"<table>{rows}</table>\n" if rows else ""
+    if (chart := letter.chart) is None:
+        return table
+    return (
+        f'{table}<p style="margin-bottom: 4px"><b>{escape(chart.title)}</b></p><img src="cid:chart" width="560" '
+        f'height="140" alt="{sparkline(chart.values)}">'
+        f'<p style="margin-top: 4px; color: #59636e">{escape(chart.caption)}</p>\n'
+    )
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    top = max(values, default=0) or 1
+    return "".join(_BLOCKS[round(max(value, 0) / top * (len(_BLOCKS) - 1))] for value in values)
+
+
+# White, the bars, and the line they stand on.
+_PALETTE = bytes.fromhex("ffffff1f5fbf8c959f")
+
+
+def bars(values: Sequence[float], width: int = 1120, height: int = 280) -> bytes:
+    """A PNG. What is negative hangs below the line."""
+    top, bottom = max([0, *values]), min([0, *values])
+    scale = (height - 2) / ((top - bottom) or 1)
+    zero, step = round(top * scale), width / max(len(values), 1)
+    rows = [bytearray(width) for _ in range(height)]
+    rows[zero][:] = b"\x02" * width
+    for place, value in enumerate(values):
+        left, right = round((place + 0.15) * step), round((place + 0.85) * step)
+        end = round((top - value) * scale)
+        for y in range(min(zero, end), max(zero, end)):
+            rows[y][left:right] = b"\x01" * (right - left)
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    pixels = zlib.compress(b"".join(b"\x00" + row for row in rows), 9)
+    parts = ((b"IHDR", header), (b"PLTE", _PALETTE), (b"IDAT", pixels), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )

@@ -7,7 +7,7 @@ import asyncio
 import os
 import smtplib
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,13 +15,11 @@ from email.message import EmailMessage
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol
-from uuid import uuid4
 
 import structlog
-from markupsafe import escape
 from msgspec import Struct, json
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.engine.due_work import Lookout
@@ -32,8 +30,7 @@ from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
 from latchkey.subjects.checkout.usecases.redemption_token import REDEEMABLE_FOR, new_token
 from latchkey.subjects.mail import storage
-from latchkey.subjects.mail.rules import new_message
-from latchkey.subjects.mail.storage import OutgoingMail
+from latchkey.subjects.mail.rules import MailText, OutgoingMail, written
 
 
 class MailKind(StrEnum):
@@ -101,28 +98,11 @@ WORDS: dict[MailKind, Words] = {
     ),
 }
 
-_HTML = """\
-<!doctype html>
-<html lang="en"><body style="font-family: sans-serif; line-height: 1.5; color: #1b1f24">
-<p>{begins}</p>
-<p><a href="{link}" style="display: inline-block; padding: 10px 18px; background: #1f5fbf; color: #ffffff; \
-text-decoration: none; border-radius: 6px">{button}</a></p>
-<p>Or copy this address into your browser:<br>{link}</p>
-<p>{ends}</p>
-</body></html>
-"""
 
-
-def message(kind: MailKind, sender: str, to: str, link: str, message_id: str, at: Ms, **names: str) -> EmailMessage:
+def letter(kind: MailKind, link: str, **names: str) -> MailText:
     words = WORDS[kind]
     subject, begins = words.subject.format(**names), words.begins.format(**names)
-    made = new_message(sender, to, subject, message_id, at)
-    # 7bit where the text is ASCII: a link in one piece can be copied from the file too.
-    cte = "7bit" if begins.isascii() else None
-    made.set_content(f"{begins}\n\n{link}\n\n{words.ends}\n", cte=cte)
-    shown = {"begins": escape(begins), "button": words.button, "ends": words.ends}
-    made.add_alternative(_HTML.format(link=escape(link), **shown), subtype="html", cte=cte)
-    return made
+    return MailText(subject=subject, words=begins, link=(link, words.button), ends=words.ends)
 
 
 Security = Literal["starttls", "tls", "none"]
@@ -234,12 +214,8 @@ class MailFolder(Struct, frozen=True):
 
 LEASE: Ms = 5 * MINUTE
 # How long a mail is tried for. A link that somebody asked for is of no use much later.
-TRIED_FOR: dict[MailKind, Ms] = {
-    MailKind.INVITATION: 3 * DAY,
-    MailKind.RESET: 1 * HOUR,
-    MailKind.CHANGED: 3 * DAY,
-    MailKind.REDEMPTION: 3 * DAY,
-}
+TRIED_FOR: Ms = 3 * DAY
+RESET_TRIED_FOR: Ms = 1 * HOUR
 FIRST_PAUSE: Ms = 15 * SECOND
 LONGEST_PAUSE: Ms = 30 * MINUTE
 # Mails to one address: more are not sent, and the page says the same.
@@ -271,8 +247,8 @@ class Mail(Struct, frozen=True):
         connection: Connection | None = None,
     ) -> None:
         """A mail to be sent: an invitation; that a password was changed, in case it was somebody else; a purchase."""
-        written = json.encode(about).decode() if about is not None else None
-        await storage.add(connection or self.database, kind, email, now, now + TRIED_FOR[kind], written)
+        lasts = RESET_TRIED_FOR if kind is MailKind.RESET else TRIED_FOR
+        await add_message(connection or self.database, kind, now, lasts, about, email=email)
 
     async def send_again(self, email: str, about: RedemptionLetter, now: Ms) -> None:
         """Another link to the same purchase; not more than a few."""
@@ -295,6 +271,55 @@ class Mail(Struct, frozen=True):
             await sessions.note_failures(connection, [mine, theirs], now)
             await self.add(MailKind.RESET, email, now, connection=connection)
 
+    async def send(self, one: OutgoingMail, now: Ms) -> None:
+        """A mail of a kind above. Raises NotSentError."""
+        assert one.email is not None
+        kind, to, names = MailKind(one.kind), one.email, {}
+        if one.about is not None:
+            about = json.decode(one.about, type=RedemptionLetter)
+            assert self.sealer is not None
+            link = f"{self.public_url}/buy/redeem/{new_token(self.sealer, about.checkout, now)}"
+            names = about.names
+        else:
+            account = await find_account(self.database, one.email)
+            # Who signs in through OpenID Connect only gets no password this way.
+            if account is None or (account.openid is not None and not account.has_password):
+                raise NotSentError("no account with a password", for_good=True)
+            to, link = account.email, f"{self.public_url}/dashboard/forgotten"
+            if lasts := WORDS[kind].lasts:
+                token = await add_link(self.database, account.id, now, lasts)
+                link = f"{self.public_url}/dashboard/invitations/{token}"
+        await self.deliver(one, to, letter(kind, link, **names), now)
+
+    async def deliver(
+        self, one: OutgoingMail, to: str, letter: MailText, now: Ms, *, stop: str = "", settings: str = ""
+    ) -> None:
+        """Raises NotSentError."""
+        # The id is the same with every attempt, so that a mail program shows one of them.
+        id = f"<{one.kind}-{one.id}.{one.expires_at}@latchkey.invalid>"
+        made = written(letter, self.sender, to, id, now, stop=stop, settings=settings)
+        await asyncio.to_thread(self.way.send, made, f"{stamp(now)}-{one.kind}-{one.id}")
+
+
+def stamp(now: Ms) -> str:
+    """The beginning of a file's name."""
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+async def add_message(
+    connection: Executor,
+    kind: str,
+    now: Ms,
+    lasts: Ms,
+    about: Struct | None = None,
+    *,
+    email: str | None = None,
+    member: tuple[str | None, str | None] = (None, None),
+) -> None:
+    """To an address, or to a member: their account and their project."""
+    said = json.encode(about).decode() if about is not None else None
+    await storage.add(connection, kind, email, now, now + lasts, said, *member)
+
 
 def _to(email: str) -> str:
     """How mails to this address are counted."""
@@ -306,63 +331,48 @@ async def _may_mail(connection: Connection, email: str, now: Ms) -> bool:
     return not wait(TO_ONE, sent.count, sent.last_at, now)
 
 
-async def run_mail(lookout: Lookout, mail: Mail, now: Callable[[], Ms], stop: asyncio.Event) -> None:
+# Sends a message, or raises NotSentError.
+Send = Callable[[OutgoingMail, Ms], Awaitable[None]]
+
+
+async def run_mail(
+    lookout: Lookout, database: Database, send: Send, now: Callable[[], Ms], stop: asyncio.Event
+) -> None:
     """Sends what is due until the lookout ends. A mail under way is finished, or tried again after its lease."""
     while await lookout.until(lambda seen: seen.mail_at) is not None:
         try:
-            while not stop.is_set() and await send_next(mail, now):
+            while not stop.is_set() and await send_next(database, send, now):
                 pass
         except Exception:
-            # The database may be unreachable. Mails are then late.
+            # The database may be unreachable, or charts of a report are being built. Mails are then late.
             log.exception("mail failed")
 
 
-async def send_next(mail: Mail, now: Callable[[], Ms]) -> bool:
+async def send_next(database: Database, send: Send, now: Callable[[], Ms]) -> bool:
     """Sends the mail that has waited longest. Returns whether there was one."""
-    one = await storage.claim(mail.database, now(), now() + LEASE)
+    one = await storage.claim(database, now(), now() + LEASE)
     if one is None:
         return False
-    done = True
+    about = {"mail": one.id, "kind": one.kind}
     if one.expires_at <= now():
-        log.warning("mail given up", mail=one.id, kind=one.kind, attempts=one.attempts)
+        log.warning("mail given up", **about, attempts=one.attempts)
     else:
-        done = await _send(mail, one, now())
-    if done:
-        await storage.remove(mail.database, one.id)
-    else:
-        pause = min(FIRST_PAUSE << min(one.attempts - 1, 20), LONGEST_PAUSE)
-        await storage.postpone(mail.database, one.id, now() + pause)
+        try:
+            await send(one, now())
+            log.info("mail sent", **about)
+        except NotSentError as error:
+            log.warning("mail not sent", **about, attempts=one.attempts, error=str(error))
+            if not error.for_good:
+                pause = min(FIRST_PAUSE << min(one.attempts - 1, 20), LONGEST_PAUSE)
+                await storage.postpone(database, one.id, now() + pause)
+                return True
+    await storage.remove(database, one.id)
     return True
 
 
-async def _send(mail: Mail, one: OutgoingMail, now: Ms) -> bool:
-    """Whether nothing is left to do."""
-    kind, to, names = MailKind(one.kind), one.email, {}
-    if one.about is not None:
-        letter = json.decode(one.about, type=RedemptionLetter)
-        assert mail.sealer is not None
-        link = f"{mail.public_url}/buy/redeem/{new_token(mail.sealer, letter.checkout, now)}"
-        names = letter.names
-    else:
-        account = await find_account(mail.database, one.email)
-        # Who signs in through OpenID Connect only gets no password this way.
-        if account is None or (account.openid is not None and not account.has_password):
-            log.info("mail not sent, no account with a password", mail=one.id, kind=kind)
-            return True
-        to, link = account.email, f"{mail.public_url}/dashboard/forgotten"
-        if lasts := WORDS[kind].lasts:
-            link = f"{mail.public_url}/dashboard/invitations/{await add_link(mail.database, account.id, now, lasts)}"
-    at = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    made = message(kind, mail.sender, to, link, f"<{uuid4()}@latchkey.invalid>", now, **names)
-    try:
-        await asyncio.to_thread(mail.way.send, made, f"{at}-{kind}-{one.id}")
-    except NotSentError as error:
-        log.warning("mail not sent", mail=one.id, kind=kind, attempts=one.attempts, error=str(error))
-        return error.for_good
-    log.info("mail sent", mail=one.id, kind=kind)
-    return True
-
-
+NO_MAIL = (
+    "This service sends no mail. Whoever runs it sets LATCHKEY_SMTP_HOST, LATCHKEY_MAIL_FROM and LATCHKEY_PUBLIC_URL."
+)
 # Of mails that are written to files and never leave this machine.
 NOBODY = "Latchkey <latchkey@localhost>"
 

@@ -16,15 +16,12 @@ pages = Pages()
 
 SELLING = list(usecases.SELLING.items())
 
-FIELDS = (*("program_store", "program_from", "program_until"), *("from", "store", "country", "commission", "tax"))
-
 
 @pages.get("/money")
 async def show_money(visit: Visit) -> Response:
     standing = await usecases.standing(visit.database)
     return visit.page(
         "money.html",
-        values={**dict.fromkeys(FIELDS, ""), **visit.form.values()},
         fees=await visit.run(usecases.load_fees),
         program_stores=[(name, usecases.TITLES[name]) for name in usecases.PROGRAM_STORES],
         stores=[("", "All stores"), *SELLING],

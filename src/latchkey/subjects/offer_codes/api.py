@@ -3,7 +3,8 @@
 from latchkey.http.authentication import ReadKey
 from latchkey.http.models import Paging
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.subjects.offer_codes import render, usecases, wire
+from latchkey.subjects.offer_codes import usecases, wire
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
@@ -13,4 +14,4 @@ router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
 async def list_offer_codes(call: ReadKey, paging: Paging) -> Response:
     """The offer codes of stores that customers have redeemed with a purchase, the latest used first."""
     found = await call.run(usecases.list_codes, *paging.window)
-    return reply(paging.of([render.offer_code(call.project_id, code) for code in found]))
+    return reply(paging.of([from_attributes(wire.OfferCode, code, project_id=call.project_id) for code in found]))

@@ -1,8 +1,9 @@
 -- name: list_offer_codes
 -- the offer codes that were redeemed, each with its use, the latest first
 -- A code for several periods is one use of its purchase. Copies that count for an erased customer are none (side 2).
-select k.offer_code, k.store, case when k.sandbox then 'sandbox' else 'production' end as environment,
-    array_agg(distinct k.product) as products, count(distinct k.purchase) as uses,
+select k.store || case when k.sandbox then '.sandbox.' else '.production.' end || k.offer_code as id, k.offer_code,
+    k.store, case when k.sandbox then 'sandbox' else 'production' end as environment,
+    array_agg(distinct k.product) as product_ids, count(distinct k.purchase) as uses,
     count(distinct k.customer_id) as customers, min(k.purchased_at) as first_used_at, max(k.purchased_at) as last_used_at
 from chart_periods k
 where k.project_id = $1 and k.offer_code is not null and k.side < 2

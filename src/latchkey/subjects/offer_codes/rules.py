@@ -1,26 +1,25 @@
 """An offer code of a store, and its use."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
 
 
-class OfferCode(Struct, frozen=True):
+class OfferCode(Struct, frozen=True, kw_only=True):
+    id: str
     # The App Store tells the name of the offer, Google Play the code.
     offer_code: str
     store: str
-    # production or sandbox.
-    environment: str
-    products: list[str]
+    environment: Literal["production", "sandbox"]
+    # Of its purchases.
+    product_ids: list[str]
     # Purchases with it, and by how many customers.
     uses: int
     customers: int
     first_used_at: Ms
     last_used_at: Ms
-
-    @property
-    def id(self) -> str:
-        return f"{self.store}.{self.environment}.{self.offer_code}"
 
 
 class OfferCodeUse(Struct, frozen=True):

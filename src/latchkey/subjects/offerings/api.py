@@ -53,13 +53,15 @@ class PackageProductIds(Body):
 async def read_package(call: ReadKey, package_id: str, expand: PackagesExpand = NO_ITEMS) -> Response:
     """One package."""
     found = await call.run(usecases.load_package, package_id)
-    return reply((await rendered_packages(call, [found], products=bool(expand)))[0])
+    return reply(render.package(call.project_id, found, await _products(call, [found], shown=bool(expand))))
 
 
 @router.updates("/packages/{package_id}", wire.Package, "package.updated")
 async def update_package(call: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
-    return reply(render.package(await call.run(usecases.update_package, package_id, **changes.model_dump())))
+    return reply(
+        render.package(call.project_id, await call.run(usecases.update_package, package_id, **changes.model_dump()))
+    )
 
 
 @router.deletes("/packages/{package_id}", Deleted, "package.deleted")
@@ -82,20 +84,19 @@ async def list_products_of_package(call: ReadKey, package_id: str, paging: Pagin
 async def attach_products(call: WriteKey, package_id: str, named: NewAssociations) -> Response:
     """Put these products into the package, one for each app in which it is sold."""
     attached = {product.product_id: Eligibility(product.eligibility_criteria) for product in named.products}
-    return reply(render.package(await call.run(usecases.attach_products, package_id, attached)))
+    return reply(render.package(call.project_id, await call.run(usecases.attach_products, package_id, attached)))
 
 
 @router.acts("/packages/{package_id}/actions/detach_products", wire.Package, "package.products_detached")
 async def detach_products(call: WriteKey, package_id: str, named: PackageProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""
-    return reply(render.package(await call.run(usecases.detach_products, package_id, named.product_ids)))
+    return reply(
+        render.package(call.project_id, await call.run(usecases.detach_products, package_id, named.product_ids))
+    )
 
 
-async def rendered_packages(call: Call, found: Sequence[Package], *, products: bool) -> list[wire.Package]:
-    if not products:
-        return [render.package(one) for one in found]
-    inside = await call.run(usecases.products_of, [one.id for one in found])
-    return [render.package(one, render.whole_products(call.project_id, one.id, inside[one.id])) for one in found]
+async def _products(call: Call, found: Sequence[Package], *, shown: bool) -> render.Products:
+    return await call.run(usecases.products_of, [one.id for one in found]) if shown else None
 
 
 OfferingsExpand = Annotated[
@@ -122,7 +123,7 @@ class OfferingChanges(Body):
 @router.creates("/offerings", wire.Offering, "offering.created")
 async def create_offering(call: WriteKey, new: NewOffering) -> Response:
     """Create an offering. The first one of a project is the current one."""
-    made = await call.run(usecases.create_offering, new.lookup_key, new.display_name, new.metadata, call.now())
+    made = await call.run(usecases.create_offering, **new.model_dump(), now=call.now())
     return reply(render.offering(call.project_id, made), 201)
 
 
@@ -144,7 +145,7 @@ async def read_offering(call: ReadKey, offering_id: str, expand: OfferingsExpand
 async def update_offering(call: WriteKey, offering_id: str, changes: OfferingChanges) -> Response:
     """Change the given fields of an offering. A new current offering replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
-    return reply(render.offering(call.project_id, await call.run(usecases.update_offering, offering_id, given)))
+    return reply(render.offering(call.project_id, await call.run(usecases.update_offering, offering_id, **given)))
 
 
 @router.deletes("/offerings/{offering_id}", Deleted, "offering.deleted")
@@ -159,23 +160,22 @@ async def delete_offering(call: WriteKey, offering_id: str) -> Response:
 async def create_package(call: WriteKey, offering_id: str, new: NewPackage) -> Response:
     """Create a package, at the given position or at the end. Names such as `$rc_monthly` have a meaning to the SDKs."""
     made = await call.run(usecases.create_package, offering_id, **new.model_dump(), now=call.now())
-    return reply(render.package(made), 201)
+    return reply(render.package(call.project_id, made), 201)
 
 
 @router.get("/offerings/{offering_id}/packages", responses=shows(Page[wire.Package]))
 async def list_packages(call: ReadKey, offering_id: str, paging: Paging, expand: ExpandProducts = NO_ITEMS) -> Response:
     """The packages of an offering, in order."""
     found = await call.run(usecases.list_packages, offering_id, *paging.window)
-    return reply(paging.of(await rendered_packages(call, found, products=bool(expand))))
+    products = await _products(call, found, shown=bool(expand))
+    return reply(paging.of([render.package(call.project_id, one, products) for one in found]))
 
 
 async def _rendered(call: Call, found: Sequence[Offering], expand: Sequence[str]) -> list[wire.Offering]:
-    if not expand:
-        return [render.offering(call.project_id, one) for one in found]
-    inside = await call.run(usecases.packages_of, [one.id for one in found])
-    every = [package for one in inside.values() for package in one]
-    shown = await rendered_packages(call, every, products="package.product" in expand)
-    return render.whole_offerings(call.project_id, found, inside, shown)
+    inside = await call.run(usecases.packages_of, [one.id for one in found]) if expand else {}
+    every = [package for packages in inside.values() for package in packages]
+    products = await _products(call, every, shown="package.product" in expand)
+    return [render.offering(call.project_id, one, inside.get(one.id), products) for one in found]
 
 
 class NewPlacement(Body):
@@ -215,7 +215,7 @@ async def read_placement(call: ReadKey, placement_id: str) -> Response:
 async def update_placement(call: WriteKey, placement_id: str, changes: PlacementChanges) -> Response:
     """Change the given fields of a placement. A new fallback replaces the one before."""
     given = changes.model_dump(exclude_unset=True)
-    return reply(render.placement(call.project_id, await call.run(usecases.update_placement, placement_id, given)))
+    return reply(render.placement(call.project_id, await call.run(usecases.update_placement, placement_id, **given)))
 
 
 @router.deletes("/placements/{placement_id}", Deleted, "placement.deleted")

@@ -33,7 +33,7 @@ async def create(
     """Create an offering. The first one of a project is the current one, which apps show."""
     pairs = _pairs(package)
     async with at.audited("offering.created", key):
-        made = await at.run(usecases.create_offering, key, name or key, None, real_now())
+        made = await at.run(usecases.create_offering, key, name, now=real_now())
     await _add(at, made.id, pairs)
     await _show(at, [made])
 
@@ -53,7 +53,7 @@ async def make_current(at: ProjectContext, offering: str = OFFERING) -> None:
     """Make this the offering that apps show."""
     found = await _found(at, offering)
     async with at.audited("offering.updated", found.id, is_current="True"):
-        changed = await at.run(usecases.update_offering, found.id, {"is_current": True})
+        changed = await at.run(usecases.update_offering, found.id, is_current=True)
     await _show(at, [changed])
 
 
@@ -86,7 +86,7 @@ async def _add(at: ProjectContext, offering_id: str, pairs: list[tuple[str, str]
     for key, product in pairs:
         if key not in known:
             async with at.audited("package.created", key):
-                made = await at.run(usecases.create_package, offering_id, key, key, now=real_now())
+                made = await at.run(usecases.create_package, offering_id, key, now=real_now())
             known[key] = made.id
         async with at.audited("package.products_attached", known[key], product=product):
             await at.run(usecases.attach_products, known[key], {product: Eligibility.ALL})
@@ -97,11 +97,7 @@ async def _show(at: ProjectContext, found: list[Offering], *, listed: bool = Fal
     every = [package for packages in inside.values() for package in packages]
     products = await at.run(usecases.products_of, [package.id for package in every])
     if at.as_json:
-        whole = [
-            render.package(package, render.whole_products(at.project_id, package.id, products[package.id]))
-            for package in every
-        ]
-        items = render.whole_offerings(at.project_id, found, inside, whole)
+        items = [render.offering(at.project_id, one, inside[one.id], products) for one in found]
         output.write_list(items) if listed else output.write(items[0])
         return
     rows = [

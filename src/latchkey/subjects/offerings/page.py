@@ -44,7 +44,7 @@ async def list_offerings(visit: Visit) -> Response:
 
 @pages.get("/catalog/new-offering", Needs.MANAGE)
 async def offer_new_offering(visit: Visit) -> Response:
-    return visit.page("offering_new.html", values=visit.form.values())
+    return visit.page("offering_new.html")
 
 
 @pages.post("/catalog/new-offering", Needs.MANAGE, "offering.created", offer_new_offering)
@@ -54,7 +54,7 @@ async def create_offering(visit: Visit) -> Response:
         check(checked_lookup_key, key)
         metadata = check(_metadata, visit.form.text("metadata"))
         name = check(visit.form.name, "display_name", key)
-    made = await visit.run(usecases.create_offering, key, name, metadata, visit.now)
+    made = await visit.run(usecases.create_offering, key, name, metadata, now=visit.now)
     visit.audit(made.id, lookup_key=made.lookup_key)
     return await visit.to(
         visit.path("catalog", "offerings", made.id), f"{made.lookup_key} was created. Add packages to it."
@@ -68,11 +68,6 @@ async def show_offering(visit: Visit, offering_id: str) -> Response:
     previews = await usecases.load_previews(visit.services.changes, visit.project_id)
     on_sale = await visit.run(product_catalog.list_products, limit=MOST_PRODUCTS)
     places = await visit.run(usecases.list_placements, limit=usecases.MOST_PLACEMENTS)
-    filled = {
-        "display_name": offering.display_name,
-        "metadata": "" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
-        **visit.form.values(),
-    }
     return visit.page(
         "offering.html",
         offering=offering,
@@ -83,7 +78,7 @@ async def show_offering(visit: Visit, offering_id: str) -> Response:
         on_sale=[("", "None yet"), *((product.id, product.id) for product in on_sale)],
         usual=USUAL_PACKAGES,
         shown_at=[placement for placement in places if placement.offering_id == offering_id],
-        values=filled,
+        metadata="" if offering.metadata is None else json.format(json.encode(offering.metadata), indent=2).decode(),
     )
 
 
@@ -94,7 +89,7 @@ async def update_offering(visit: Visit, offering_id: str) -> Response:
             "display_name": check(checked_name, visit.form.text("display_name"), "display_name"),
             "metadata": check(_metadata, visit.form.text("metadata")),
         }
-    await visit.run(usecases.update_offering, offering_id, changes)
+    await visit.run(usecases.update_offering, offering_id, **changes)
     return await visit.to(visit.path("catalog", "offerings", offering_id), "Saved.")
 
 
@@ -102,7 +97,7 @@ async def update_offering(visit: Visit, offering_id: str) -> Response:
 async def make_current(visit: Visit, offering_id: str) -> Response:
     chosen = visit.form.choice("is_current", ("yes", "no")) == "yes"
     visit.audit(is_current=chosen)
-    changed = await visit.run(usecases.update_offering, offering_id, {"is_current": chosen})
+    changed = await visit.run(usecases.update_offering, offering_id, is_current=chosen)
     said = "is the current offering." if chosen else "is not the current offering any more. There is none now."
     return await visit.to(visit.path("catalog", "offerings", offering_id), f"{changed.lookup_key} {said}")
 
@@ -199,7 +194,7 @@ async def move(visit: Visit, package_id: str) -> Response:
 @pages.post("/catalog/packages/{package_id}/attach", Needs.MANAGE, "package.products_attached", show_package)
 async def attach(visit: Visit, package_id: str) -> Response:
     product_id = visit.form.text("product")
-    criteria = Eligibility(visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL))
+    criteria = visit.form.choice("eligibility", list(Eligibility), Eligibility.ALL)
     visit.audit(product=product_id, eligibility=criteria)
     await visit.run(usecases.attach_products, package_id, {product_id: criteria})
     return await visit.to(visit.path("catalog", "packages", package_id), f"{product_id} is in the package now.")
@@ -250,8 +245,7 @@ async def show_placement(visit: Visit, placement_id: str) -> Response:
 
 @pages.post("/catalog/placements/{placement_id}", Needs.MANAGE, "placement.updated", show_placement)
 async def update_placement(visit: Visit, placement_id: str) -> Response:
-    changes = _placement(visit.form)
-    await visit.run(usecases.update_placement, placement_id, changes)
+    await visit.run(usecases.update_placement, placement_id, **_placement(visit.form))
     return await visit.to(visit.path("catalog", "placements"), "Saved.")
 
 
@@ -270,11 +264,6 @@ async def delete_placement(visit: Visit, placement_id: str) -> Response:
 
 
 async def _form(visit: Visit, placement: Placement | None) -> Response:
-    values = visit.form.values()
-    if placement is not None and visit.refusal is None:
-        values = {"display_name": placement.display_name, "offering": placement.offering_id or ""}
-        if placement.is_fallback:
-            values["is_fallback"] = "yes"
     known = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     choices = [("", "Nothing is offered there"), *((offering.id, offering.lookup_key) for offering in known)]
-    return visit.page("placement.html", placement=placement, values=values, choices=choices)
+    return visit.page("placement.html", placement=placement, choices=choices)

@@ -1,8 +1,9 @@
 """Offerings and packages as V2 shows them; the storefront and the mapping of products as V1 shows them."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from latchkey.domain.catalog import Catalog, Offering, Package, Placement, without_plan
 from latchkey.domain.stores.store import BASE_PLANS
@@ -15,42 +16,33 @@ from latchkey.wire.attributes import from_attributes
 from latchkey.wire.paging import project_path
 from latchkey.wire.v2 import Page
 
+Item = TypeVar("Item")
 
-def offering(project_id: str, one: Offering, packages: Page[wire.Package] | UnsetType = UNSET) -> wire.Offering:
-    return from_attributes(wire.Offering, one, project_id=project_id, packages=packages)
+# By package, where they are shown.
+Products: TypeAlias = Mapping[str, Sequence[Attached]] | None
 
 
-def package(one: Package, products: Page[wire.PackageProduct] | UnsetType = UNSET) -> wire.Package:
-    return from_attributes(wire.Package, one, products=products)
+def offering(
+    project_id: str, one: Offering, packages: Sequence[Package] | None = None, products: Products = None
+) -> wire.Offering:
+    """With all its packages, if they are given."""
+    items = [package(project_id, each, products) for each in packages or ()]
+    inside = UNSET if packages is None else _all(items, project_id, "offerings", one.id, "packages")
+    return from_attributes(wire.Offering, one, project_id=project_id, packages=inside)
+
+
+def package(project_id: str, one: Package, products: Products = None) -> wire.Package:
+    items = [attached(project_id, each) for each in (products or {}).get(one.id, ())]
+    inside = UNSET if products is None else _all(items, project_id, "packages", one.id, "products")
+    return from_attributes(wire.Package, one, products=inside)
+
+
+def _all(items: list[Item], *path: str) -> Page[Item]:
+    return Page(items=items, next_page=None, url=project_path(*path))
 
 
 def attached(project_id: str, one: Attached) -> wire.PackageProduct:
     return wire.PackageProduct(product=product(project_id, one.product), eligibility_criteria=one.eligibility.value)
-
-
-def whole_products(project_id: str, package_id: str, found: Sequence[Attached]) -> Page[wire.PackageProduct]:
-    """All products of a package, as the list inside it."""
-    path = project_path(project_id, "packages", package_id, "products")
-    return Page(items=[attached(project_id, one) for one in found], next_page=None, url=path)
-
-
-def whole_offerings(
-    project_id: str,
-    found: Sequence[Offering],
-    inside: Mapping[str, Sequence[Package]],
-    packages: Sequence[wire.Package],
-) -> list[wire.Offering]:
-    """Each with the list of its packages, which are named by `inside`."""
-    by_id = {one.id: one for one in packages}
-    lists = {
-        id: Page(
-            items=[by_id[one.id] for one in mine],
-            next_page=None,
-            url=project_path(project_id, "offerings", id, "packages"),
-        )
-        for id, mine in inside.items()
-    }
-    return [offering(project_id, one, lists[one.id]) for one in found]
 
 
 def placement(project_id: str, one: Placement) -> wire.Placement:

@@ -255,6 +255,11 @@ def usual_package(product: Product) -> str | None:
     return LIFETIME if lasts and product.type is not ProductType.NON_RENEWING_SUBSCRIPTION else None
 
 
+def placed(others: Sequence[str], id: str, position: int) -> list[str]:
+    """The ids in their new order. A position behind the end is the end."""
+    return [*others[: position - 1], id, *others[position - 1 :]]
+
+
 def _shown(identifier: str, product_id: str, place: AskingApp) -> ShownPackage:
     product, _, plan = product_id.partition(":")
     if plan and store_of(place.store).shown_by_base_plan:

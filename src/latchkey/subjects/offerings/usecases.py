@@ -1,7 +1,7 @@
 """Offerings: what apps show to their users, in packages, and at placements. `rules.py` decides what one app sees."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Database, Executor
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.domain.catalog import Catalog, Eligibility, Offering, Package, Placement
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import Ms
@@ -26,7 +26,7 @@ from latchkey.engine.storage.catalog.offering_rows import OFFERINGS, PLACEMENTS,
 from latchkey.engine.storage.read_rows import load_projects
 from latchkey.subjects.catalog.usecases.entitlement_catalog import require_known
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.offerings.rules import AskingApp, Storefront, storefront
+from latchkey.subjects.offerings.rules import AskingApp, Storefront, placed, storefront
 from latchkey.subjects.targeting.usecases import rule_for
 
 MOST_OFFERINGS = 500
@@ -38,39 +38,42 @@ list_offerings = OFFERINGS.load_page
 
 
 async def create_offering(
-    database: Database, project_id: str, lookup_key: str, display_name: str, metadata: Mapping[str, Any] | None, now: Ms
+    database: Database,
+    project_id: str,
+    lookup_key: str,
+    display_name: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    now: Ms,
 ) -> Offering:
     """The first offering of a project is the current one at once."""
-    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
-    _check(metadata)
+    made = Offering(
+        id=f"ofrng_{secrets.token_hex(8)}",
+        lookup_key=checked_lookup_key(lookup_key),
+        display_name=_named(lookup_key if display_name is None else display_name),
+        metadata=_checked(metadata),
+        created_at=now,
+    )
     async with changing_catalog(database, project_id) as connection:
-        known = await OFFERINGS.page(connection, project_id, None, MOST_OFFERINGS)
-        if len(known) == MOST_OFFERINGS:
-            raise Refusal(f"A project has at most {MOST_OFFERINGS} offerings. Delete one first.")
-        offering = Offering(
-            id=f"ofrng_{secrets.token_hex(8)}",
-            lookup_key=key,
-            display_name=name,
-            metadata=metadata,
-            is_current=not known,
-            created_at=now,
-        )
-        if not await offering_rows.create_offering(connection, project_id, offering):
-            raise Conflict(f"There is already an offering {key!r} in this project.", param="lookup_key")
-    return offering
+        made = replace(made, is_current=not await OFFERINGS.require_room(connection, project_id, MOST_OFFERINGS))
+        is_new = await offering_rows.create_offering(connection, project_id, made)
+        OFFERINGS.require_new(is_new, made.lookup_key, "lookup_key")
+    return made
 
 
-async def update_offering(
-    database: Database, project_id: str, offering_id: str, changes: Mapping[str, Any]
-) -> Offering:
+async def update_offering(database: Database, project_id: str, /, offering_id: str, **changes: Any) -> Offering:
     """Changes `display_name`, `metadata` and `is_current` if they are given. There is at most one current offering."""
     async with changing_catalog(database, project_id) as connection:
-        before = await OFFERINGS.get(connection, project_id, offering_id)
-        name = checked_name(changes.get("display_name", before.display_name), "display_name")
-        offering = replace(before, **{**changes, "display_name": name})
-        _check(offering.metadata)
-        await offering_rows.update_offering(connection, project_id, offering)
-    return offering
+        changed = replace(await OFFERINGS.get(connection, project_id, offering_id), **changes)
+        changed = replace(changed, display_name=_named(changed.display_name), metadata=_checked(changed.metadata))
+        if changed.is_current:
+            await offering_rows.clear_current(connection, project_id)
+        await offering_rows.update_offering(connection, project_id, changed)
+    return changed
+
+
+def _named(display_name: str) -> str:
+    return checked_name(display_name, "display_name")
 
 
 async def delete_offering(database: Database, project_id: str, offering_id: str) -> None:
@@ -92,11 +95,12 @@ async def delete_offering(database: Database, project_id: str, offering_id: str)
         await offering_rows.delete_offering(connection, project_id, offering_id)
 
 
-def _check(metadata: Mapping[str, Any] | None) -> None:
+def _checked(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if metadata is not None and len(json.encode(metadata)) > LARGEST_METADATA:
         raise Invalid(f"The metadata has at most {LARGEST_METADATA:,} bytes as JSON.", param="metadata")
     if _has_nul(metadata):
         raise Invalid("A text in the metadata contains the NUL character (\\u0000).", param="metadata")
+    return metadata
 
 
 def _has_nul(value: Any) -> bool:
@@ -178,13 +182,13 @@ async def create_package(
     project_id: str,
     offering_id: str,
     lookup_key: str,
-    display_name: str,
+    display_name: str | None = None,
     position: int | None = None,
     *,
     now: Ms,
 ) -> Package:
     """At the position, or at the end. The packages behind it move on."""
-    key, name = checked_lookup_key(lookup_key), checked_name(display_name, "display_name")
+    key, name = checked_lookup_key(lookup_key), _named(lookup_key if display_name is None else display_name)
     async with changing_catalog(database, project_id) as connection:
         offering = await OFFERINGS.get(connection, project_id, offering_id)
         others = [one.id for one in await offering_rows.of_offering(connection, project_id, offering_id)]
@@ -273,11 +277,6 @@ async def detach_products(database: Database, project_id: str, package_id: str, 
     return package
 
 
-def placed(others: Sequence[str], package_id: str, position: int) -> list[str]:
-    """The ids in their new order. A position behind the end is the end."""
-    return [*others[: position - 1], package_id, *others[position - 1 :]]
-
-
 async def load_package(connection: Executor, project_id: str, package_id: str) -> Package:
     package = await offering_rows.load_package(connection, project_id, package_id)
     return found(package, f"There is no package {package_id!r} in this project.", "package_id")
@@ -293,40 +292,40 @@ async def create_placement(
     database: Database,
     project_id: str,
     id: str,
-    display_name: str | None,
-    offering_id: str | None,
+    display_name: str | None = None,
+    offering_id: str | None = None,
     *,
     is_fallback: bool = False,
     now: Ms,
 ) -> Placement:
     """Without an offering nothing is offered there."""
-    checked_id(id)
-    name = checked_name(display_name if display_name is not None else id, "display_name")
+    name = _named(checked_id(id) if display_name is None else display_name)
+    made = Placement(
+        id=checked_id(id), offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
+    )
     async with changing_catalog(database, project_id) as connection:
-        if len(await PLACEMENTS.page(connection, project_id, None, MOST_PLACEMENTS)) == MOST_PLACEMENTS:
-            raise Refusal(f"A project has at most {MOST_PLACEMENTS} placements. Delete one first.")
-        if offering_id is not None:
-            await OFFERINGS.get(connection, project_id, offering_id)
-        placement = Placement(
-            id=id, offering_id=offering_id, is_fallback=is_fallback, display_name=name, created_at=now
-        )
-        if not await offering_rows.save_placement(connection, project_id, placement, new=True):
-            raise Conflict(f"There is already a placement {id!r} in this project.", param="id")
-    return placement
+        await PLACEMENTS.require_room(connection, project_id, MOST_PLACEMENTS)
+        PLACEMENTS.require_new(await _save(connection, project_id, made, offering_rows.create_placement), id)
+    return made
 
 
-async def update_placement(
-    database: Database, project_id: str, placement_id: str, changes: Mapping[str, Any]
-) -> Placement:
+async def update_placement(database: Database, project_id: str, /, placement_id: str, **changes: Any) -> Placement:
     """Changes `display_name`, `offering_id` and `is_fallback` if they are given. There is at most one fallback."""
     async with changing_catalog(database, project_id) as connection:
-        before = await PLACEMENTS.get(connection, project_id, placement_id)
-        name = checked_name(changes.get("display_name", before.display_name), "display_name")
-        placement = replace(before, **{**changes, "display_name": name})
-        if placement.offering_id is not None:
-            await OFFERINGS.get(connection, project_id, placement.offering_id)
-        await offering_rows.save_placement(connection, project_id, placement, new=False)
-    return placement
+        changed = replace(await PLACEMENTS.get(connection, project_id, placement_id), **changes)
+        changed = replace(changed, display_name=_named(changed.display_name))
+        await _save(connection, project_id, changed, offering_rows.update_placement)
+    return changed
+
+
+async def _save(
+    connection: Connection, project_id: str, placement: Placement, save: Callable[..., Awaitable[bool]]
+) -> bool:
+    if placement.offering_id is not None:
+        await OFFERINGS.get(connection, project_id, placement.offering_id)
+    if placement.is_fallback:
+        await offering_rows.clear_fallback(connection, project_id)
+    return await save(connection, project_id, placement)
 
 
 async def delete_placement(database: Database, project_id: str, placement_id: str) -> None:

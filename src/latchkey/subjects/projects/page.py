@@ -35,8 +35,7 @@ async def list_apps(visit: Visit) -> Response:
 
 @pages.get("/apps/new", Needs.MANAGE)
 async def offer_new(visit: Visit) -> Response:
-    values = {name: visit.form.text(name) for name in ("name", "store")}
-    return visit.page("app_new.html", values=values, stores=list(STORES.items()))
+    return visit.page("app_new.html", stores=list(STORES.items()))
 
 
 @pages.post("/apps/new", Needs.MANAGE, "app.created", offer_new)
@@ -66,8 +65,8 @@ async def show_app(visit: Visit, app_id: str) -> Response:
         keys=shown,
         more=more,
         sells_on_pages=store_of(app.store).has_payment_pages,
-        deep_link=visit.form.text("deep_link") or app.details.get("deep_link") or "",
-        values={"name": visit.form.text("name"), "rate_limit": visit.form.text("rate_limit", str(api_keys.RATE_LIMIT))},
+        deep_link=app.details.get("deep_link") or "",
+        rate_limit=api_keys.RATE_LIMIT,
     )
 
 
@@ -135,11 +134,7 @@ async def show_settings(visit: Visit) -> Response:
     return visit.page(
         "settings.html",
         behaviors=BEHAVIORS,
-        name=visit.form.text("name") or visit.project.name,
-        behavior=visit.form.text("restore_behavior") or visit.project.restore_behavior,
         test_stores=TEST_STORES,
-        test_store=visit.form.text("test_store") or visit.project.test_store,
-        time_zone=visit.form.text("time_zone") or visit.project.time_zone,
         time_zones=[(name, name) for name in time_zones()],
         base=base,
         read=visit.curl("/v1/subscribers/alice"),
@@ -155,11 +150,8 @@ async def change_settings(visit: Visit) -> Response:
     visit.audit(visit.project_id)
     with Checks() as check:
         name = check(checked_name, visit.form.text("name"))
-        behavior = RestoreBehavior(
-            check(visit.form.choice, "restore_behavior", RestoreBehavior) or RestoreBehavior.KEEP
-        )
-        chosen = check(visit.form.choice, "test_store", TEST_STORES)
-    test_store = next(one for one in TEST_STORES if one == chosen)
+        behavior = check(visit.form.choice, "restore_behavior", list(RestoreBehavior))
+        test_store = check(visit.form.choice, "test_store", list(TEST_STORES))
     changed = await visit.run(
         usecases.update_project,
         name=name,

@@ -83,8 +83,7 @@ async def create_app(
     name = checked_name(name)
     app = App(project_id, wanted, name, store, now, _checked(details or {}))
     async with database.transaction() as connection:
-        if not await storage.create_app(connection, app):
-            raise Conflict(f"There is already an app {wanted} in this project.", param="id")
+        APPS.require_new(await storage.create_app(connection, app), wanted)
     return app
 
 

@@ -2,11 +2,10 @@
 notification URL."""
 
 from functools import partial
-from typing import cast
 
 from latchkey.dashboard import store_form, texts
 from latchkey.dashboard.connection_view import shown_connection
-from latchkey.dashboard.form import Form, in_order, read_moment
+from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.instants import DAY
@@ -20,7 +19,7 @@ from latchkey.subjects.purchase_intake.usecases import journal, store_connection
 pages = Pages()
 
 ON_A_PAGE = 50
-STATUSES = ("waiting", "applied", "ignored", "failed")
+STATUSES: tuple[Status, ...] = ("waiting", "applied", "ignored", "failed")
 FILTERS = ("app", "status", "kind", "purchase", "since", "until")
 MOST_APPS = 200
 
@@ -55,7 +54,7 @@ async def show_journal(visit: Visit) -> Response:
 async def reprocess_since(visit: Visit) -> Response:
     form = visit.form
     form.confirmed()
-    since = read_moment(form, "since")
+    since = form.instant("since")
     if since is None:
         raise Invalid("Give the start time.", param="since")
     status, app_id = form.choice("status", ("failed", "all")), form.text("app") or None
@@ -99,14 +98,10 @@ async def customer_links(visit: Visit, entries: list[JournalEntry]) -> dict[str,
 
 
 def read_filter(asked: Form) -> JournalFilter:
-    status = asked.text("status")
-    if status and status not in STATUSES:
-        raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
-    since, until = read_moment(asked, "since"), read_moment(asked, "until")
-    in_order(since, until)
+    since, until = asked.span()
     return JournalFilter(
         app_id=asked.text("app") or None,
-        status=cast("Status | None", status or None),
+        status=asked.chosen("status", STATUSES),
         kind=asked.text("kind")[:200] or None,
         subject=asked.text("purchase")[:200] or None,
         since=since,
@@ -131,7 +126,7 @@ async def show_setup(visit: Visit, app_id: str) -> Response:
         fields=[field for field in fields if not field.emulator],
         # Other hosts than the store's own are for the operator to allow.
         emulator_fields=[field for field in fields if field.emulator] if visit.settings.store_allow_hosts else [],
-        values=store_form.filled(fields, visit.form, connection["row"].shown, host=host, app_id=app.id),
+        values=store_form.filled(fields, connection["row"].shown, host=host, app_id=app.id),
         audience=f"https://{host}/{app.id}",
         event_types=store_connections.STRIPE_EVENTS,
     )

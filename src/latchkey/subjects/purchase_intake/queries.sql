@@ -272,6 +272,10 @@ from store_healings
 where project_id = $1 and day >= $2
 group by app_id;
 
+-- name: prune_healings
+-- counts of the safety net from before a day
+delete from store_healings where day < $1;
+
 -- name: take_temporary_grant
 -- one more temporary grant of an app in this hour, unless the cap is reached
 insert into temporary_grants as g (project_id, app_id, hour, granted)
@@ -279,6 +283,10 @@ values ($1, $2, $3, 1)
 on conflict (project_id, app_id, hour) do update set granted = g.granted + 1
 where g.granted < $4
 returning granted;
+
+-- name: prune_temporary_grants
+-- counts of temporary grants from before an hour
+delete from temporary_grants where hour < $1;
 
 -- name: forget_notifications
 -- remove what the stores told of a customer who is erased from the journal

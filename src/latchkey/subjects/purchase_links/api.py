@@ -5,11 +5,9 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from latchkey.http.authentication import AppWriteKey, Call, ReadKey, WriteKey
-from latchkey.http.errors import BadRequest
 from latchkey.http.hot_reads import subscriber_reply
 from latchkey.http.models import AnyId, AppBody, AppUserId, Body, Paging, one_of
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.subjects.checkout.usecases.redemption import RedemptionRefusal
 from latchkey.subjects.purchase_links import render, rules, usecases, wire
 from latchkey.wire.errors import V1Error
 from latchkey.wire.v1 import SubscriberResponse
@@ -74,10 +72,5 @@ async def redeem_purchase(call: AppWriteKey, new: RedeemedPurchase) -> Response:
     """Take over a purchase that was made by a purchase link. It works once, but may be repeated for the same user.
     Refused with code 7849 (not a token of this project), 7852 (another user has it), 7853 (expired: a new link was sent
     to the address in `purchase_redemption_error_info`)."""
-    try:
-        await call.services.redemptions.redeem(call.project_id, new.redemption_token, new.app_user_id)
-    except RedemptionRefusal as refusal:
-        raise BadRequest(
-            refusal.message, code=refusal.problem, param="redemption_token", obfuscated_email=refusal.obfuscated_email
-        ) from refusal
+    await call.services.redemptions.redeem(call.project_id, new.redemption_token, new.app_user_id)
     return await subscriber_reply(call, new.app_user_id)

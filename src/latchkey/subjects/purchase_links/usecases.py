@@ -1,21 +1,16 @@
 """Purchase links: made and archived by the operator, opened by buyers."""
 
 import secrets
-from collections.abc import Callable
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid, NotFound, found
 from latchkey.domain.stores.store import store_of
-from latchkey.domain.user_id import problem_with
 from latchkey.engine.changes import Changes
 from latchkey.engine.storage.catalog import product_rows
 from latchkey.engine.storage.catalog.app_rows import APPS, App
 from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
-from latchkey.stores.selling import ReturnAddresses
 from latchkey.subjects.catalog.usecases.version import load_catalog
-from latchkey.subjects.checkout.usecases.checkouts import Checkouts
-from latchkey.subjects.checkout.usecases.steps import CheckoutRequest
 from latchkey.subjects.purchase_links import storage
 from latchkey.subjects.purchase_links.rules import Offer, PurchaseLink, offers_of
 
@@ -86,30 +81,6 @@ async def offers(changes: Changes, link: PurchaseLink, app: App) -> list[Offer]:
     return sold
 
 
-async def begin_purchase(
-    checkouts: Checkouts,
-    link: PurchaseLink,
-    offer: Offer,
-    app_user_id: str | None,
-    back: Callable[[str], ReturnAddresses],
-) -> str:
-    """The address of the provider's page. Without a known user the purchase belongs to a new anonymous one, until the
-    buyer redeems it in the app."""
-    wanted = CheckoutRequest(
-        product_id=offer.product.id,
-        app_user_id=app_user_id or f"$RCAnonymousID:{secrets.token_hex(16)}",
-        presented_offering_identifier=offer.offering,
-    )
-    return await checkouts.start_linked(link.project_id, link.app_id, wanted, back, redeemable=app_user_id is None)
-
-
 def public_start(public_url: str, host: str) -> str:
     """What the addresses of links begin with."""
     return public_url.rstrip("/") or f"https://{host}"
-
-
-def checked_user(app_user_id: str) -> str | None:
-    """Who the link says is the buyer. None: it does not say."""
-    if app_user_id and (problem := problem_with(app_user_id)):
-        raise Invalid(problem, param="app_user_id")
-    return app_user_id or None

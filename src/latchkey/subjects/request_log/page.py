@@ -16,7 +16,7 @@ CLASSES = {"2": "succeeded (2xx)", "3": "not changed (3xx)", "4": "refused (4xx)
 async def show_requests(visit: Visit) -> Response:
     query = visit.query
     key_id, route = query.text("key")[:100], query.text("route")[:300]
-    status = query.choice("status", CLASSES) if query.text("status") else ""
+    status = query.chosen("status", CLASSES) or ""
     before = query.number("before", 0, low=0, high=MOST) or None
     found = await visit.run(
         usecases.entries,

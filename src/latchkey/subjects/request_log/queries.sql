@@ -60,6 +60,10 @@ where ctid = any(array(
 -- uses of keys that are gone
 delete from key_uses u where not exists (select from api_keys k where k.id = u.key_id);
 
+-- name: prune_rate_windows
+-- the last minute of keys that are gone or revoked
+delete from rate_windows w where not exists (select from api_keys k where k.id = w.key_id and k.revoked_at is null);
+
 -- name: list_requests
 -- requests of a project, newest first, of one key if it is given: those that fit among the first rows before an id
 select l.*

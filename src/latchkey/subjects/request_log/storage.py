@@ -84,6 +84,7 @@ async def prune_request_log(
                     gone += deleted
             after = keys[-1]
         await connection.execute(query("prune_key_uses"))
+        await connection.execute(query("prune_rate_windows"))
     return gone
 
 

@@ -134,7 +134,7 @@ def _segment(row: Record) -> Segment:
 
 
 # By id.
-SEGMENTS = Listing("segment", query("list_segments"), _segment)
+SEGMENTS = Listing("segment", query("list_segments"), Segment, read=_segment)
 
 
 class StoredCustomer(NamedTuple):

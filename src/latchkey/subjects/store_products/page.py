@@ -8,7 +8,6 @@ from latchkey.subjects.store_products import render, rules, usecases
 pages = Pages()
 
 # What somebody should look at comes first.
-_ORDER = ("new", "different", "archived", "missing", "impossible", "deleted", "covered")
 _BADGES = {
     "new": ("new", "good"),
     "different": ("differs", "warn"),
@@ -36,7 +35,7 @@ async def show(visit: Visit) -> Response:
         # The store's answer is what this page is about.
         error = refusal.message
     ticked = visit.form.all("product") if visit.refusal else [one.id for one in found if one.status == "new"]
-    shown = sorted((one for one in found if one.status in _ORDER), key=lambda one: (_ORDER.index(one.status), one.id))
+    shown = [one for status in _BADGES for one in found if one.status == status]
     return visit.page(
         "catalog_from_store.html",
         apps=apps,
@@ -47,8 +46,7 @@ async def show(visit: Visit) -> Response:
         answered=bool(found) or not error,
         ticked=frozenset(ticked),
         shown=shown,
-        alike=[one for one in found if one.status not in _ORDER],
-        possible=rules.POSSIBLE,
+        alike=[one for one in found if one.status not in _BADGES],
         badges=_BADGES,
         in_words=render.in_words,
         fields=render.FIELDS,

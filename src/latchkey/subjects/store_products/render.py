@@ -1,33 +1,31 @@
 """Compared products and what was taken over, as V2 shows them."""
 
-from collections.abc import Sequence
-
-from msgspec import structs
+from collections.abc import Iterable
+from typing import Any
 
 from latchkey.domain.instants import Duration
 from latchkey.subjects.store_products import rules, wire
+from latchkey.wire.attributes import from_attributes
 
 
 def store_product(app_id: str, one: rules.Compared) -> wire.StoreProduct:
-    sold = one.sold
-    main = sold.prices[0].price if sold is not None and sold.prices else None
-    return wire.StoreProduct(
-        id=one.id,
-        app_id=app_id,
-        status=one.status,
-        product_id=one.known.id if one.known is not None else None,
-        display_name=sold.name if sold is not None else None,
-        type=sold.type if sold is not None else None,
-        on_sale=sold is not None and sold.on_sale,
-        duration=str(sold.duration) if sold is not None and sold.duration is not None else None,
-        trial_duration=str(sold.trial) if sold is not None and isinstance(sold.trial, Duration) else None,
-        price=main.amount if main is not None else None,
-        currency=main.currency if main is not None else None,
-        country_prices=len(sold.prices[1:]) if sold is not None else 0,
-        offers=list(sold.offers) if sold is not None else [],
-        differences=[wire.ProductDifference(**structs.asdict(difference)) for difference in one.differences],
-        reason=one.reason or None,
-    )
+    shown: dict[str, Any] = {"on_sale": False, "country_prices": 0, "offers": []}
+    shown |= dict.fromkeys(("display_name", "type", "duration", "trial_duration", "price", "currency"))
+    if (sold := one.sold) is not None:
+        main = sold.prices[0].price if sold.prices else None
+        shown = {
+            "display_name": sold.name,
+            "type": sold.type,
+            "on_sale": sold.on_sale,
+            "duration": str(sold.duration) if sold.duration is not None else None,
+            "trial_duration": str(sold.trial) if isinstance(sold.trial, Duration) else None,
+            "price": main.amount if main is not None else None,
+            "currency": main.currency if main is not None else None,
+            "country_prices": len(sold.prices[1:]),
+            "offers": list(sold.offers),
+        }
+    known, reason = one.known.id if one.known is not None else None, one.reason or None
+    return from_attributes(wire.StoreProduct, one, app_id=app_id, product_id=known, reason=reason, **shown)
 
 
 _WORDS = {
@@ -56,6 +54,6 @@ def in_words(one: rules.Compared) -> str:
     return one.reason or "; ".join(shown) or _WORDS[one.status]
 
 
-def takeover(app_id: str, made: Sequence[rules.Takeover]) -> wire.StoreTakeover:
-    created, updated = ([one.product_id for one in made if (one.kind is not None) is new] for new in (True, False))
-    return wire.StoreTakeover(app_id=app_id, created=created, updated=updated)
+def takeover(app_id: str, made: Iterable[rules.Compared]) -> wire.StoreTakeover:
+    ids = {new: [one.wanted.id for one in made if one.wanted and one.creates is new] for new in (True, False)}
+    return wire.StoreTakeover(app_id=app_id, created=ids[True], updated=ids[False])

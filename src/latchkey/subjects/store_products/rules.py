@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -34,16 +34,13 @@ Status = Literal[
     # The catalog cannot have it as the store does.
     "impossible",
 ]
-# What is taken over where nothing is named, and what can be.
+# What is taken over where nothing is named.
 WANTED: frozenset[Status] = frozenset({"new", "different"})
-POSSIBLE: frozenset[Status] = WANTED | {"same", "covered", "deleted"}
-# These do not follow the store: an operator has to act.
-WARNINGS: frozenset[Status] = frozenset({"different", "archived", "missing", "impossible"})
 
 Field = Literal["price", "country_prices", "duration", "trial", "type", "apps"]
 
 
-class Difference(Struct, frozen=True):
+class ProductDifference(Struct, frozen=True):
     field: Field
     # In words.
     here: str
@@ -58,25 +55,22 @@ class Compared(Struct, frozen=True, kw_only=True):
     sold: StoreProduct | None = None
     # What it is in the catalog: of the same id, or without the base plan.
     known: Product | None = None
-    differences: tuple[Difference, ...] = ()
+    # What it becomes there when it is taken over, and the prices that are then listed for it. Nobody's access depends
+    # on it. None: it cannot be taken over.
+    wanted: Product | None = None
+    prices: tuple[ListedPrice, ...] = ()
+    differences: tuple[ProductDifference, ...] = ()
     # Why it is impossible.
     reason: str = ""
 
+    @property
+    def creates(self) -> bool:
+        return self.status in ("new", "covered", "deleted")
 
-class Takeover(Struct, frozen=True, kw_only=True):
-    """What makes the catalog like the store. Nobody's access depends on it."""
-
-    product_id: str
-    # None: nothing is created.
-    kind: ProductKind | None = None
-    # Fields of `ProductTerms`.
-    terms: Mapping[str, Any]
-    prices: tuple[ListedPrice, ...] = ()
-    # What the product granted that stood for it.
-    grants: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.kind is not None or bool(self.terms or self.prices)
+    @property
+    def changes(self) -> bool:
+        """Whether taking it over changes anything."""
+        return self.creates or self.wanted != self.known or bool(self.prices)
 
 
 class Shelf(Struct, frozen=True):
@@ -93,6 +87,9 @@ class Shelf(Struct, frozen=True):
         listed = self.listed.get(product.id, ())
         return price_for(product.price, listed, store=self.store, country=at.country, currency=at.price.currency)
 
+    def sells(self, product: Product) -> bool:
+        return not product.apps or self.app_id in product.apps
+
 
 def compare(shelf: Shelf, sold: Iterable[StoreProduct]) -> tuple[Compared, ...]:
     """By id: everything that either of them has."""
@@ -103,7 +100,7 @@ def compare(shelf: Shelf, sold: Iterable[StoreProduct]) -> tuple[Compared, ...]:
     found += [
         Compared(id=product.id, status="missing", known=product)
         for product in shelf.products.values()
-        if product.id not in names and product.on_sale and _sold_here(shelf, product)
+        if product.id not in names and product.on_sale and shelf.sells(product)
     ]
     return tuple(sorted(found, key=lambda one: one.id))
 
@@ -112,18 +109,25 @@ def _compared(shelf: Shelf, sold: StoreProduct, plans: int) -> Compared:
     """`plans`: how many base plans of the product are on sale there."""
     exact, whole = shelf.products.get(sold.id), shelf.products.get(without_plan(sold.id))
     known = exact if exact is not None else whole
-    made = Compared(id=sold.id, status="new", sold=sold, known=known)
+    made = Compared(id=sold.id, status="off_sale", sold=sold, known=known)
     if not sold.on_sale:
         archived = known is not None and known.on_sale and (exact is not None or not plans)
-        return replace(made, status="archived" if archived else "off_sale")
+        return replace(made, status="archived") if archived else made
     if reason := _reason(sold, exact):
         return replace(made, status="impossible", reason=reason)
-    if known is None or not known.on_sale:
-        return made if exact is None else replace(made, status="deleted")
-    if exact is None and (plans > 1 or known.kind is not sold.type.kind):
-        return replace(made, status="covered")
-    differences = tuple(_differences(shelf, sold, known))
-    return replace(made, status="different" if differences else "same", differences=differences)
+    status: Status = "new" if exact is None else "deleted"
+    wanted, differences = _created(shelf, sold, known), tuple[ProductDifference, ...]()
+    if known is not None and known.on_sale:
+        if exact is None and (plans > 1 or known.kind is not sold.type.kind):
+            status = "covered"
+        else:
+            wanted = _updated(shelf, sold, known)
+            differences = tuple(_differences(shelf, sold, known, wanted))
+            status = "different" if differences else "same"
+    # Those that a buyer would see otherwise.
+    prices = (one for one in sold.prices if _storable(one) and shelf.seen(wanted, one) != one.price)
+    listed = tuple(replace(one, store=shelf.store) for one in prices)
+    return replace(made, status=status, wanted=wanted, prices=listed, differences=differences)
 
 
 def _reason(sold: StoreProduct, known: Product | None) -> str:
@@ -136,81 +140,56 @@ def _reason(sold: StoreProduct, known: Product | None) -> str:
     return ""
 
 
-def _differences(shelf: Shelf, sold: StoreProduct, known: Product) -> Iterator[Difference]:
-    terms = _terms(shelf, sold, known)
+def _created(shelf: Shelf, sold: StoreProduct, known: Product | None) -> Product:
+    """`known` stood for it. From now on it stands for itself, and its owners must lose nothing."""
+    return Product(
+        id=sold.id,
+        kind=sold.type.kind,
+        price=sold.prices[0].price if sold.prices else FREE,
+        display_name=_name(sold),
+        duration=sold.duration,
+        trial=_trial(sold),
+        grants=known.grants if known is not None else (),
+        credits=known.credits if known is not None else None,
+        type=sold.type,
+        apps=(shelf.app_id,),
+    )
+
+
+def _updated(shelf: Shelf, sold: StoreProduct, known: Product) -> Product:
+    main = sold.prices[0] if sold.prices else None
+    # A product that other apps sell too keeps its price; this store's is listed beside it.
+    priced = main is not None and known.apps == (shelf.app_id,) and shelf.seen(known, main) != main.price
+    trials = sold.trial is not UNSET and known.kind is ProductKind.SUBSCRIPTION
+    general = {known.kind.value, None}
+    return replace(
+        known,
+        price=main.price if main is not None and priced else known.price,
+        duration=sold.duration or known.duration,
+        trial=_trial(sold) if trials else known.trial,
+        type=known.type if sold.type == known.kind.value or known.type in general else sold.type,
+        apps=known.apps if shelf.sells(known) else (*known.apps, shelf.app_id),
+    )
+
+
+def _differences(shelf: Shelf, sold: StoreProduct, known: Product, wanted: Product) -> Iterator[ProductDifference]:
     if sold.prices and shelf.seen(known, sold.prices[0]) != sold.prices[0].price:
-        yield Difference("price", _money(shelf.seen(known, sold.prices[0])), _money(sold.prices[0].price))
+        yield ProductDifference("price", _money(shelf.seen(known, sold.prices[0])), _money(sold.prices[0].price))
     listed = {one.country for one in shelf.listed.get(known.id, ()) if one.store in (None, shelf.store)}
     # A country without a price of its own is no difference: most catalogs have one price.
     others = [one for one in sold.prices[1:] if one.country in listed and _storable(one)]
     if wrong := [one.country or "" for one in others if shelf.seen(known, one) != one.price]:
-        yield Difference("country_prices", f"{len(others) - len(wrong)} the same", f"other in {', '.join(wrong)}")
-    if "duration" in terms:
-        yield Difference("duration", duration(known.duration, "not known"), duration(sold.duration))
-    if "trial_duration" in terms:
-        yield Difference("trial", duration(known.trial, "none"), duration(terms["trial_duration"], "none"))
-    if "type" in terms:
-        yield Difference("type", _word(known.type), _word(sold.type))
-    if "app_ids" in terms:
-        yield Difference("apps", "not sold in this app", "sold")
-
-
-def takeover(shelf: Shelf, one: Compared) -> Takeover:
-    """What to change for a product that can be taken over. After that, nothing is left to change."""
-    sold, known = one.sold, one.known
-    assert sold is not None
-    main = sold.prices[0].price if sold.prices else FREE
-    if known is not None and one.status in ("same", "different"):
-        terms = _terms(shelf, sold, known)
-        after = replace(known, price=main) if "price" in terms else known
-        return Takeover(product_id=known.id, terms=terms, prices=tuple(_prices(shelf, sold, after)))
-    made = Product(id=sold.id, kind=sold.type.kind, price=main)
-    return Takeover(
-        product_id=sold.id,
-        kind=made.kind,
-        terms={
-            "display_name": _name(sold),
-            "price": main.amount,
-            "currency": main.currency,
-            "duration": _iso(sold.duration),
-            "trial_duration": _iso(_trial(sold)),
-            "type": None if sold.type == made.kind.value else sold.type,
-            "app_ids": (shelf.app_id,),
-            "credits": known.credits if known is not None else None,
-            "store_decides_duration": sold.duration is None,
-        },
-        prices=tuple(_prices(shelf, sold, made)),
-        # From now on it stands for itself. Of what the product without its plan grants, owners must lose nothing.
-        grants=known.grants if known is not None and known.id != sold.id else (),
-    )
-
-
-def _terms(shelf: Shelf, sold: StoreProduct, known: Product) -> dict[str, Any]:
-    """The terms of a product that is known here, as far as they differ."""
-    terms: dict[str, Any] = {}
-    # A product that other apps sell too keeps its price; this store's is listed beside it.
-    if sold.prices and known.apps == (shelf.app_id,) and shelf.seen(known, sold.prices[0]) != sold.prices[0].price:
-        terms |= {"price": sold.prices[0].price.amount, "currency": sold.prices[0].price.currency}
-    if sold.duration is not None and sold.duration != known.duration:
-        terms["duration"] = _iso(sold.duration)
-    if sold.trial is not UNSET and _trial(sold) != known.trial and known.kind is ProductKind.SUBSCRIPTION:
-        terms["trial_duration"] = _iso(_trial(sold))
-    if sold.type != known.kind.value and known.type not in (None, sold.type, known.kind.value):
-        terms["type"] = sold.type
-    if not _sold_here(shelf, known):
-        terms["app_ids"] = (*known.apps, shelf.app_id)
-    return terms
-
-
-def _prices(shelf: Shelf, sold: StoreProduct, product: Product) -> Iterator[ListedPrice]:
-    """Those that a buyer would see otherwise."""
-    for one in sold.prices:
-        if _storable(one) and shelf.seen(product, one) != one.price:
-            yield replace(one, store=shelf.store)
-
-
-def _sold_here(shelf: Shelf, product: Product) -> bool:
-    return not product.apps or shelf.app_id in product.apps
+        yield ProductDifference(
+            "country_prices", f"{len(others) - len(wrong)} the same", f"other in {', '.join(wrong)}"
+        )
+    if wanted.duration != known.duration:
+        yield ProductDifference("duration", duration(known.duration, "not known"), duration(wanted.duration))
+    if wanted.trial != known.trial:
+        yield ProductDifference("trial", duration(known.trial, "none"), duration(wanted.trial, "none"))
+    if wanted.type != known.type:
+        yield ProductDifference("type", *((one or "").replace("_", " ") for one in (known.type, wanted.type)))
+    if wanted.apps != known.apps:
+        yield ProductDifference("apps", "not sold in this app", "sold")
 
 
 def _storable(one: ListedPrice) -> bool:
@@ -222,19 +201,11 @@ def _trial(sold: StoreProduct) -> Duration | None:
     return sold.trial if isinstance(sold.trial, Duration) and sold.type is ProductType.SUBSCRIPTION else None
 
 
-def _iso(length: Duration | None) -> str | None:
-    return str(length) if length is not None else None
-
-
-def _name(sold: StoreProduct) -> str | None:
+def _name(sold: StoreProduct) -> str:
     try:
         return checked_name(sold.name[:LONGEST_NAME])
     except Invalid:
-        return None
-
-
-def _word(type: ProductType | None) -> str:
-    return (type or "").replace("_", " ")
+        return sold.id
 
 
 def _money(price: Price) -> str:

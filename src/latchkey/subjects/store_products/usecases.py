@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+
+from msgspec.structs import asdict
 
 from latchkey.database.pool import Connection, OneTransaction
 from latchkey.domain.instants import Ms
@@ -10,8 +11,9 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal, StoreRefused, St
 from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.engine.storage.catalog import product_rows
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
-from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
+from latchkey.subjects.catalog.usecases.product_catalog import terms_of
 from latchkey.subjects.catalog.usecases.version import changing_catalog
+from latchkey.subjects.catalog.usecases.whole_product import save_whole
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, load
 from latchkey.subjects.store_products import rules
 
@@ -19,10 +21,6 @@ from latchkey.subjects.store_products import rules
 READING_SECONDS = 60
 # In one transaction, during which nobody else changes the catalog.
 MOST_AT_ONCE = 500
-
-
-class _Unchanged(Exception):
-    """Ends a transaction that has changed nothing."""
 
 
 async def list_products(connections: Connections, project_id: str, app_id: str) -> tuple[rules.Compared, ...]:
@@ -34,48 +32,37 @@ async def list_products(connections: Connections, project_id: str, app_id: str) 
 
 async def take_over(
     connections: Connections, project_id: str, app_id: str, ids: Sequence[str], now: Ms
-) -> tuple[rules.Takeover, ...]:
+) -> list[rules.Compared]:
     """Makes the catalog like the store in these products: all of them, or none. Nobody gains or loses access. Returns
     what was changed; what needs no change is left out."""
     if len(ids) > MOST_AT_ONCE:
         raise Invalid(f"At most {MOST_AT_ONCE} products can be taken over at once.", param="product_ids")
     store, sold = await _ask(connections, project_id, app_id)
-    changes: list[rules.Takeover] = []
-    with suppress(_Unchanged):
-        # Locks the catalog, so that nothing is based on what another change replaces.
-        async with changing_catalog(connections.database, project_id) as connection:
-            shelf = await _shelf(connection, project_id, app_id, store)
-            found = {one.id: one for one in rules.compare(shelf, sold)}
-            changes += filter(None, (rules.takeover(shelf, _chosen(found, id)) for id in dict.fromkeys(ids)))
-            if not changes:
-                raise _Unchanged
-            database = OneTransaction(connections.database, connection)
-            for change in changes:
-                try:
-                    await _make(database, project_id, change, now)
-                except Refusal as refusal:
-                    raise Refusal(f"{change.product_id}: {refusal.message}", param="product_ids") from None
-    return tuple(changes)
+    # Locks the catalog, so that nothing is based on what another change replaces.
+    async with changing_catalog(connections.database, project_id) as connection:
+        found = {one.id: one for one in rules.compare(await _shelf(connection, project_id, app_id, store), sold)}
+        changed = [one for id in dict.fromkeys(ids) if (one := _chosen(found, id)).changes]
+        within = OneTransaction(connections.database, connection)
+        for one in changed:
+            try:
+                await _make(within, project_id, one, now)
+            except Refusal as refusal:
+                raise Refusal(f"{one.id}: {refusal.message}", param="product_ids") from None
+    return changed
 
 
-async def _make(database: OneTransaction, project_id: str, change: rules.Takeover, now: Ms) -> None:
-    place = project_id, change.product_id
-    if change.kind is not None:
-        terms = product_catalog.ProductTerms(kind=change.kind, **change.terms)
-        await product_catalog.create_product(database, *place, terms, now)
-    elif change.terms:
-        await product_catalog.update_product(database, *place, dict(change.terms))
-    for entitlement_id in change.grants:
-        await entitlement_catalog.attach_products(database, project_id, entitlement_id, [change.product_id])
-    if change.prices:
-        await product_catalog.set_prices(database, *place, change.prices)
+async def _make(within: OneTransaction, project_id: str, one: rules.Compared, now: Ms) -> None:
+    assert one.wanted is not None
+    terms, grants = terms_of(one.wanted), one.wanted.grants
+    what = (terms, grants) if one.creates else (asdict(terms), ())
+    await save_whole(within, project_id, one.wanted.id, what[0], now, attached=what[1], prices=one.prices)
 
 
 def _chosen(found: dict[str, rules.Compared], id: str) -> rules.Compared:
     one = found.get(id)
     if one is None or one.sold is None:
         raise NotFound(f"The store has no product {id!r} in this app.", param="product_ids")
-    if one.status not in rules.POSSIBLE:
+    if one.wanted is None:
         reason = one.reason or "It is not on sale in the store."
         raise Refusal(f"{id!r} cannot be taken over. {reason}", param="product_ids")
     return one

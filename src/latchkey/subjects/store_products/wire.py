@@ -4,14 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from latchkey.subjects.store_products.rules import Field, Status
-
-
-class ProductDifference(Struct, frozen=True, kw_only=True):
-    field: Field
-    # In words.
-    here: str
-    there: str
+from latchkey.subjects.store_products.rules import ProductDifference, Status
 
 
 class StoreProduct(Struct, frozen=True, kw_only=True):

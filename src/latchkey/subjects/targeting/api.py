@@ -41,9 +41,8 @@ class TargetingRuleChanges(Body):
 @router.creates("/targeting_rules", wire.TargetingRule, "targeting_rule.created")
 async def create_targeting_rule(call: WriteKey, new: NewTargetingRule) -> Response:
     """Create a rule, at the given position or at the end."""
-    fields = new.model_dump(exclude={"id"})
     with unprocessable():
-        made = await call.run(usecases.create_rule, **fields, rule_id=new.id, now=call.now())
+        made = await call.run(usecases.create_rule, **new.model_dump(), now=call.now())
     return reply(render.rule(call.project_id, made), 201)
 
 
@@ -64,7 +63,7 @@ async def read_targeting_rule(call: ReadKey, rule_id: str) -> Response:
 async def update_targeting_rule(call: WriteKey, rule_id: str, changes: TargetingRuleChanges) -> Response:
     """Change the given fields, or move the rule to another position. `conditions` are replaced as a whole."""
     with unprocessable():
-        changed = await call.run(usecases.update_rule, rule_id, changes.model_dump(exclude_unset=True))
+        changed = await call.run(usecases.update_rule, rule_id, **changes.model_dump(exclude_unset=True))
     return reply(render.rule(call.project_id, changed))
 
 
@@ -78,12 +77,11 @@ async def delete_targeting_rule(call: WriteKey, rule_id: str) -> Response:
 @router.get("/targeting_preview", responses=shows(wire.TargetingPreview))
 async def preview_targeting(call: ReadKey) -> Response:
     """How many of the customers who were seen last see an offering by which rule."""
-    return reply(render.preview(call.project_id, await usecases.preview(call.changes, call.project_id, call.now())))
+    return reply(await usecases.preview(call.changes, call.project_id, call.now()))
 
 
 @router.get("/customers/{customer_id}/offering_reason", responses=shows(wire.OfferingReason))
 async def explain_offering(call: ReadKey, customer_id: PathUserId) -> Response:
     """Which offering a customer sees as the current one, and why: which rules match, and which conditions do not hold.
     An app that does not sell the offering shows the next choice."""
-    found = await usecases.explain(call.changes, call.project_id, customer_id, call.now())
-    return reply(render.reason(customer_id, found))
+    return reply(await usecases.explain(call.changes, call.project_id, customer_id, call.now()))

@@ -10,7 +10,6 @@ from latchkey.domain.catalog import TargetingRule
 from latchkey.domain.refusal import NotFound
 from latchkey.subjects.catalog.usecases.entitlement_catalog import list_entitlements
 from latchkey.subjects.offerings import usecases as offerings
-from latchkey.subjects.offerings.rules import ChosenBy
 from latchkey.subjects.segments.rules.filter import AUDIENCE_NAMES
 from latchkey.subjects.segments.usecases.customer_lists import in_words
 from latchkey.subjects.targeting import usecases
@@ -31,10 +30,11 @@ async def list_rules(visit: Visit) -> Response:
     return visit.page(
         "targeting.html",
         404 if unknown else None,
+        rules=await visit.run(usecases.list_rules),
         preview=preview,
-        words={rule.id: in_words(audience_of(rule)) for rule in preview.rules},
+        counts={one.rule_id: one.customers for one in preview.rules},
+        words=lambda rule: in_words(audience_of(rule)),
         offerings=await _offerings(visit),
-        by=ChosenBy,
         who=who,
         reason=reason,
         unknown=unknown,
@@ -64,7 +64,7 @@ async def show_rule(visit: Visit, rule_id: str) -> Response:
 async def update(visit: Visit, rule_id: str) -> Response:
     fields = _fields(visit.form)
     visit.audit(**fields)
-    await visit.run(usecases.update_rule, rule_id, fields)
+    await visit.run(usecases.update_rule, rule_id, **fields)
     return await visit.to(visit.path("catalog", "targeting"), "Saved.")
 
 
@@ -72,7 +72,7 @@ async def update(visit: Visit, rule_id: str) -> Response:
 async def move(visit: Visit, rule_id: str) -> Response:
     position = visit.form.number("position", low=1, high=usecases.MOST_RULES)
     visit.audit(position=position)
-    moved = await visit.run(usecases.update_rule, rule_id, {"position": position})
+    moved = await visit.run(usecases.update_rule, rule_id, position=position)
     return await visit.to(visit.path("catalog", "targeting"), f"{moved.name} is number {moved.position} now.")
 
 
@@ -80,7 +80,7 @@ async def move(visit: Visit, rule_id: str) -> Response:
 async def switch(visit: Visit, rule_id: str) -> Response:
     is_active = visit.form.choice("is_active", ("yes", "no")) == "yes"
     visit.audit(is_active=is_active)
-    changed = await visit.run(usecases.update_rule, rule_id, {"is_active": is_active})
+    changed = await visit.run(usecases.update_rule, rule_id, is_active=is_active)
     said = "is switched on." if is_active else "is switched off. Its customers see something else at once."
     return await visit.to(visit.path("catalog", "targeting"), f"{changed.name} {said}")
 
@@ -106,8 +106,6 @@ async def _form(visit: Visit, rule: TargetingRule | None) -> Response:
     if rule is not None:
         values = {"name": rule.name, "offering_id": rule.offering_id, **rule.conditions}
         values |= {"is_active": "yes"} if rule.is_active else {}
-    if visit.refusal is not None:
-        values = visit.form.values() | {"status": ",".join(visit.form.all("status"))}
     entitlements = await visit.run(list_entitlements, limit=None)
     return visit.page(
         "targeting_rule.html",

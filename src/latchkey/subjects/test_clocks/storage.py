@@ -1,7 +1,5 @@
 """Test clocks, and the customers on them."""
 
-from functools import partial
-
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Database
@@ -12,9 +10,7 @@ from latchkey.engine.storage.records import Stored
 from latchkey.engine.storage.state import decode
 from latchkey.subjects.test_clocks.rules import Inhabitant, TestClock
 
-CLOCKS = Listing(
-    "test clock", query("clocks_of_project"), partial(item_of, TestClock), param="test_clock_id", by_age=True
-)
+CLOCKS = Listing("test clock", query("clocks_of_project"), TestClock, param="test_clock_id", by_age=True)
 _CUSTOMERS = query("customers_on_clock")
 
 

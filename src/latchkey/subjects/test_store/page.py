@@ -57,7 +57,6 @@ async def show(visit: Visit, app_id: str) -> Response:
         notifications = (await store.ask("GET", f"/notifications?limit={NOTIFICATIONS}"))["notifications"]
     except StoreAway as refusal:
         away = refusal
-    values = {name: visit.form.text(name) for name in ("customer", "product")}
     # The clock that followed last follows again, unless somebody chooses otherwise.
     chosen = visit.form.text("test_clock") or visit.query.text("test_clock")
     clocks = await visit.run(test_clocks.newest_clocks, None, CLOCKS)
@@ -75,7 +74,7 @@ async def show(visit: Visit, app_id: str) -> Response:
         notifications=[{**notification, "answer": _answer(notification)} for notification in notifications],
         acts=ACTS,
         steps=STEPS,
-        values={**values, "product": values["product"] or next((p for p in products if p.startswith("pro_")), "")},
+        usual=next((product for product in products if product.startswith("pro_")), ""),
         **({"error": away.message} if away else {}),
     )
 

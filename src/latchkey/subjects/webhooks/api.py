@@ -15,7 +15,7 @@ from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
+from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, Replay, ReplayRange
 from latchkey.subjects.webhooks.usecases import destination_settings, registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
@@ -185,7 +185,7 @@ async def rotate_signing_secret(call: WriteKey, webhook_id: str, new: SecretRota
 async def test_webhook(call: WriteKey, webhook_id: str, new: Trial) -> Response:
     """Send a test event at once and return the receiver's response. Its id begins with `test_`; nothing is stored."""
     webhook = await call.services.webhooks.load(call.project_id, webhook_id)
-    return reply(render.tried(await send_test(call.services.sender, webhook, new.type, call.now())))
+    return reply(await send_test(call.services.sender, webhook, new.type, call.now()))
 
 
 @destinations_router.get("", responses=shows(Page[wire.DestinationPreset]))
@@ -199,7 +199,7 @@ async def list_destination_presets(call: ReadKey) -> Response:
 async def preview_destination(call: WriteKey, new: NewDestination) -> Response:
     """What would be sent for a sample event of every type. Nothing is stored or sent."""
     stored = destination_settings.checked(DestinationSetup(**new.model_dump()))
-    items = [render.preview(one) for one in destination_settings.preview(stored, call.now())]
+    items = destination_settings.preview(stored, call.now())
     url = project_path(call.project_id, "integrations", "destinations", "preview")
     return reply(Page(items=items, next_page=None, url=url))
 
@@ -259,19 +259,19 @@ async def resend_delivery(call: WriteKey, webhook_id: str, delivery_id: str) -> 
     return reply(render.detail(webhook, sent, call.services.sender.public_url), 202)
 
 
-@deliveries_router.acts("/replay", wire.Replay, "webhook.replayed", status=202)
+@deliveries_router.acts("/replay", Replay, "webhook.replayed", status=202)
 async def start_replay(call: WriteKey, webhook_id: str, new: NewReplay) -> Response:
     """Send again what failed in a time range, or everything that happened in it, including events from before the
     webhook existed. Runs in the background."""
     in_order(new.since_ms, new.until_ms)
     chosen = ReplayRange(new.since_ms, new.until_ms, new.status, tuple(dict.fromkeys(new.event_types)))
-    return reply(render.replay(await call.run(requeue_runs.start_replay, webhook_id, chosen, call.now())), 202)
+    return reply(await call.run(requeue_runs.start_replay, webhook_id, chosen, call.now()), 202)
 
 
-@deliveries_router.get("/replays/{replay_id}", responses=shows(wire.Replay))
+@deliveries_router.get("/replays/{replay_id}", responses=shows(Replay))
 async def read_replay(call: ReadKey, webhook_id: str, replay_id: str) -> Response:
     """The progress of a replay."""
-    return reply(render.replay(await call.run(requeue_runs.load_replay, webhook_id, replay_id)))
+    return reply(await call.run(requeue_runs.load_replay, webhook_id, replay_id))
 
 
 operational_events_router = Router(

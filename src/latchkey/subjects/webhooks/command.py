@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import typer
 from msgspec import DecodeError, json
+from msgspec.structs import replace
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import LIMIT, argument, command, flag, option
@@ -56,7 +57,8 @@ async def webhook_desk(
             allowed = (*LOOPBACK, *allowed)
             authority = DataFolder(data).tls / "authority.pem"
             extra_ca = extra_ca or (authority if authority.exists() else None)
-        webhooks = Registry(at.database, Sealer(key), allowed, mailbox_of(at.database, at.settings))
+        mailbox = mailbox_of(at.database, replace(at.settings, secret_key=key))
+        webhooks = Registry(at.database, Sealer(key), allowed, mailbox)
         try:
             yield extended(WebhookDesk, at, webhooks=webhooks, extra_ca=extra_ca)
         except UnsealableError:
@@ -222,7 +224,7 @@ async def send_test_event(
     )
     try:
         async with at.audited("webhook.tested", webhook, type=event_type.upper()):
-            tried = render.tried(await send_test(sender, found, event_type.upper(), real_now()))
+            tried = await send_test(sender, found, event_type.upper(), real_now())
     finally:
         await sender.close()
     if at.as_json:
@@ -288,7 +290,7 @@ async def resend(
         async with at.audited("webhook.replayed", webhook, since_ms=str(since), status="failed"):
             chosen = ReplayRange(since, None, "failed")
             started = await at.run(requeue_runs.start_replay, webhook, chosen, now)
-        at.done(render.replay(started), f"Replay {started.id} is queued. The dashboard shows its progress.")
+        at.done(started, f"Replay {started.id} is queued. The dashboard shows its progress.")
         return
     async with at.audited("delivery.resent", f"{webhook}, {delivery}"):
         sent = await at.run(registry.resend, webhook, delivery, now)

@@ -6,11 +6,9 @@ from msgspec import UNSET, Raw, json
 
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.webhooks import wire
-from latchkey.subjects.webhooks.delivery.destination import Preset
+from latchkey.subjects.webhooks.delivery.destination import HIDDEN, DestinationSetup, Preset, presets
 from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
-from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Replay, Webhook
-from latchkey.subjects.webhooks.usecases.destination_settings import SampleRequest, shown_settings
-from latchkey.subjects.webhooks.usecases.samples import Tried
+from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Webhook
 from latchkey.wire.attributes import from_attributes
 
 
@@ -44,35 +42,16 @@ def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
 def destination(stored: str | None) -> wire.Destination | None:
     if stored is None:
         return None
-    found = shown_settings(stored)
+    found = json.decode(stored, type=DestinationSetup)
+    secret = {field.name for field in presets()[found.preset].fields if field.is_secret}
+    settings = {name: HIDDEN if name in secret else value for name, value in found.settings.items()}
     template = None if found.template is None else Raw(json.encode(found.template))
-    return wire.Destination(preset=found.preset, settings=found.settings, template=template)
+    return wire.Destination(preset=found.preset, settings=settings, template=template)
 
 
 def preset(id: str, one: Preset) -> wire.DestinationPreset:
     settings = [from_attributes(wire.PresetSetting, field, secret=field.is_secret) for field in one.fields]
     return from_attributes(wire.DestinationPreset, one, id=id, settings=settings)
-
-
-def preview(one: SampleRequest) -> wire.DestinationPreview:
-    return from_attributes(wire.DestinationPreview, one, body=Raw(one.body))
-
-
-def tried(one: Tried) -> wire.WebhookTest:
-    answer = one.answer
-    return wire.WebhookTest(
-        webhook_id=one.webhook.id,
-        event_id=one.event_id,
-        event_type=one.event_type,
-        delivered=answer.delivered,
-        status=answer.status,
-        milliseconds=answer.took_ms,
-        body=_text(answer.response_body),
-        headers=json.decode(answer.response_headers, type=list[list[str]]),
-        error=UNSET if answer.error is None else answer.error,
-        request_headers=one.request_headers,
-        request_body=Raw(one.body),
-    )
 
 
 def delivery(webhook_id: str, one: Delivery) -> wire.Delivery:
@@ -114,10 +93,6 @@ def _attempt(one: Attempt) -> wire.Attempt:
         response_headers=Raw(one.response_headers) if one.response_headers is not None else None,
         response_body=_text(one.response_body) if one.response_body is not None else None,
     )
-
-
-def replay(one: Replay) -> wire.Replay:
-    return from_attributes(wire.Replay, one)
 
 
 def operational_event(one: OperationalEvent) -> wire.OperationalEvent:

@@ -224,29 +224,27 @@ class ReplayRange(Struct, frozen=True):
 
 
 class Replay(Struct, frozen=True, kw_only=True):
+    """As the API shows it, too."""
+
+    object: Literal["webhook_replay"] = "webhook_replay"
     id: str
     webhook_id: str
+    state: Literal["running", "finished", "stopped"]
     since_ms: Ms
     until_ms: Ms
     status: Which
     event_types: tuple[str, ...]
     created_at: Ms
+    finished_at: Ms | None
     # How many events of the range have been examined, and how many there are.
     examined: int
     total: int
-    # How many deliveries it has queued so far.
+    # How many deliveries it has queued so far, and their outcomes. A list of replays leaves these at 0.
     scheduled: int
+    delivered: int
+    failed: int
     # How many had failed and waited for a retry: they were sent at once.
     hurried: int
-    finished_at: Ms | None
-    stopped_at: Ms | None
-    # The outcomes of what it has queued. A list of replays leaves them at 0.
-    delivered: int = 0
-    failed: int = 0
-
-    @property
-    def state(self) -> Literal["running", "finished", "stopped"]:
-        return "stopped" if self.stopped_at is not None else "running" if self.finished_at is None else "finished"
 
 
 class OperationalEvent(Struct, frozen=True):

@@ -147,28 +147,6 @@ class DeliveryWithAttempts(Delivery, frozen=True, kw_only=True):
     attempts: list[Attempt]
 
 
-class Replay(Struct, frozen=True, kw_only=True):
-    object: Literal["webhook_replay"] = "webhook_replay"
-    id: str
-    webhook_id: str
-    state: Literal["running", "finished", "stopped"]
-    since_ms: int
-    until_ms: int
-    status: Literal["failed", "all"]
-    event_types: list[str]
-    created_at: int
-    finished_at: int | None
-    # How many events of the range have been examined, and how many there are.
-    examined: int
-    total: int
-    # How many deliveries have been queued, and their outcomes.
-    scheduled: int
-    delivered: int
-    failed: int
-    # How many had failed and waited for a retry: they were sent at once.
-    hurried: int
-
-
 class OperationalEvent(Struct, frozen=True, kw_only=True):
     object: Literal["operational_event"] = "operational_event"
     id: str

@@ -27,15 +27,18 @@ LEASE = 75_000
 class Line:
     """A worker without a network: it claims deliveries, and records the answers that the test chooses."""
 
-    def __init__(self, yard: Yard, webhook: Webhook) -> None:
+    def __init__(self, yard: Yard, webhook: Webhook, number: int = 1) -> None:
         self.yard = yard
+        # Of its process.
+        self.number = number
         self.webhook = webhook
         # Well ahead of the real clock, so that what a test commits is due even on a slow machine; but a receiver of
         # operational events accepts timestamps that are at most five minutes ahead.
         self.now = now_ms() + 120_000
 
     async def claim(self, amount: int = 100) -> Sequence[Claim]:
-        return await lanes.claim_lane(self.yard.database, {self.webhook.key: amount}, self.now, self.now + LEASE)
+        budgets, until = {self.webhook.key: amount}, self.now + LEASE
+        return await lanes.claim_lane(self.yard.database, budgets, self.now, until, self.number)
 
     async def record(self, claims: Sequence[Claim], status: int = 200) -> int:
         recorded, _ = await recording.record_attempts(
@@ -146,6 +149,18 @@ async def test_an_outcome_that_comes_after_the_lease_ran_out_changes_nothing(lin
     assert await line.record(taken_over) == 1
 
 
+async def test_what_an_ended_process_had_claimed_is_claimed_again_and_only_that(line: Line) -> None:
+    ended = Line(line.yard, line.webhook, number=7)
+    for name in ("ann", "bob"):
+        await line.yard.buy(name)
+    lost, kept = await ended.claim(1), await line.claim(1)
+    assert await lanes.release_ended(line.yard.database, [7, 8]) == 1
+    taken_over = await line.claim()
+    assert [claim.customer_id for claim in taken_over] == [claim.customer_id for claim in lost]
+    assert await ended.record(lost) == 0
+    assert await line.record([*kept, *taken_over]) == 2
+
+
 async def test_an_event_committed_while_the_one_before_is_recorded_is_not_stranded(line: Line) -> None:
     for _ in range(30):
         await line.yard.buy("ann")
@@ -169,7 +184,7 @@ async def test_the_limit_of_a_webhook_holds_over_all_workers(line: Line) -> None
 
 @pytest.mark.parametrize(
     ("change", "probes"),
-    [({"url": "https://elsewhere.example/"}, 1), ({"authorization": "Bearer new"}, 1), ({"name": "other"}, 0)],
+    [({"url": "https://receiver.example/elsewhere"}, 1), ({"authorization": "Bearer new"}, 1), ({"name": "other"}, 0)],
 )
 async def test_a_correction_of_a_failing_webhook_is_probed_at_once(
     line: Line, change: dict[str, str], probes: int

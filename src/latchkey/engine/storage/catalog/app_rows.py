@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, json
 
-from latchkey.database.pool import Connection, Record
-from latchkey.database.rows import Listing, changes_rows, fetch_one, fetches_all, fetches_one, item_of
+from latchkey.database.pool import Connection
+from latchkey.database.rows import Listing, changes_rows, fetch_one, fetches_all, fetches_one
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.stores.store import AppStore
@@ -33,12 +33,13 @@ class App(Struct, frozen=True):
     # What the store calls it, and the like, by field. No secrets.
     details: Mapping[str, Any]
 
+    @property
+    def title(self) -> str:
+        """What buyers know it by."""
+        return str(self.details.get("app_name") or self.name)
 
-def _app(row: Record) -> App:
-    return item_of(App, row, details=json.decode(row["details"]))
 
-
-APPS = Listing("app", query("list_apps"), _app, by_age=True, written=str)
+APPS = Listing("app", query("list_apps"), App, as_json=("details",), by_age=True, written=str)
 
 
 async def create(connection: Connection, project_id: str, name: str, now: Ms) -> Project | None:

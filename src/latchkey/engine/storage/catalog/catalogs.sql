@@ -79,6 +79,10 @@ select * from unnest($1::text[], $2::text[], $3::integer[])
 on conflict do nothing
 returning project_id, currency, day;
 
+-- name: prune_missing_rates
+-- currencies without an exchange rate on days that are over for long
+delete from missing_rates where day < $1;
+
 -- name: list_missing_rates
 -- currencies of a project, or of all, without an exchange rate since a day: how many days, and the last one
 select currency, count(distinct day) as days, max(day) as last

@@ -1,10 +1,8 @@
 """Virtual currencies of a project. Balances are part of the customer; see `engine/storage/records.py`."""
 
-from functools import partial
-
 from msgspec import Struct
 
-from latchkey.database.rows import Listing, executes, fetches_all, fetches_one, fetches_value, item_of, saves
+from latchkey.database.rows import Listing, executes, fetches_all, fetches_one, fetches_value, saves
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -22,7 +20,7 @@ class CreditedProduct(Struct, frozen=True):
     amount: int
 
 
-CURRENCIES = Listing("virtual currency", query("list_currencies"), partial(item_of, Currency), param="code")
+CURRENCIES = Listing("virtual currency", query("list_currencies"), Currency, param="code")
 
 
 # False: the code is taken.

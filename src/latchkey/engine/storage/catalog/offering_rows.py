@@ -2,11 +2,10 @@
 experiments with their variants."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from msgspec import Struct, json
 
-from latchkey.database.pool import Connection, Executor, Record
+from latchkey.database.pool import Connection, Executor
 from latchkey.database.rows import (
     Listing,
     changes_rows,
@@ -14,7 +13,6 @@ from latchkey.database.rows import (
     fetch_all,
     fetch_one,
     fetches_all,
-    item_of,
     returns_row,
     saves,
 )
@@ -25,13 +23,18 @@ from latchkey.engine.storage.catalog.product_rows import product_of
 
 _PACKAGES = query("list_packages")
 
-
-def _offering(row: Record) -> Offering:
-    return item_of(Offering, row, metadata=json.decode(row["metadata"] or b"null"))
-
-
-OFFERINGS = Listing("offering", query("list_offerings"), _offering, by_age=True)
-PLACEMENTS = Listing("placement", query("list_placements"), partial(item_of, Placement))
+OFFERINGS = Listing("offering", query("list_offerings"), Offering, as_json=("metadata",), by_age=True)
+PLACEMENTS = Listing("placement", query("list_placements"), Placement)
+# In their order.
+TARGETING_RULES = Listing(
+    "targeting rule",
+    query("list_targeting_rules"),
+    TargetingRule,
+    as_json=("conditions",),
+    param="rule_id",
+    by_age=True,
+)
+EXPERIMENTS = Listing("experiment", query("list_experiments"), Experiment, as_json=("variants",), by_age=True)
 
 
 class Attached(Struct, frozen=True):
@@ -49,25 +52,22 @@ class Uses(Struct, frozen=True):
     rules: list[str]
 
 
-async def create_offering(connection: Connection, project_id: str, offering: Offering) -> bool:
-    """False: the lookup key is taken."""
-    others = offering.lookup_key, offering.created_at
-    return await _insert_offering(connection, project_id, offering.id, *_values(offering), *others)
-
-
-async def update_offering(connection: Connection, project_id: str, offering: Offering) -> None:
-    """There is at most one current offering."""
-    if offering.is_current:
-        await connection.execute(query("clear_current_offering"), project_id)
-    await connection.execute(query("update_offering"), project_id, offering.id, *_values(offering))
-
-
-def _values(offering: Offering) -> tuple[str, bytes | None, bool]:
-    metadata = None if offering.metadata is None else json.encode(offering.metadata)
-    return offering.display_name, metadata, offering.is_current
-
-
-_insert_offering = changes_rows(query("create_offering"))
+_OFFERING = "id", "display_name", "metadata", "is_current"
+_PLACEMENT = "id", "display_name", "offering_id", "is_fallback"
+_RULE = "id", "name", "offering_id", "is_active", "position", "revision"
+# Whether a row was written: none is if the key or the id is taken. There is at most one current offering, and one
+# fallback: before another becomes it, none is.
+create_offering = saves(query("create_offering"), *_OFFERING, "lookup_key", "created_at")
+update_offering = saves(query("update_offering"), *_OFFERING)
+clear_current = executes(query("clear_current_offering"))
+create_placement = saves(query("create_placement"), *_PLACEMENT, "created_at")
+update_placement = saves(query("update_placement"), *_PLACEMENT)
+clear_fallback = executes(query("clear_fallback_placement"))
+create_rule = saves(query("create_targeting_rule"), *_RULE, "created_at", "conditions")
+update_rule = saves(query("update_targeting_rule"), *_RULE, "conditions")
+# Gives these rules the positions 1, 2, 3…
+order_rules = executes(query("order_targeting_rules"))
+delete_rule = executes(query("delete_targeting_rule"))
 delete_offering = executes(query("delete_offering"))
 # What names an offering.
 uses = fetches_all(Uses, query("uses_of_offering"))
@@ -118,46 +118,6 @@ async def attach(connection: Connection, project_id: str, package_id: str, attac
     await connection.execute(
         query("attach_to_package"), project_id, package_id, list(attached), list(attached.values())
     )
-
-
-_PLACEMENT = "id", "display_name", "offering_id", "is_fallback"
-_insert_placement = saves(query("create_placement"), *_PLACEMENT, "created_at")
-_update_placement = saves(query("update_placement"), *_PLACEMENT)
-
-
-async def save_placement(connection: Connection, project_id: str, placement: Placement, *, new: bool) -> bool:
-    """There is at most one fallback. False: the id is taken."""
-    if placement.is_fallback:
-        await connection.execute(query("clear_fallback_placement"), project_id)
-    return await (_insert_placement if new else _update_placement)(connection, project_id, placement)
-
-
-def _rule(row: Record) -> TargetingRule:
-    return item_of(TargetingRule, row, conditions=json.decode(row["conditions"]))
-
-
-# In their order.
-TARGETING_RULES = Listing("targeting rule", query("list_targeting_rules"), _rule, param="rule_id", by_age=True)
-
-
-async def save_rule(connection: Connection, project_id: str, rule: TargetingRule, *, new: bool) -> bool:
-    """False: the id is taken."""
-    return await (_insert_rule if new else _update_rule)(connection, project_id, rule, json.encode(rule.conditions))
-
-
-_RULE = "id", "name", "offering_id", "is_active", "position", "revision"
-_insert_rule = saves(query("create_targeting_rule"), *_RULE, "created_at")
-_update_rule = saves(query("update_targeting_rule"), *_RULE)
-# Gives these rules the positions 1, 2, 3…
-order_rules = executes(query("order_targeting_rules"))
-delete_rule = executes(query("delete_targeting_rule"))
-
-
-def _experiment(row: Record) -> Experiment:
-    return item_of(Experiment, row, variants=json.decode(row["variants"]))
-
-
-EXPERIMENTS = Listing("experiment", query("list_experiments"), _experiment, by_age=True)
 
 
 async def create_experiment(connection: Connection, project_id: str, one: Experiment) -> None:

@@ -1,12 +1,11 @@
 """Products with their prices, and entitlements."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from msgspec import Struct
 
 from latchkey.database.pool import Connection, Executor, Record
-from latchkey.database.rows import Listing, changes_rows, executes, fetches_one, item_of, saves
+from latchkey.database.rows import Listing, changes_rows, executes, fetches_one, saves
 from latchkey.database.sql import query
 from latchkey.domain.access.entitlements import Grant
 from latchkey.domain.catalog import Credit, ListedPrice, Product, ProductKind, ProductType
@@ -116,10 +115,6 @@ async def save_prices(connection: Connection, project_id: str, product_id: str, 
     await connection.execute(query("save_product_prices"), project_id, product_id, *columns)
 
 
-async def save_price(connection: Connection, project_id: str, product_id: str, one: ListedPrice) -> None:
-    await save_prices(connection, project_id, product_id, [one])
-
-
 # By store, country and currency; an empty store or country is any. False: it is not listed.
 delete_price = changes_rows(_DELETE_PRICE)
 
@@ -130,7 +125,7 @@ async def country_of(connection: Connection, project_id: str, app_user_id: str) 
     return None if row is None else row["last_seen_country"]
 
 
-ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), partial(item_of, Entitlement))
+ENTITLEMENTS = Listing("entitlement", query("list_entitlements"), Entitlement)
 
 
 # False: the id is taken.

@@ -114,6 +114,8 @@ async def note(connection: Connection, missing: Collection[RateKey]) -> set[Rate
 
 # By currency, for payments of a project since a day; of all projects if None is given.
 list_missing = fetches_all(MissingRates, query("list_missing_rates"))
+# Those of payments before a day.
+prune_missing = executes(query("prune_missing_rates"))
 
 
 _FEES = json.Decoder(Fees)

@@ -19,8 +19,7 @@ async def show_team(visit: Visit) -> Response:
         members=members,
         roles=rules.EXPLAINED,
         options=[(role, role.capitalize()) for role in rules.Role],
-        values={name: visit.form.text(name) for name in ("email", "name")},
-        chosen=visit.form.text("role", rules.Role.DEVELOPER),
+        usual=rules.Role.DEVELOPER,
     )
 
 

@@ -2,16 +2,15 @@
 before, proved by a cookie."""
 
 import asyncio
-import hashlib
-import hmac
-import re
 import secrets
 from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from msgspec import Struct
 
 from latchkey.database.pool import Database
+from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Conflict, Invalid, found
@@ -121,37 +120,36 @@ def _nobody() -> str:
 KNOWN_FOR: Ms = 180 * DAY
 # A browser is rarely shared by more people.
 MOST_ACCOUNTS = 5
-_FORM = re.compile(rf"(?P<id>[0-9a-f]{{32}})(?P<entries>(?:\.[0-9]{{1,15}}-[0-9a-f]{{64}}){{1,{MOST_ACCOUNTS}}})")
+_DEVICE = "known device"
+
+
+class KnownDevice(Struct, frozen=True):
+    """What the cookie of a browser holds."""
+
+    id: str
+    # Accounts and when they signed in, the newest first.
+    accounts: dict[str, Ms]
 
 
 class Devices:
     def __init__(self, secret_key: bytes) -> None:
-        self._key = hmac.new(secret_key, b"latchkey known devices", hashlib.sha256).digest()
+        self._sealer = Sealer(secret_key)
 
     def known(self, cookie: str, account_id: str, now: Ms) -> str | None:
         """The device's id, if this account signed in with it and not too long ago."""
-        device, entries = _read(cookie)
-        for entry in entries:
-            since = int(entry.partition("-")[0])
-            if self._is_for(entry, device, account_id) and since <= now < since + KNOWN_FOR:
-                return device
-        return None
+        device = self._read(cookie)
+        since = device.accounts.get(account_id)
+        return device.id if since is not None and since <= now < since + KNOWN_FOR else None
 
     def remember(self, cookie: str, account_id: str, now: Ms) -> str:
         """The cookie after this account signed in. Other accounts in it stay known."""
-        device, entries = _read(cookie)
-        device = device or secrets.token_hex(16)
-        others = [entry for entry in entries if not self._is_for(entry, device, account_id)]
-        return ".".join([device, f"{now}-{self._signature(device, account_id, now)}", *others[: MOST_ACCOUNTS - 1]])
+        device = self._read(cookie)
+        others = [(id, since) for id, since in device.accounts.items() if id != account_id]
+        accounts = dict([(account_id, now), *others][:MOST_ACCOUNTS])
+        return self._sealer.token(KnownDevice(device.id, accounts), _DEVICE)
 
-    def _is_for(self, entry: str, device: str, account_id: str) -> bool:
-        since, _, signature = entry.partition("-")
-        return hmac.compare_digest(signature, self._signature(device, account_id, int(since)))
-
-    def _signature(self, device: str, account_id: str, since: Ms) -> str:
-        return hmac.new(self._key, f"{device} {account_id} {since}".encode(), hashlib.sha256).hexdigest()
-
-
-def _read(cookie: str) -> tuple[str, list[str]]:
-    read = _FORM.fullmatch(cookie)
-    return (read["id"], read["entries"].split(".")[1:]) if read else ("", [])
+    def _read(self, cookie: str) -> KnownDevice:
+        try:
+            return self._sealer.opened(cookie, KnownDevice, _DEVICE)
+        except UnsealableError:
+            return KnownDevice(secrets.token_hex(16), {})

@@ -102,7 +102,7 @@ async def guess(
     yield
     async with database.acquire() as connection:
         cleared = [limit.subject for limit in limits if limit.cleared]
-        await storage.forget_failures(connection, cleared, now - rules.LONGEST_COUNTED)
+        await storage.forget_failures(connection, cleared)
         await storage.forget_one_failure(connection, [limit.subject for limit in limits if not limit.cleared], now)
 
 
@@ -156,4 +156,3 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
 
 # What needs no more than one statement; the last two are for others who limit guesses.
 stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures
-forget_failures = storage.forget_failures

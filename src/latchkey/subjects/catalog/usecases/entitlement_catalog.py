@@ -15,6 +15,7 @@ from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.catalogs import Catalogs, load_version
+from latchkey.engine.storage.catalog.offering_rows import TARGETING_RULES
 from latchkey.engine.storage.catalog.product_rows import ENTITLEMENTS, Entitlement, Grid
 from latchkey.engine.storage.scans import mention
 from latchkey.subjects.catalog.usecases.version import changing_catalog
@@ -24,14 +25,12 @@ list_entitlements = ENTITLEMENTS.load_page
 
 
 async def create_entitlement(
-    database: Database, project_id: str, entitlement_id: str, display_name: str, now: Ms
+    database: Database, project_id: str, id: str, display_name: str | None = None, *, now: Ms
 ) -> Entitlement:
-    checked_id(entitlement_id)
-    name = checked_name(display_name, "display_name")
+    name = checked_name(checked_id(id) if display_name is None else display_name, "display_name")
+    created = Entitlement(checked_id(id), name, now)
     async with changing_catalog(database, project_id) as connection:
-        created = Entitlement(entitlement_id, name, now)
-        if not await storage.create_entitlement(connection, project_id, created):
-            raise Conflict(f"There is already an entitlement {entitlement_id!r} in this project.", param="id")
+        ENTITLEMENTS.require_new(await storage.create_entitlement(connection, project_id, created), id)
     return created
 
 
@@ -44,7 +43,8 @@ async def rename_entitlement(
 
 
 async def delete_entitlement(database: Database, project_id: str, entitlement_id: str) -> None:
-    """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect."""
+    """Refused while a product grants it: taking access from customers must be an explicit step, not a side effect. Also
+    while a targeting rule names it: everybody would then be without it."""
     async with changing_catalog(database, project_id) as connection:
         await ENTITLEMENTS.get(connection, project_id, entitlement_id)
         granting = await storage.page_products(connection, project_id, entitlement_id=entitlement_id, with_deleted=True)
@@ -54,6 +54,12 @@ async def delete_entitlement(database: Database, project_id: str, entitlement_id
                 f"{entitlement_id!r} is granted by {names}, and customers may hold it by them. "
                 "Detach the products first; that is what takes it from customers.",
                 param="entitlement_id",
+            )
+        rules = [rule.name for rule in await TARGETING_RULES.page(connection, project_id) if rule.names(entitlement_id)]
+        if rules:
+            names = ", ".join(repr(name) for name in rules)
+            raise InUse(
+                f"{entitlement_id!r} is in the targeting rules {names}. Change them first.", param="entitlement_id"
             )
         await storage.delete_entitlement(connection, project_id, entitlement_id)
 

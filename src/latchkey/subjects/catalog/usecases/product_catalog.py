@@ -108,11 +108,11 @@ async def create_in_app(
     return await create_product(database, project_id, product_id, terms, now)
 
 
-async def update_product(database: Database, project_id: str, product_id: str, changes: dict[str, Any]) -> Product:
+async def update_product(database: Database, project_id: str, /, product_id: str, **changes: Any) -> Product:
     """The product with some terms changed. An active subscription keeps the price it was bought at."""
     async with changing_catalog(database, project_id) as connection:
         before = await load_product(connection, project_id, product_id)
-        terms = replace(_terms(before), **changes)
+        terms = replace(terms_of(before), **changes)
         for app_id in set(terms.app_ids) - set(before.apps):
             await _app(connection, project_id, app_id, "app_ids")
         return await _save(connection, project_id, _product(product_id, terms, before.apps, before.created_at))
@@ -183,7 +183,7 @@ def checked_terms(terms: ProductTerms) -> Price:
         return check(_price, terms.price, terms.currency)
 
 
-def _terms(product: Product) -> ProductTerms:
+def terms_of(product: Product) -> ProductTerms:
     return ProductTerms(
         kind=product.kind,
         price=product.price.amount,
@@ -230,11 +230,7 @@ async def set_price(
 ) -> ListedPrice:
     """Lists a price, or changes one of the same store, country and currency."""
     one = listed_price(price, currency, store, country)
-    async with changing_catalog(database, project_id) as connection:
-        await load_product(connection, project_id, product_id)
-        await storage.save_price(connection, project_id, product_id, one)
-        if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
-            raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
+    await set_prices(database, project_id, product_id, [one])
     return one
 
 
@@ -251,6 +247,8 @@ async def set_prices(database: Database, project_id: str, product_id: str, new: 
     async with changing_catalog(database, project_id) as connection:
         await load_product(connection, project_id, product_id)
         await storage.save_prices(connection, project_id, product_id, new)
+        if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
+            raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
 
 
 async def shown_prices(

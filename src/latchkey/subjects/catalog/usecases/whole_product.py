@@ -30,15 +30,13 @@ async def save_whole(
         if isinstance(terms, ProductTerms):
             await product_catalog.create_product(within, project_id, product_id, terms, now)
         else:
-            await product_catalog.update_product(within, project_id, product_id, terms)
+            await product_catalog.update_product(within, project_id, product_id, **terms)
         for entitlement_id in attached:
             await entitlement_catalog.attach_products(within, project_id, entitlement_id, [product_id])
         for entitlement_id in detached:
             await entitlement_catalog.detach_products(within, project_id, entitlement_id, [product_id], now)
         for price_id in unlisted:
             await product_catalog.delete_price(within, project_id, product_id, price_id)
-        for one in prices:
-            await product_catalog.set_price(
-                within, project_id, product_id, one.price.amount, one.price.currency, one.store, one.country
-            )
+        if prices:
+            await product_catalog.set_prices(within, project_id, product_id, prices)
         return await product_catalog.load_product(connection, project_id, product_id)

@@ -34,8 +34,13 @@ from latchkey.subjects.accounts.rules import checked_email
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout import rules as eligibility
 from latchkey.subjects.checkout import storage
-from latchkey.subjects.checkout.usecases import steps
-from latchkey.subjects.checkout.usecases.steps import CheckoutProblem
+from latchkey.subjects.checkout.usecases.steps import (
+    CheckoutLimit,
+    CheckoutProblem,
+    CheckoutProgress,
+    CheckoutRefusal,
+    CheckoutRequest,
+)
 from latchkey.subjects.mail.usecases import Mail, MailKind, RedemptionLetter
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake.usecases.app_receipts import CannotCheck, RejectedReceipt, ShownReceipt
@@ -83,7 +88,7 @@ class Checkouts:
         self._changes = changes
         self._reader = reader
         self._receipts = receipts
-        self.limit = steps.CheckoutLimit()
+        self.limit = CheckoutLimit()
 
     def sells(self, store: str | None) -> bool:
         """Whether the apps of this store sell through a payment provider, whose price counts."""
@@ -104,20 +109,20 @@ class Checkouts:
         """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
         till = await self._till(project_id, app_id)
         catalog = await load_catalog(self._changes, project_id)
-        order = self._order(till, catalog, None, steps.CheckoutRequest(product_id=product_id, app_user_id=""), key="")
+        order = self._order(till, catalog, None, CheckoutRequest(product_id=product_id, app_user_id=""), key="")
         return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
 
     async def start(
-        self, project_id: str, app_id: str | None, wanted: steps.CheckoutRequest
+        self, project_id: str, app_id: str | None, wanted: CheckoutRequest
     ) -> tuple[str, selling.HostedPage | selling.PaymentForm]:
         """The id of the new checkout, and what the page shows."""
         till = await self._till(project_id, app_id)
         if wanted.purchase_flow is not None:
-            raise steps.CheckoutRefusal(
+            raise CheckoutRefusal(
                 CheckoutProblem.NOT_IN_THIS_WAY, "Quick purchases are not offered here: use the checkout."
             )
         if wanted.product_change is not None:
-            raise steps.CheckoutRefusal(
+            raise CheckoutRefusal(
                 CheckoutProblem.CANNOT_COMPLETE,
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
                 "change it at the payment provider.",
@@ -131,7 +136,7 @@ class Checkouts:
         self,
         project_id: str,
         app_id: str,
-        wanted: steps.CheckoutRequest,
+        wanted: CheckoutRequest,
         back: Callable[[str], selling.ReturnAddresses],
         *,
         redeemable: bool,
@@ -147,7 +152,7 @@ class Checkouts:
     async def _begin(
         self,
         till: _Till,
-        wanted: steps.CheckoutRequest,
+        wanted: CheckoutRequest,
         sell: Callable[[selling.CheckoutOrder, str], Awaitable[selling.BegunCheckout]],
         *,
         redeemable: bool = False,
@@ -174,7 +179,7 @@ class Checkouts:
             redeemable=redeemable,
         )
         # A buyer whom nobody knows gets a mail, also after closing the page.
-        await storage.save(self._connections.database, new, real_now + FIRST_ASKED if redeemable else None)
+        await storage.save(self._connections.database, project_id, new, real_now + FIRST_ASKED if redeemable else None)
         return id, begun.page
 
     async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> selling.PaymentForm:
@@ -183,7 +188,7 @@ class Checkouts:
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
         if discount:
-            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "There is no such discount code.")
+            raise CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "There is no such discount code.")
         return await _asked(till, till.provider.payment_form(till.app, await self._ordered(till, known), None))
 
     async def complete(self, project_id: str, app_id: str | None, id: str, email: str | None) -> selling.Confirmation:
@@ -191,23 +196,19 @@ class Checkouts:
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
         customer, catalog, now = await self._customer(project_id, known.app_user_id)
-        product = eligibility.on_sale(catalog, till.app.app_id, till.app.store, known.product_id)
-        if product is None:
-            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This product is no longer sold here.")
-        if eligibility.has_already(customer, catalog, till.app.store, product, now):
-            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
+        _require_sold(till, catalog, customer, known.product_id, now)
         order = structs.replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
         check_at = None if made.told else self._connections.now() + FIRST_ASKED
         kept = await storage.set_handle(self._connections.database, known.id_hash, made.handle, check_at)
         if kept is None:
-            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
+            raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         if kept != made.handle:
             # Two requests at once: the payment of the first one counts.
             return await _asked(till, till.provider.confirm_sale(till.app, order, kept))
         return made
 
-    async def status(self, project_id: str, app_id: str | None, id: str) -> steps.CheckoutProgress:
+    async def status(self, project_id: str, app_id: str | None, id: str) -> CheckoutProgress:
         """What was paid is taken in at once, so that the customer has access even before the provider's notification.
         Taking in the same purchase again changes nothing."""
         till = await self._till(project_id, app_id)
@@ -222,31 +223,31 @@ class Checkouts:
             try:
                 progress = await self._progress(await self._till(known.project_id, known.app_id), known)
                 pending = progress.state is selling.CheckoutState.PENDING
-            except (steps.CheckoutRefusal, NotFound, StoreUnreachable) as error:
+            except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
             await storage.set_check(self._connections.database, known.id_hash, _next_check(known, now, pending=pending))
         return len(due)
 
-    async def _progress(self, till: _Till, known: storage.Checkout) -> steps.CheckoutProgress:
+    async def _progress(self, till: _Till, known: storage.Checkout) -> CheckoutProgress:
         now = self._connections.now()
         if known.status == "succeeded":
-            return steps.CheckoutProgress(known, selling.CheckoutState.PAID)
+            return CheckoutProgress(known, selling.CheckoutState.PAID)
         if known.status == "failed":
-            return steps.CheckoutProgress(known, selling.CheckoutState.FAILED, expired=now >= known.expires_at)
+            return CheckoutProgress(known, selling.CheckoutState.FAILED, expired=now >= known.expires_at)
         if known.handle is None:
             over = now >= known.expires_at
             state = selling.CheckoutState.EXPIRED if over else selling.CheckoutState.OPEN
-            return steps.CheckoutProgress(known, state, expired=over)
+            return CheckoutProgress(known, state, expired=over)
         if not self.limit.asks(known.id_hash, now):
-            return steps.CheckoutProgress(known, selling.CheckoutState.PENDING)
+            return CheckoutProgress(known, selling.CheckoutState.PENDING)
         sale = await _asked(till, till.provider.sale(till.app, await self._ordered(till, known), known.handle))
         if sale.standing is selling.CheckoutState.PAID:
             return await self._taken(till, known, sale)
         if sale.standing in (selling.CheckoutState.FAILED, selling.CheckoutState.EXPIRED):
             await storage.finish(self._connections.database, known.id_hash, "failed", None, None, None, None)
-        return steps.CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
+        return CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
-    async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> steps.CheckoutProgress:
+    async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> CheckoutProgress:
         app = till.app
         shown = ShownReceipt(
             app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
@@ -256,10 +257,10 @@ class Checkouts:
         except (CannotCheck, RejectedReceipt) as error:
             # It is in the journal, and the provider tells of it too. The page asks again in a second.
             log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
-            return steps.CheckoutProgress(known, selling.CheckoutState.PENDING)
+            return CheckoutProgress(known, selling.CheckoutState.PENDING)
         except OwnedByAnother:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
-            return steps.CheckoutProgress(known, selling.CheckoutState.FAILED)
+            return CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
         purchase_id, transaction_id, at = bought or (None, known.handle or "", self._connections.now())
         paid = replace(known, transaction_id=transaction_id, purchased_at=at)
@@ -270,36 +271,36 @@ class Checkouts:
             done = known.id_hash, "succeeded", transaction_id, at, paid.purchase_id, paid.email
             if await storage.finish(connection, *done) and paid.email and self.mail is not None:
                 await self.mail.add(MailKind.REDEMPTION, paid.email, self._connections.now(), letter, connection)
-        return steps.CheckoutProgress(paid, selling.CheckoutState.PAID)
+        return CheckoutProgress(paid, selling.CheckoutState.PAID)
 
     async def letter(self, paid: storage.Checkout) -> RedemptionLetter:
         """What the mail to the buyer of a redeemable purchase names."""
         app = await load_app(self._connections.database, paid.project_id, paid.app_id)
         product = (await load_catalog(self._changes, paid.project_id)).find(paid.product_id)
         name = product.display_name if product is not None else ""
-        return RedemptionLetter(paid.id_hash, app.details.get("app_name") or app.name, name or paid.product_id)
+        return RedemptionLetter(paid.id_hash, app.title, name or paid.product_id)
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Refused (CANNOT_SELL) for a secret key, which belongs to no app, and for an app without a provider."""
         app = await self._connections.of_app(project_id, app_id) if app_id is not None else None
         provider = self._connections.adapters[app.store] if app is not None else None
         if app is None or not isinstance(provider, selling.Sells):
-            raise steps.CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_CONNECTED)
+            raise CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_CONNECTED)
         details = (await load_app(self._connections.database, project_id, app.app_id)).details
         return _Till(app, provider, details.get("stripe_account_id"))
 
     async def _load(self, till: _Till, id: str) -> storage.Checkout:
         known = await storage.load(self._connections.database, till.app.project_id, till.app.app_id, id)
         if known is None:
-            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
+            raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         return known
 
     async def _open(self, till: _Till, id: str) -> storage.Checkout:
         known = await self._load(till, id)
         if known.status == "succeeded":
-            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This checkout was paid already.")
+            raise CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This checkout was paid already.")
         if known.status == "failed" or self._connections.now() >= known.expires_at:
-            raise steps.CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "This checkout is over. Start a new one.")
+            raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "This checkout is over. Start a new one.")
         return known
 
     async def _customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
@@ -315,18 +316,14 @@ class Checkouts:
         till: _Till,
         catalog: Catalog,
         customer: Customer | None,
-        wanted: steps.CheckoutRequest,
+        wanted: CheckoutRequest,
         *,
         key: str,
         now: Ms | None = None,
     ) -> selling.CheckoutOrder:
         store, now = till.app.store, now if now is not None else self._connections.now()
         offering = wanted.presented_offering_identifier
-        product = eligibility.on_sale(catalog, till.app.app_id, store, wanted.product_id)
-        if product is None:
-            raise steps.CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This app does not sell this product.")
-        if eligibility.has_already(customer, catalog, store, product, now):
-            raise steps.CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
+        product = _require_sold(till, catalog, customer, wanted.product_id, now)
         return selling.CheckoutOrder(
             key=key,
             app_user_id=wanted.app_user_id,
@@ -354,6 +351,15 @@ class Checkouts:
         )
 
 
+def _require_sold(till: _Till, catalog: Catalog, customer: Customer | None, product_id: str, now: Ms) -> Product:
+    product = eligibility.on_sale(catalog, till.app.app_id, till.app.store, product_id)
+    if product is None:
+        raise CheckoutRefusal(CheckoutProblem.NOT_FOR_SALE, "This app does not sell this product.")
+    if eligibility.has_already(customer, catalog, till.app.store, product, now):
+        raise CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This was bought already.")
+    return product
+
+
 async def _asked(till: _Till, answer: Awaitable[T]) -> T:
     """The provider's answer. What it says against it is for the operator, not for every visitor of the shop."""
     try:
@@ -363,13 +369,13 @@ async def _asked(till: _Till, answer: Awaitable[T]) -> T:
             "The payment provider cannot be reached. Try again in a moment.", retry_after_ms=error.retry_after_ms
         ) from error
     except selling.NotPayable as error:
-        raise steps.CheckoutRefusal(
+        raise CheckoutRefusal(
             CheckoutProblem.CANNOT_COMPLETE, "This checkout cannot be paid so, or not any more. Start a new one."
         ) from error
     except StoreError as error:
         problem = "checkout not possible" if isinstance(error, ActionRefused) else "payment provider refuses"
         log.error(problem, app_id=till.app.app_id, store=till.app.store, reason=error.message)
-        raise steps.CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_SET_UP) from error
+        raise CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_SET_UP) from error
 
 
 def _next_check(known: storage.Checkout, now: Ms, *, pending: bool) -> Ms | None:
@@ -384,7 +390,7 @@ def _checked_email(email: str | None) -> str | None:
         return None
     name, at, host = email.partition("@")
     if not (name and at and host) or "@" in host or len(email) > _LONGEST_EMAIL or not email.isprintable():
-        raise steps.CheckoutRefusal(CheckoutProblem.INVALID_EMAIL, "That is not an email address.")
+        raise CheckoutRefusal(CheckoutProblem.INVALID_EMAIL, "That is not an email address.")
     return email
 
 

@@ -3,9 +3,10 @@ it; asking again as the same user changes nothing."""
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.refusal import CodedRefusal, OwnedByAnother, Refusal
 from latchkey.engine.changes import Changes
 from latchkey.engine.reads import Reader, look_at
 from latchkey.subjects.checkout import storage
@@ -24,20 +25,12 @@ class RedemptionProblem(IntEnum):
     EXPIRED = 7853
 
 
-class RedemptionRefusal(Refusal):
-    def __init__(self, problem: RedemptionProblem, message: str, obfuscated_email: str | None = None) -> None:
-        super().__init__(message)
-        self.problem = problem
-        # Where a new link was sent; of an expired one.
-        self.obfuscated_email = obfuscated_email
+class RedemptionRefusal(CodedRefusal):
+    """By a `RedemptionProblem`. Of an expired link, the address to which a new one was sent."""
 
 
-def _invalid() -> RedemptionRefusal:
-    return RedemptionRefusal(RedemptionProblem.INVALID_TOKEN, "This link is not valid.")
-
-
-def _other_user() -> RedemptionRefusal:
-    return RedemptionRefusal(RedemptionProblem.OTHER_USER, "Another user has this purchase already.")
+_invalid = partial(RedemptionRefusal, RedemptionProblem.INVALID_TOKEN, "This link is not valid.")
+_other_user = partial(RedemptionRefusal, RedemptionProblem.OTHER_USER, "Another user has this purchase already.")
 
 
 @dataclass(frozen=True, slots=True)

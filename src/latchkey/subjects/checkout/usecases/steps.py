@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from latchkey.domain.instants import Ms
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import CodedRefusal
 from latchkey.engine.rate_limits import RecentCounts
 from latchkey.stores.selling import CheckoutState
 from latchkey.subjects.checkout.storage import Checkout
@@ -76,7 +76,5 @@ class CheckoutProblem(IntEnum):
     NOT_IN_THIS_WAY = 8172
 
 
-class CheckoutRefusal(Refusal):
-    def __init__(self, problem: CheckoutProblem, message: str) -> None:
-        super().__init__(message)
-        self.problem = problem
+class CheckoutRefusal(CodedRefusal):
+    """By a `CheckoutProblem`."""

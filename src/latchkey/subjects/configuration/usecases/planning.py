@@ -23,26 +23,14 @@ from latchkey.subjects.catalog.usecases.version import changing_catalog
 from latchkey.subjects.configuration import rules, wire
 from latchkey.subjects.configuration.rules import Names, Things, path_of
 from latchkey.subjects.configuration.usecases import things
-from latchkey.subjects.configuration.usecases.document import FIELDS, SECTIONS, checked
+from latchkey.subjects.configuration.usecases.document import FIELDS, PACKAGE, SECTIONS, checked
 from latchkey.subjects.configuration.usecases.things import Desk
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 # How long a plan counts the customers whose access changes.
 PREVIEW_SECONDS = 5.0
-# What the audit log calls what happens to things.
-_AUDITED = {
-    ("apps",): ("app.created", "app.changed", "app.deleted"),
-    ("currencies",): ("currency.created", "currency.updated", "currency.deleted"),
-    ("entitlements",): ("entitlement.created", "entitlement.renamed", "entitlement.deleted"),
-    ("products",): ("product.created", "product.updated", "product.deleted"),
-    ("products", "prices"): ("product.price_set", "product.price_set", "product.price_deleted"),
-    ("offerings",): ("offering.created", "offering.updated", "offering.deleted"),
-    ("offerings", "packages"): ("package.created", "package.updated", "package.deleted"),
-    ("placements",): ("placement.created", "placement.updated", "placement.deleted"),
-    ("targeting_rules",): ("targeting_rule.created", "targeting_rule.updated", "targeting_rule.deleted"),
-    ("experiments",): ("experiment.created", "experiment.updated", ""),
-    ("webhooks",): ("webhook.created", "webhook.changed", "webhook.deleted"),
-}
+# The actions of listed prices in the audit log.
+_PRICE = ("product.price_set", "product.price_set", "product.price_deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +128,11 @@ async def _save(at: Desk, wanted: Things, known: Things) -> None:
         if before is not None and all(before.get(name) == value for name, value in fields.items()):
             continue
         with _placed(names):
-            for name in things.NEEDED.get(names[0], ()) if before is None and len(names) == 2 else ():
+            for name in SECTIONS[names[0]].get("needed", ()) if before is None and len(names) == 2 else ():
                 if name not in fields:
                     raise Refusal("What is new needs this field.", param=name)
             await things.save(at, names, fields, before)
-    orders: dict[str, list[str]] = {}
-    for names in wanted:
-        if names[0] == "offerings" and len(names) == 4:
-            orders.setdefault(names[1], []).append(names[3])
-    await things.arrange_packages(at, orders)
-    await things.arrange_rules(at, [names[1] for names in wanted if names[0] == "targeting_rules"])
+    await things.arrange(at, wanted)
 
 
 async def _prune(at: Desk, wanted: Things, sections: Collection[str]) -> dict[Names, str]:
@@ -193,12 +176,14 @@ def _changes(before: Things, after: Things, wanted: Things) -> dict[Names, wire.
             found[names] = wire.ConfigChange(action=action, path=path_of(names), fields=fields)
     for names in (names for names in before if names not in after):
         found[names] = wire.ConfigChange(action="delete", path=path_of(names), fields=[])
-    return dict(sorted(found.items(), key=lambda one: (one[1].action == "delete", SECTIONS.index(one[0][0]), one[0])))
+    order = list(SECTIONS)
+    return dict(sorted(found.items(), key=lambda one: (one[1].action == "delete", order.index(one[0][0]), one[0])))
 
 
 async def _note(at: Desk, wish: Wish, names: Names, change: wire.ConfigChange) -> None:
     """An entry in the audit log, as if the change had been made alone. It is committed with it."""
-    action = _AUDITED[names[::2]][("create", "update", "delete").index(change.action)]
+    actions = _PRICE if names[2:3] == ("prices",) else (PACKAGE if len(names) > 2 else SECTIONS[names[0]])["audited"]
+    action = actions[("create", "update", "delete").index(change.action)]
     subject, sent = ", ".join(names[1::2]), {one.name: one.after for one in change.fields}
     by = {"actor": wish.actor, "address": wish.address}
     place = {"project_id": at.project_id, "subject": subject}

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import json
+from msgspec import json, structs
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Credit, Eligibility, Offering, Offerings, ProductType
@@ -16,7 +16,8 @@ from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.catalogs import load_offerings
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.configuration.rules import Names, Secret, Things, revealed
+from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, revealed
+from latchkey.subjects.configuration.usecases.document import SECTIONS
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
 from latchkey.subjects.offerings import usecases as offerings
@@ -28,13 +29,6 @@ from latchkey.subjects.webhooks.usecases.registry import Registry
 
 Fields = dict[str, Any]
 
-# What a new thing must have.
-NEEDED = {
-    "apps": ("name", "store"),
-    "products": ("type", "price", "currency"),
-    "targeting_rules": ("offering",),
-    "experiments": ("name", "variants"),
-}
 _DETAILS: dict[str | None, tuple[str, ...]] = {
     "bundle": ("bundle_id",),
     "package": ("package_name",),
@@ -79,30 +73,44 @@ class Desk:
 async def load(at: Desk) -> Things:
     """In the order in which they can be saved: later things refer to earlier ones."""
     things: Things = {}
+
+    def add(section: str, id: str, item: object, **others: Any) -> None:
+        """The fields of the section in their order: of the item, if they are not given."""
+        names = [field for field in SECTIONS[section]["fields"] if field != INNER.get(section)]
+        fields = {field: getattr(item, field) for field in names if hasattr(item, field)} | others
+        things[section, id] = {field: fields[field] for field in names if field in fields}
+
     for app in await at.run(projects.list_apps, limit=None):
-        details = {field: app.details.get(field) for field in _DETAILS.get(store_of(app.store).app_details, ())}
-        things["apps", app.id] = {"name": app.name, "store": app.store, **details}
+        add("apps", app.id, app, **{field: app.details.get(field) for field in _details(app.store)})
     for currency in await at.run(currencies.list_currencies, limit=None):
-        things["currencies", currency.code] = {"name": currency.name, "description": currency.description}
+        add("currencies", currency.code, currency)
     for entitlement in await at.run(entitlement_catalog.list_entitlements, limit=None):
-        things["entitlements", entitlement.id] = {"display_name": entitlement.display_name}
+        add("entitlements", entitlement.id, entitlement)
     products = await at.run(product_catalog.list_products, limit=None)
     for product in products:
-        credits = product.credits
-        things["products", product.id] = {
-            "display_name": product.display_name,
-            "type": (product.type or ProductType(product.kind)).value,
-            "price": product.price.amount,
-            "currency": product.price.currency,
-            "duration": str(product.duration) if product.duration is not None else None,
-            "trial_duration": str(product.trial) if product.trial is not None else None,
-            "credits": {"code": credits.code, "amount": credits.amount} if credits is not None else None,
-            "app_ids": sorted(product.apps),
-            "entitlement_ids": sorted(product.grants),
-        }
+        terms = structs.asdict(product_catalog.terms_of(product))
+        others = {"app_ids": sorted(product.apps), "entitlement_ids": sorted(product.grants)}
+        credits = None if product.credits is None else structs.asdict(product.credits)
+        type = (product.type or ProductType(product.kind)).value
+        add("products", product.id, None, **terms | others | {"type": type, "credits": credits})
         for price in await at.run(product_catalog.list_prices, product.id):
             things["products", product.id, "prices", price.id] = {"price": price.price.amount}
-    await _load_offerings(at, things, {product.id for product in products})
+    shop, on_sale = await at.offerings(), {product.id for product in products}
+    keys: dict[str | None, str] = {one.id: one.lookup_key for one in shop.offerings}
+    for offering in shop.offerings:
+        add("offerings", offering.lookup_key, offering)
+        for position, package in enumerate(offering.packages, 1):
+            sold = [[one.product_id, one.eligibility.value] for one in package.products if one.product_id in on_sale]
+            fields = {"display_name": package.display_name, "products": sold, "position": position}
+            things["offerings", offering.lookup_key, "packages", package.lookup_key] = fields
+    for placement in shop.placements:
+        add("placements", placement.id, placement, offering=keys.get(placement.offering_id))
+    for position, rule in enumerate(shop.targeting, 1):
+        add("targeting_rules", rule.id, rule, offering=keys[rule.offering_id])
+        things["targeting_rules", rule.id]["position"] = position
+    for experiment in await at.run(experiments.list_experiments, limit=None):
+        of = {one.id: {"weight": one.weight, "offering": keys.get(one.offering_id)} for one in experiment.variants}
+        add("experiments", experiment.id, experiment, variants=of)
     for name, webhook in (await at.webhooks_by_name()).items():
         things["webhooks", name] = _address(webhook) | {
             "environment": webhook.environment,
@@ -113,6 +121,10 @@ async def load(at: Desk) -> Things:
             "enabled": webhook.enabled and webhook.health.paused_at is None,
         }
     return things
+
+
+def _details(store: str) -> tuple[str, ...]:
+    return _DETAILS.get(store_of(store).app_details, ())
 
 
 def _address(webhook: Webhook) -> Fields:
@@ -132,41 +144,17 @@ def secret_settings() -> dict[str, set[str]]:
     return {name: {field.name for field in preset.fields if field.is_secret} for name, preset in presets().items()}
 
 
-async def _load_offerings(at: Desk, things: Things, on_sale: set[str]) -> None:
-    shop = await at.offerings()
-    keys: dict[str | None, str] = {one.id: one.lookup_key for one in shop.offerings}
-    for offering in shop.offerings:
-        things["offerings", offering.lookup_key] = {
-            "display_name": offering.display_name,
-            "is_current": offering.is_current,
-            "metadata": offering.metadata,
-        }
-        for position, package in enumerate(offering.packages, 1):
-            products = [[one.product_id, one.eligibility.value] for one in package.products]
-            things["offerings", offering.lookup_key, "packages", package.lookup_key] = {
-                "display_name": package.display_name,
-                "products": [pair for pair in products if pair[0] in on_sale],
-                "position": position,
-            }
-    for placement in shop.placements:
-        things["placements", placement.id] = {
-            "display_name": placement.display_name,
-            "offering": keys.get(placement.offering_id),
-            "is_fallback": placement.is_fallback,
-        }
-    for position, rule in enumerate(shop.targeting, 1):
-        things["targeting_rules", rule.id] = {
-            "name": rule.name,
-            "offering": keys[rule.offering_id],
-            "conditions": dict(rule.conditions),
-            "is_active": rule.is_active,
-            "position": position,
-        }
-    for experiment in await at.run(experiments.list_experiments, limit=None):
-        variants = {
-            one.id: {"weight": one.weight, "offering": keys.get(one.offering_id)} for one in experiment.variants
-        }
-        things["experiments", experiment.id] = {"name": experiment.name, "variants": variants}
+# By section: how to create, change and delete a thing, where that needs only its name and its fields.
+_USECASES: dict[str, tuple[Callable[..., Awaitable[Any]], ...]] = {
+    "currencies": (currencies.create_currency, currencies.update_currency, currencies.delete_currency),
+    "entitlements": (
+        entitlement_catalog.create_entitlement,
+        entitlement_catalog.rename_entitlement,
+        entitlement_catalog.delete_entitlement,
+    ),
+    "placements": (offerings.create_placement, offerings.update_placement, offerings.delete_placement),
+    "targeting_rules": (targeting.create_rule, targeting.update_rule, targeting.delete_rule),
+}
 
 
 async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) -> None:
@@ -175,15 +163,6 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
     match names:
         case "apps", id:
             await _save_app(at, id, fields, before)
-        case "currencies", code if new:
-            named = fields.get("name", code), fields.get("description", "")
-            await at.run(currencies.create_currency, code, *named, at.now)
-        case "currencies", code:
-            await at.run(currencies.update_currency, code, **fields)
-        case "entitlements", id if new:
-            await at.run(entitlement_catalog.create_entitlement, id, fields.get("display_name", id), at.now)
-        case "entitlements", id:
-            await at.run(entitlement_catalog.rename_entitlement, id, fields["display_name"])
         case "products", id:
             await _save_product(at, id, fields, new=new)
         case "products", id, _, price:
@@ -194,20 +173,11 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
             await at.run(product_catalog.set_price, id, fields["price"], parts[2], store, country)
         case "offerings", key:
             if new:
-                name, metadata = fields.get("display_name", key), fields.get("metadata")
-                await at.run(offerings.create_offering, key, name, metadata, at.now)
-            await at.run(offerings.update_offering, (await at.offering(key)).id, fields)
+                named = {field: fields[field] for field in ("display_name", "metadata") if field in fields}
+                await at.run(offerings.create_offering, key, **named, now=at.now)
+            await at.run(offerings.update_offering, (await at.offering(key)).id, **fields)
         case "offerings", key, _, package:
             await _save_package(at, key, package, fields, before)
-        case "placements", id:
-            chosen = {field: value for field, value in fields.items() if field != "offering"}
-            if "offering" in fields:
-                chosen["offering_id"] = await at.offering_id(fields["offering"])
-            if new:
-                await at.run(offerings.create_placement, id, chosen.pop("display_name", None), None, now=at.now)
-            await at.run(offerings.update_placement, id, chosen)
-        case "targeting_rules", id:
-            await _save_rule(at, id, fields, new=new)
         case "experiments", id:
             await _save_experiment(at, id, fields, before)
         case "webhooks", name if new:
@@ -215,6 +185,17 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
         case "webhooks", name:
             id = (await at.webhooks_by_name())[name].id
             await at.webhooks.update(at.project_id, id, revealed(fields), at.now)
+        case section, id:
+            create, update, _ = _USECASES[section]
+            chosen = {field: value for field, value in fields.items() if field != "offering"}
+            if "offering" in fields:
+                chosen["offering_id"] = await at.offering_id(fields["offering"])
+            try:
+                await (at.run(create, id, **chosen, now=at.now) if new else at.run(update, id, **chosen))
+            except Invalid as refusal:
+                if section != "targeting_rules" or refusal.param in fields:
+                    raise
+                raise Invalid(refusal.message, param=f"conditions.{refusal.param}") from None
 
 
 async def _save_app(at: Desk, id: str, fields: Fields, before: Fields | None) -> None:
@@ -223,7 +204,7 @@ async def _save_app(at: Desk, id: str, fields: Fields, before: Fields | None) ->
         raise Refusal(f"The app is in {store}, and an app stays in its store. Create another app.", param="store")
     details = {field: value for field, value in fields.items() if field not in ("name", "store")}
     for field in details:
-        if field not in _DETAILS.get(store_of(store).app_details, ()):
+        if field not in _details(store):
             raise Refusal(f"An app in {store} has no such field.", param=field)
     if before is None:
         named = fields["name"], store, at.now
@@ -251,7 +232,7 @@ async def _save_product(at: Desk, id: str, fields: Fields, *, new: bool) -> None
         made = product_catalog.ProductTerms(kind=terms["type"].kind, **terms)
         await at.run(product_catalog.create_product, id, made, at.now)
     elif terms:
-        await at.run(product_catalog.update_product, id, terms)
+        await at.run(product_catalog.update_product, id, **terms)
     granted = set((await at.run(product_catalog.load_product, id)).grants)
     wanted = set(fields.get("entitlement_ids", granted))
     for entitlement_id in sorted(wanted - granted):
@@ -279,41 +260,29 @@ async def _save_package(at: Desk, offering_key: str, key: str, fields: Fields, b
         await at.run(offerings.attach_products, package.id, wanted)
 
 
-async def arrange_packages(at: Desk, orders: Mapping[str, Sequence[str]]) -> None:
-    """By offering: its packages in this order, before those that the file does not name."""
-    for offering in (await at.offerings()).offerings:
-        ids = {one.lookup_key: one.id for one in offering.packages}
-        there = list(ids)
-        for place, name in enumerate(orders.get(offering.lookup_key, ())):
-            if there[place] != name:
-                await at.run(offerings.update_package, ids[name], position=place + 1)
-                there.remove(name)
-                there.insert(place, name)
+async def arrange(at: Desk, wanted: Things) -> None:
+    """Rules and the packages of each offering in the order of the file, before those that it does not name."""
+    orders: dict[Names, list[str]] = {}
+    for *place, name in wanted:
+        orders.setdefault(tuple(place), []).append(name)
+    shop = await at.offerings()
+    rules = {rule.id: rule.id for rule in shop.targeting}
+    await _arrange(at, rules, orders.get(("targeting_rules",), ()), targeting.update_rule)
+    for offering in shop.offerings:
+        packages = {one.lookup_key: one.id for one in offering.packages}
+        order = orders.get(("offerings", offering.lookup_key, "packages"), ())
+        await _arrange(at, packages, order, offerings.update_package)
 
 
-async def _save_rule(at: Desk, id: str, fields: Fields, *, new: bool) -> None:
-    chosen = {field: value for field, value in fields.items() if field != "offering"}
-    if "offering" in fields:
-        chosen["offering_id"] = await at.offering_id(fields["offering"])
-    try:
-        if new:
-            made = {"name": id, "conditions": {}} | chosen
-            await at.run(targeting.create_rule, **made, rule_id=id, now=at.now)
-        else:
-            await at.run(targeting.update_rule, id, chosen)
-    except Invalid as refusal:
-        inside = refusal.param if refusal.param in fields else f"conditions.{refusal.param}"
-        raise Invalid(refusal.message, param=inside) from None
-
-
-async def arrange_rules(at: Desk, order: Sequence[str]) -> None:
-    """In this order, before those that the file does not name."""
-    there = [rule.id for rule in (await at.offerings()).targeting]
-    for place, id in enumerate(order):
-        if there[place] != id:
-            await at.run(targeting.update_rule, id, {"position": place + 1})
-            there.remove(id)
-            there.insert(place, id)
+async def _arrange(
+    at: Desk, ids: Mapping[str, str], order: Sequence[str], update: Callable[..., Awaitable[Any]]
+) -> None:
+    there = list(ids)
+    for place, name in enumerate(order):
+        if there[place] != name:
+            await at.run(update, ids[name], position=place + 1)
+            there.remove(name)
+            there.insert(place, name)
 
 
 async def _save_experiment(at: Desk, id: str, fields: Fields, before: Fields | None) -> None:
@@ -339,10 +308,6 @@ async def delete(at: Desk, names: Names) -> None:
     match names:
         case "apps", id:
             await at.run(projects.delete_app, id)
-        case "currencies", code:
-            await at.run(currencies.delete_currency, code)
-        case "entitlements", id:
-            await at.run(entitlement_catalog.delete_entitlement, id)
         case "products", id:
             await at.run(product_catalog.delete_product, id, at.now)
         case "products", id, _, price:
@@ -352,11 +317,9 @@ async def delete(at: Desk, names: Names) -> None:
         case "offerings", key, _, name:
             [package] = [one for one in (await at.offering(key)).packages if one.lookup_key == name]
             await at.run(offerings.delete_package, package.id)
-        case "placements", id:
-            await at.run(offerings.delete_placement, id)
-        case "targeting_rules", id:
-            await at.run(targeting.delete_rule, id)
         case "experiments", _:
             raise Refusal("An experiment cannot be deleted.")
         case "webhooks", name:
             await at.webhooks.delete(at.project_id, (await at.webhooks_by_name())[name].id, at.now)
+        case section, id:
+            await at.run(_USECASES[section][2], id)

@@ -11,7 +11,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.formats import instant
-from latchkey.domain.instants import DAY, LATEST, Ms
+from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Checks, Invalid, NotFound, Refusal
 from latchkey.domain.stores.store import store_of
 from latchkey.domain.user_id import is_anonymous
@@ -143,7 +143,7 @@ def action(path: str, needs: Needs, name: str, *, confirmed: bool = True) -> Cal
 @action("grant", Needs.GRANT, "customer.granted")
 async def grant(visit: Visit, view: CustomerView) -> str:
     entitlement_id = visit.form.needed("entitlement_id")
-    until = _moment(visit, "until")
+    until = visit.form.instant("until")
     duration = None if until is not None else visit.form.choice("duration", DURATIONS)
     visit.audit(entitlement=entitlement_id, until=instant(until) if until is not None else duration)
     await edits.grant(
@@ -180,7 +180,7 @@ async def cancel(visit: Visit, view: CustomerView) -> str:
 @action("extend", Needs.MANAGE, "customer.extended")
 async def extend(visit: Visit, view: CustomerView) -> str:
     with Checks() as check:
-        until = check(_moment, visit, "until")
+        until = check(visit.form.instant, "until")
         days = 0 if until is not None else check(visit.form.number, "days", low=1, high=LONGEST_EXTENSION)
     item = _named(visit, view)
     visit.audit(until=instant(until) if until is not None else f"{days} days more")
@@ -256,10 +256,3 @@ async def _target(visit: Visit) -> Customer:
             return (await visit.services.reader.view(visit.project_id, typed.strip(), visit.now)).customer
         except NotFound as missing:
             raise NotFound(missing.message, param="target") from None
-
-
-def _moment(visit: Visit, name: str) -> Ms | None:
-    at = visit.form.instant(name)
-    if at is not None and not 0 < at <= LATEST:
-        raise Invalid("That date is too far in the future.", param=name)
-    return at

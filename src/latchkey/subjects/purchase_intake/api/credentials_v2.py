@@ -23,9 +23,9 @@ def credentials_body(forms: Iterable[CredentialForm]) -> type[Body]:
     shared = Counter(field.name for form in forms for field in form.fields)
     declared = [(form.title, field) for form in forms for field in form.fields]
     fields: dict[str, Any] = {}
-    for title, field in sorted(declared, key=lambda each: each[1].address):
+    for title, field in sorted(declared, key=lambda each: each[1].address is not None):
         about = field.description if shared[field.name] > 1 else f"{title}: {field.description}"
-        described = Field(description=about, repr=not (field.secret or field.address))
+        described = Field(description=about, repr=not field.secret and field.address is None)
         fields.setdefault(field.name, (Annotated[field.json | None, described], None))
     return create_model(
         "NewCredentials",

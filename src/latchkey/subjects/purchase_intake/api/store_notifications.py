@@ -6,7 +6,6 @@ checked or stored now, 4xx when it will never be taken.
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
-from urllib.parse import urlencode
 
 import structlog
 from fastapi import Query, Request
@@ -24,7 +23,6 @@ from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake import render, wire
 from latchkey.subjects.purchase_intake.rules import JournalFilter
 from latchkey.subjects.purchase_intake.usecases import journal
-from latchkey.wire.paging import next_path, project_path
 from latchkey.wire.v2 import Page
 
 incoming_router = Router(tags=["Stores"])
@@ -98,23 +96,10 @@ async def list_store_notifications(
     in_order(since_ms, until_ms)
     wanted = JournalFilter(app_id=app_id, status=status, kind=kind, subject=subject, since=since_ms, until=until_ms)
     found = await call.run(journal.page, wanted, after=paging.after, limit=paging.limit + 1)
-    url = project_path(call.project_id, "store_notifications")
-    following = None
-    if len(found) > paging.limit:
-        asked = {
-            "app_id": app_id,
-            "status": status,
-            "kind": kind,
-            "subject": subject,
-            "since_ms": since_ms,
-            "until_ms": until_ms,
-        }
-        kept = urlencode({name: value for name, value in asked.items() if value is not None})
-        following = next_path(url, paging.limit, journal.name_of(found[paging.limit - 1])) + (
-            f"&{kept}" if kept else ""
-        )
-    items = [render.notification(entry, trusted=_is_trusted(call.caller)) for entry in found[: paging.limit]]
-    return reply(Page(items=items, next_page=following, url=url))
+    items = [render.notification(entry, trusted=_is_trusted(call.caller)) for entry in found]
+    asked = {"app_id": app_id, "status": status, "kind": kind, "subject": subject}
+    filters = {**asked, "since_ms": since_ms, "until_ms": until_ms}
+    return reply(paging.of(items, filters={name: str(value) for name, value in filters.items() if value is not None}))
 
 
 @store_notifications_router.acts(

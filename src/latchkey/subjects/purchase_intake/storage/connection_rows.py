@@ -48,6 +48,8 @@ note_notified = executes(query("note_notified"))
 note_history_read = executes(query("note_history_read"))
 # Counts one more temporary grant of an app in this hour. False: the cap is reached.
 take_temporary_grant = returns_row(query("take_temporary_grant"))
+# Those of hours before this one.
+prune_temporary_grants = executes(query("prune_temporary_grants"))
 
 
 async def load(connection: Executor, project_id: str, app_id: str) -> StoreConnection | None:

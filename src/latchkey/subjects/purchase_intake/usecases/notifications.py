@@ -16,6 +16,7 @@ from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
+from latchkey.engine import missing_rates
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.storage import store_handles as handles
@@ -28,7 +29,7 @@ from latchkey.subjects.purchase_intake.storage import connection_rows, journal_r
 from latchkey.subjects.purchase_intake.usecases import purchase_intake
 from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
-from latchkey.subjects.purchase_intake.usecases.journal import entry_of, file_entries
+from latchkey.subjects.purchase_intake.usecases.journal import HEALED_DAYS, entry_of, file_entries
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128
@@ -303,7 +304,7 @@ async def run_stores(
         asyncio.create_task(_whenever(lookout, lambda seen: seen.acknowledgement_at, processor.acknowledge_due)),
         asyncio.create_task(_whenever(lookout, lambda seen: seen.check_at, processor.check_due)),
         asyncio.create_task(every(60.0, _FAILED, processor.read_histories)),
-        asyncio.create_task(every(600.0, _FAILED, lambda: _prune(database, now() - kept_days * DAY))),
+        asyncio.create_task(every(600.0, _FAILED, lambda: _prune(database, now(), kept_days))),
     ]
     try:
         while not stop.is_set():
@@ -344,6 +345,10 @@ async def _whenever(
         await asyncio.sleep(1.0)
 
 
-async def _prune(database: Database, before: Ms) -> None:
-    while await journal_rows.prune(database, before):
+async def _prune(database: Database, now: Ms, kept_days: int) -> None:
+    """Old entries, and counts that are neither shown nor compared with a limit any more."""
+    while await journal_rows.prune(database, now - kept_days * DAY):
         pass
+    await handles.prune_healings(database, now - HEALED_DAYS * DAY)
+    await connection_rows.prune_temporary_grants(database, now // HOUR - 1)
+    await missing_rates.prune(database, now)

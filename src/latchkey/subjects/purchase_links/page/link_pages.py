@@ -34,7 +34,6 @@ async def list_links(visit: Visit) -> Response:
         without_deep_link=[app for app in apps if not app.details.get("deep_link")],
         mail=visit.services.mail is not None,
         what=what,
-        values={name: visit.form.text(name) for name in ("app_id", "what")},
     )
 
 

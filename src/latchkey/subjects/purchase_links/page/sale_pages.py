@@ -3,6 +3,7 @@
 Nobody signs in here. The address of each page is what its visitor may do: a link sells, the id of a checkout shows that
 checkout, and a token takes the purchase over in the app. All of them are only read: the SDK in the app redeems."""
 
+import secrets
 from functools import wraps
 from typing import Any
 
@@ -10,21 +11,22 @@ from starlette.responses import RedirectResponse
 
 from latchkey.dashboard.page import AnyHandler, Needs, Pages, Response, Visit, address, status_of
 from latchkey.domain.instants import MINUTE
-from latchkey.domain.refusal import Refusal, StoreUnreachable
+from latchkey.domain.refusal import Invalid, Refusal, StoreUnreachable
+from latchkey.domain.user_id import problem_with
 from latchkey.engine.storage.catalog.app_rows import App
 from latchkey.stores.selling import CheckoutState, ReturnAddresses
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout.rules import obfuscated
 from latchkey.subjects.checkout.usecases.checkouts import NOT_SET_UP
-from latchkey.subjects.checkout.usecases.steps import CheckoutProblem, CheckoutRefusal
+from latchkey.subjects.checkout.usecases.steps import CheckoutProblem, CheckoutRefusal, CheckoutRequest
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_links import usecases
-from latchkey.subjects.purchase_links.rules import ROOT, opens_app
+from latchkey.subjects.purchase_links.rules import ROOT, Offer, PurchaseLink, opens_app
 
 pages = Pages(ROOT)
 
-_STATUSES = {
+_STATUSES: dict[int, int] = {
     CheckoutProblem.HAS_ALREADY: 409,
     CheckoutProblem.NOT_FOR_SALE: 410,
     CheckoutProblem.NO_SUCH_CHECKOUT: 404,
@@ -55,24 +57,29 @@ def for_buyers(handler: AnyHandler) -> AnyHandler:
     return answer
 
 
+async def _opened(visit: Visit, link_id: str) -> tuple[PurchaseLink, App, str | None, list[Offer]]:
+    """The link, its app, who the link says is the buyer, and what is sold."""
+    link, app = await usecases.open_link(visit.database, link_id)
+    user = visit.query.text("app_user_id")
+    if user and (problem := problem_with(user)):
+        raise Invalid(problem, param="app_user_id")
+    return link, app, user or None, await usecases.offers(visit.services.changes, link, app)
+
+
 @pages.get("/{link_id}", Needs.NOTHING)
 @for_buyers
 async def show_offers(visit: Visit, link_id: str) -> Response:
-    link, app = await usecases.open_link(visit.database, link_id)
-    user = usecases.checked_user(visit.query.text("app_user_id"))
-    offers = await usecases.offers(visit.services.changes, link, app)
+    link, app, user, offers = await _opened(visit, link_id)
     buy = [(offer, address(link.path, ("checkout",), {"product": offer.product.id, "app_user_id": user}))
            for offer in offers]  # fmt: skip
-    return visit.page("sale_offers.html", seller=_name(app), offers=buy)
+    return visit.page("sale_offers.html", seller=app.title, offers=buy)
 
 
 @pages.get("/{link_id}/checkout", Needs.NOTHING)
 @for_buyers
 async def go_to_payment(visit: Visit, link_id: str) -> Response:
     """A redirect, and not a form: a browser would not let a form of ours lead to another site."""
-    link, app = await usecases.open_link(visit.database, link_id)
-    user = usecases.checked_user(visit.query.text("app_user_id"))
-    offers = await usecases.offers(visit.services.changes, link, app)
+    link, _, user, offers = await _opened(visit, link_id)
     offer = next((one for one in offers if one.product.id == visit.query.text("product")), None)
     if offer is None:
         raise usecases.NotSold(usecases.NOT_SOLD)
@@ -88,7 +95,14 @@ async def go_to_payment(visit: Visit, link_id: str) -> Response:
     def back(checkout_id: str) -> ReturnAddresses:
         return ReturnAddresses(f"{start}{link.path}/done/{checkout_id}", given_up)
 
-    return RedirectResponse(await usecases.begin_purchase(visit.services.checkouts, link, offer, user, back), 303)
+    wanted = CheckoutRequest(
+        product_id=offer.product.id,
+        # Without a known user the purchase belongs to a new anonymous one, until the buyer redeems it in the app.
+        app_user_id=user or f"$RCAnonymousID:{secrets.token_hex(16)}",
+        presented_offering_identifier=offer.offering,
+    )
+    sell = visit.services.checkouts.start_linked
+    return RedirectResponse(await sell(link.project_id, link.app_id, wanted, back, redeemable=user is None), 303)
 
 
 @pages.get("/{link_id}/done/{checkout_id}", Needs.NOTHING)
@@ -139,14 +153,10 @@ async def _purchase_page(visit: Visit, app: App, product_id: str, token: str | N
     link = app.details.get("deep_link")
     return visit.page(
         "sale_done.html",
-        seller=_name(app),
+        seller=app.title,
         bought=product.display_name if product is not None and product.display_name else product_id,
         redeems=token is not None,
         opens=opens_app(link, token) if link else "",
         help=app.details.get("support_email") or "",
         **values,
     )
-
-
-def _name(app: App) -> str:
-    return str(app.details.get("app_name") or app.name)

@@ -334,15 +334,11 @@ class CompiledDestination:
         return Outgoing(url, encoded, tuple(headers.items()))
 
     def masked(self, outgoing: Outgoing) -> Outgoing:
-        """As it may be shown and logged."""
+        """As it may be shown and logged, with a body that is JSON."""
         headers = [(name, self.masked_header(name, value)) for name, value in outgoing.headers or ()]
-        body = hidden_in(outgoing.body.decode(), self.secrets).encode()
-        return Outgoing(hidden_in(outgoing.url, self.secrets), body, headers)
-
-    def shown_body(self, outgoing: Outgoing) -> bytes:
-        """As JSON, without secrets."""
-        body = self.masked(outgoing).body
-        return json.encode(dict(parse_qsl(body.decode()))) if self.preset.form else body
+        body = outgoing.body.decode()
+        shown = _hidden_in_texts(dict(parse_qsl(body)) if self.preset.form else json.decode(body), self.secrets)
+        return Outgoing(hidden_in(outgoing.url, self.secrets), json.encode(shown), headers)
 
     def masked_header(self, name: str, value: str) -> str:
         # Of an Authorization only the scheme remains: a password may be part of a longer text in Base64.
@@ -390,6 +386,15 @@ def hidden_in(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return text
+
+
+def _hidden_in_texts(value: Any, secrets: Sequence[str]) -> Any:
+    """Not in numbers, which a secret of a few digits may be a part of."""
+    if isinstance(value, str):
+        return hidden_in(value, secrets)
+    if isinstance(value, dict):
+        return {name: _hidden_in_texts(one, secrets) for name, one in value.items()}
+    return [_hidden_in_texts(one, secrets) for one in value] if isinstance(value, list) else value
 
 
 def context_of(event: dict[str, Any], settings: Mapping[str, str], dashboard: str) -> dict[str, Any]:

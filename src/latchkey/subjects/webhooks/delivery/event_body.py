@@ -39,7 +39,7 @@ def shown_body(webhook: Webhook, outgoing: Outgoing | None) -> bytes:
     """The body as the log shows it: JSON, without secrets."""
     if webhook.destination is None or outgoing is None:
         return outgoing.body if outgoing is not None else b"null"
-    return compiled(webhook.destination).shown_body(outgoing)
+    return compiled(webhook.destination).masked(outgoing).body
 
 
 def body_of(event: bytes, dialect: str | None) -> bytes:

@@ -4,7 +4,7 @@ events, new and old partitions."""
 import asyncio
 import base64
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -30,7 +30,7 @@ from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
-from latchkey.subjects.webhooks.storage import delivery_rows, lanes
+from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 _RESTORED_SECONDS = 5.0
 
 
-def make_worker(database: Database, settings: Settings) -> Worker:
+def make_worker(database: Database, settings: Settings, number: int = 0, ended: Sequence[int] = ()) -> Worker:
     sender = Sender(
         real_now,
         timeout_ms=settings.webhook_timeout_ms,
@@ -55,6 +55,8 @@ def make_worker(database: Database, settings: Settings) -> Worker:
         chance=random.random,
         timeout_ms=settings.webhook_timeout_ms,
         in_flight=settings.webhook_in_flight,
+        number=number,
+        ended=ended,
     )
 
 
@@ -151,6 +153,7 @@ async def _prune(database: Database, settings: Settings) -> None:
     kept_ms = settings.attempts_kept_days * DAY
     await turn_over(database, now, kept_ms)
     await prune(database, now, kept_ms)
+    await webhook_rows.prune_announcements(database, now - kept_ms)
     await event_feed.prune(database, now - DAY)
 
 

@@ -2,13 +2,13 @@
 
 import re
 from functools import partial
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from msgspec import json
 from msgspec.structs import asdict
 
 from latchkey.dashboard import texts
-from latchkey.dashboard.form import Form, in_order, read_moment
+from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.refusal import Invalid, Refusal, found
@@ -24,7 +24,8 @@ pages = Pages()
 ON_A_PAGE = 50
 # In the filter by HTTP status: tried without a response.
 NO_ANSWER = "none"
-STATUSES = get_args(rules.Chosen)
+STATUSES: tuple[rules.Chosen, ...] = get_args(rules.Chosen)
+WHICH: tuple[rules.Which, ...] = get_args(rules.Which)
 
 
 @pages.get("/webhooks/{webhook_id}/deliveries")
@@ -84,16 +85,10 @@ async def load_webhook(visit: Visit) -> Webhook:
 
 
 def read_filter(asked: Form) -> rules.DeliveryFilter:
-    status, type = asked.text("status"), asked.text("type")
-    if status and status not in STATUSES:
-        raise Invalid(f"A status is one of {', '.join(STATUSES)}.", param="status")
-    if type and type not in TYPES:
-        raise Invalid("There is no such event type.", param="type")
-    since, until = read_moment(asked, "since"), read_moment(asked, "until")
-    in_order(since, until)
+    since, until = asked.span()
     return rules.DeliveryFilter(
-        status=cast("rules.Chosen | None", status or None),
-        type=type or None,
+        status=asked.chosen("status", STATUSES),
+        type=asked.chosen("type", TYPES),
         answered=read_answered(asked.text("answered")),
         customer_id=asked.text("customer") or None,
         since=since,
@@ -161,13 +156,11 @@ async def show(visit: Visit, replay_id: str) -> Response:
     webhook = await load_webhook(visit)
     replay = await visit.run(requeue_runs.load_replay, webhook.id, replay_id)
     since = texts.typed(replay.since_ms)
-    return visit.page("webhook_replay.html", webhook=webhook, replay=render.replay(replay), since=since)
+    return visit.page("webhook_replay.html", webhook=webhook, replay=replay, since=since)
 
 
 def _read(form: Form) -> rules.ReplayRange:
-    since, until = read_moment(form, "since"), read_moment(form, "until")
+    since, until = form.span()
     if since is None:
         raise Invalid("Give the start time.", param="since")
-    in_order(since, until)
-    status: rules.Which = "all" if form.choice("status", ("failed", "all")) == "all" else "failed"
-    return rules.ReplayRange(since, until, status, tuple(dict.fromkeys(form.all("event_types"))))
+    return rules.ReplayRange(since, until, form.choice("status", WHICH), tuple(dict.fromkeys(form.all("event_types"))))

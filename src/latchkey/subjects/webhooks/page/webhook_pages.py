@@ -11,6 +11,7 @@ from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.links import address, first_purchase
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
+from latchkey.dashboard.templates import pretty
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.naming import checked_name
@@ -24,7 +25,8 @@ from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
 from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup, Webhook
 from latchkey.subjects.webhooks.usecases import destination_settings, registry
-from latchkey.subjects.webhooks.usecases.samples import TYPES, Tried, send_test
+from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
+from latchkey.subjects.webhooks.wire import WebhookTest
 
 pages = Pages()
 
@@ -47,7 +49,7 @@ async def show_new(visit: Visit) -> Response:
     preset = visit.query.text("to")
     if preset and preset not in presets():
         raise NotFound("There is no such destination.", param="to")
-    return await _form(visit, _values(Setup(name=presets()[preset].title if preset else "", url="")), preset=preset)
+    return await _form(visit, Setup(name=presets()[preset].title if preset else "", url=""), preset)
 
 
 @pages.post("/webhooks/new", Needs.MANAGE, "webhook.created", show_new)
@@ -81,9 +83,7 @@ async def _kept(visit: Visit, id: str) -> str | None:
 
 @pages.get("/webhooks/{webhook_id}/edit", Needs.MANAGE)
 async def show_edit(visit: Visit, webhook_id: str) -> Response:
-    shown = await visit.services.webhooks.load(visit.project_id, webhook_id)
-    preset = render.webhook(shown).destination
-    return await _form(visit, _values(shown), shown, preset=preset.preset if preset is not None else "")
+    return await _form(visit, await visit.services.webhooks.load(visit.project_id, webhook_id))
 
 
 @pages.post("/webhooks/{webhook_id}/edit", Needs.MANAGE, "webhook.changed", show_edit)
@@ -176,54 +176,28 @@ def _wait(seconds: int) -> str:
     return next(f"{seconds // size}{unit}" for unit, size in _UNITS.items() if seconds % size == 0)
 
 
-def _values(setup: Setup) -> dict[str, Any]:
-    return {
-        **{name: getattr(setup, name) for name in ("name", "url", "event_types", "dialect", "in_flight_limit")},
-        "environment": setup.environment or "both",
-        "app_id": setup.app_id or "",
-        "retries": write_schedule(setup.retry_seconds),
-        **_setting_values(setup),
-    }
-
-
-def _setting_values(setup: Setup) -> dict[str, str]:
-    """Without secrets."""
-    if setup.destination is None:
-        return {"template": _EXAMPLE_TEMPLATE}
-    shown = destination_settings.shown_settings(setup.destination)
-    visible = {f"setting.{name}": value for name, value in shown.settings.items() if value != HIDDEN}
-    return visible | {"template": json.format(json.encode(shown.template), indent=2).decode()}
-
-
-def _typed(form: Form) -> dict[str, Any]:
-    """The form's values, except the Authorization value: no page ever contains it."""
-    known = _values(Setup(name="", url=""))
-    typed = {name: form.text(name) for name in known if name != "event_types"}
-    preset = presets().get(form.text("destination"))
-    for field in preset.fields if preset is not None else ():
-        if not field.is_secret:
-            typed[f"setting.{field.name}"] = form.text(f"setting.{field.name}")
-    return {**typed, "event_types": form.all("event_types")}
-
-
-async def _form(visit: Visit, values: dict[str, Any], shown: Webhook | None = None, *, preset: str = "") -> Response:
-    if visit.refusal is not None:
-        values = _typed(visit.form)
-        preset = visit.form.text("destination")
+async def _form(visit: Visit, setup: Setup, preset: str = "") -> Response:
+    shown, settings = render.destination(setup.destination), dict[str, str]()
+    if shown is not None:
+        preset, settings = shown.preset, {name: value for name, value in shown.settings.items() if value != HIDDEN}
+    preset = visit.form.text("destination") or preset
     apps = [("", "Every app"), *((app.id, app.name) for app in await visit.run(list_apps))]
-    if values["app_id"] not in {id for id, _ in apps}:
+    if setup.app_id is not None and setup.app_id not in {id for id, _ in apps}:
         # Deleted, or beyond the first hundred. Without this option the form would silently change the filter to all
         # apps.
-        apps.append((values["app_id"], values["app_id"]))
+        apps.append((setup.app_id, setup.app_id))
     return visit.page(
         "webhook_form.html",
         400 if visit.refusal else 200,
-        webhook=render.webhook(shown) if shown else None,
-        values=values,
+        webhook=render.webhook(setup) if isinstance(setup, Webhook) else None,
+        setup=setup,
+        settings=settings,
+        own_body=pretty(shown.template) if shown else _EXAMPLE_TEMPLATE,
         types=TYPES,
         environments=ENVIRONMENTS,
         dialects=DIALECTS,
         apps=apps,
+        retries=write_schedule(setup.retry_seconds),
         schedule=write_schedule(SCHEDULE),
         presets=presets(),
         preset_id=preset,
@@ -262,7 +236,7 @@ async def show_one(visit: Visit) -> Response:
 async def send_test_event(visit: Visit) -> Response:
     shown = await _load(visit)
     tried = await send_test(visit.services.sender, shown, visit.form.choice("type", TYPES), visit.now)
-    visit.audit(type=tried.event_type, status=tried.answer.status, error=tried.answer.error)
+    visit.audit(type=tried.event_type, status=tried.status, error=tried.error or None)
     return await _page(visit, shown, tried)
 
 
@@ -311,7 +285,7 @@ def _here(visit: Visit) -> str:
     return visit.path("webhooks", visit.param("webhook_id"))
 
 
-async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Response:
+async def _page(visit: Visit, shown: Webhook, tried: WebhookTest | None = None) -> Response:
     """The template gets the webhook as the API shows it, which contains no secret."""
     webhook = render.webhook(shown)
     log = await visit.run(registry.page_of_deliveries, webhook.id, DeliveryFilter(), after=None, limit=IN_STRIP)
@@ -328,7 +302,6 @@ async def _page(visit: Visit, shown: Webhook, tried: Tried | None = None) -> Res
         types=TYPES,
         overlaps=OVERLAPS,
         tried=tried,
-        tried_headers=json.decode(tried.answer.response_headers, type=list[tuple[str, str]]) if tried else [],
         chosen=tried.event_type if tried else "TEST",
         strip=log.deliveries,
         deliveries=log.deliveries[:LISTED],

@@ -91,14 +91,20 @@ def leased(project_id: str, lease: DeliveryLease, written: Written) -> Sequence[
     ]
 
 
+def new_token(number: int) -> int:
+    """A token of the process with this number of 31 bits, which is its upper half."""
+    return number << 31 | secrets.randbits(31)
+
+
 @translates_errors
-async def claim_lane(database: Database, budgets: Mapping[int, int], now: Ms, lease_until: Ms) -> Sequence[Claim]:
-    """Claim due lanes: for each webhook at most its budget."""
-    # The statement adds the number of the row, so that no two lanes have the same token.
-    token = secrets.randbits(62)
+async def claim_lane(
+    database: Database, budgets: Mapping[int, int], now: Ms, lease_until: Ms, number: int = 0
+) -> Sequence[Claim]:
+    """Claim due lanes, for the process with this number: for each webhook at most its budget."""
     async with database.at_hand() as connection:
+        # The statement adds the number of the row, so that no two lanes have the same token.
         rows = await connection.fetch(
-            query("claim_lanes"), list(budgets), list(budgets.values()), now, lease_until, token
+            query("claim_lanes"), list(budgets), list(budgets.values()), now, lease_until, new_token(number)
         )
     claims = [Claim(lease_until, *row) for row in rows]
     empty = [claim for claim in claims if claim.event is None]
@@ -119,6 +125,12 @@ async def release(database: Database, claims: Sequence[Claim]) -> None:
         await database.pool.execute(
             query("release_lanes"), *([getattr(claim, name) for claim in claims] for name in names)
         )
+
+
+@translates_errors
+async def release_ended(database: Database, numbers: Sequence[int]) -> int:
+    """Release what processes with these numbers had claimed. To be called only when they have ended."""
+    return int(await database.pool.fetchval(query("release_ended"), numbers))
 
 
 @translates_errors
@@ -315,8 +327,9 @@ async def remove_lanes(database: Database, webhook_key: int, limit: int) -> int:
 
 @translates_errors
 async def forget_webhook(database: Database, webhook_key: int) -> None:
-    """Deletes a deleted webhook's row once nothing of it is left."""
+    """Deletes a deleted webhook's row, and its replays, once nothing else of it is left."""
     for is_used in (query("webhook_has_rows"), query("webhook_is_replayed")):
         if await database.pool.fetchval(is_used, webhook_key):
             return
+    await database.pool.execute(query("forget_replays"), webhook_key)
     await database.pool.execute(query("forget_empty_webhook"), webhook_key)

@@ -77,6 +77,25 @@ from (
 where l.project_id = held.project_id and l.customer_id = held.customer_id and l.webhook_key = held.webhook_key
     and l.aside = held.aside;
 
+-- name: release_ended
+-- release lanes that processes had claimed which have ended; how many
+with held as (
+    select h.project_id, h.customer_id, h.webhook_key, h.aside
+    from lanes h
+    where h.lease_until > 0 and h.token >> 31 = any($1::bigint[])
+    order by h.project_id, h.customer_id, h.webhook_key, h.aside
+    for update of h
+),
+released as (
+    update lanes l
+    set lease_until = 0, token = 0
+    from held
+    where l.project_id = held.project_id and l.customer_id = held.customer_id and l.webhook_key = held.webhook_key
+        and l.aside = held.aside
+    returning 1
+)
+select count(*) from released;
+
 -- name: record_attempts
 -- record attempts whose lease still holds: the attempt, its delivery and the lane's next step
 -- next_at is null when the first delivery is finished (delivered or failed for good); with others_at it leaves the lane,
@@ -275,6 +294,10 @@ select exists (select from deliveries d where d.webhook_key = $1) or exists (sel
 -- name: webhook_is_replayed
 -- whether a replay of this webhook is unfinished
 select exists (select from replays r where r.webhook_key = $1 and r.finished_at is null);
+
+-- name: forget_replays
+-- delete the finished replays of a deleted webhook
+delete from replays where webhook_key = $1;
 
 -- name: forget_empty_webhook
 -- delete a deleted webhook of which nothing is left elsewhere

@@ -161,5 +161,6 @@ async def announce(connection: Connection, event: OperationalEvent) -> None:
 claim_announcements = translates_errors(fetches_all(OperationalEvent, query("claim_announcements")))
 # When it is sent next, when it was delivered, and the error.
 record_announcement = translates_errors(executes(query("record_announcement")))
+prune_announcements = translates_errors(executes(query("prune_announcements")))
 # Newest first: after an id, so many, or the one with an id; of one webhook or of all.
 operational_events = fetches_all(OperationalEvent, query("page_of_operational_events"))

@@ -72,7 +72,9 @@ select pg_notify('latchkey_delivery', $1);
 -- the replays of a webhook with their progress, newest first; one of them, if its id is given
 select r.id, w.id as webhook_id, r.since_ms, r.until_ms, r.status, r.event_types, r.created_at,
     r.position - r.first_position as examined, r.last_position - r.first_position as total, r.scheduled, r.hurried,
-    r.finished_at, r.stopped_at
+    r.finished_at,
+    case when r.stopped_at is not null then 'stopped' when r.finished_at is null then 'running' else 'finished' end as state,
+    0 as delivered, 0 as failed
 from replays r
 join webhooks w on w.key = r.webhook_key
 where r.project_id = $1 and w.id = $2 and ($3::text is null or r.id = $3)
@@ -91,6 +93,10 @@ where ctid = any(array(
     select e.ctid from operational_events e where e.next_at <= $1 order by e.next_at limit 20 for update skip locked
 ))
 returning *;
+
+-- name: prune_announcements
+-- delete operational events from before a time; where no operations URL is set, they wait to be sent for ever
+delete from operational_events where at < $1;
 
 -- name: record_announcement
 -- record the outcome of sending an operational event

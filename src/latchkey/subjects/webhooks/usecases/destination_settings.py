@@ -1,16 +1,14 @@
 """Checking the settings of a destination before they are stored, and showing what would be sent."""
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
-from msgspec import json
+from msgspec import Raw, json
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Checks, Refusal
 from latchkey.subjects.webhooks.delivery.destination import (
-    HIDDEN,
     OWN,
     DestinationSetup,
     PresetField,
@@ -18,6 +16,7 @@ from latchkey.subjects.webhooks.delivery.destination import (
     presets,
 )
 from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test, with_attribute
+from latchkey.subjects.webhooks.wire import DestinationPreview
 
 LARGEST_TEMPLATE = 16 * 1024
 LONGEST_SETTING = 2048
@@ -47,9 +46,25 @@ def checked(given: DestinationSetup, before: str | None = None) -> str:
     if len(json.encode(template)) > LARGEST_TEMPLATE:
         raise Refusal(f"A template has at most {LARGEST_TEMPLATE:,} bytes.", param="destination.template")
     stored = json.encode(DestinationSetup(preset=given.preset, settings=settings, template=template)).decode()
+    if before is not None:
+        address = compiled(stored).url
+        # A region leads to another host of the same service.
+        if any(urlsplit(address).netloc in value for value in settings.values()):
+            for field in preset.fields:
+                if field.is_secret and field.name not in given.settings and settings.get(field.name):
+                    require_same_host(compiled(before).url, address, f"destination.settings.{field.name}")
     # Refused if the template fails.
     preview(stored, _EXAMPLE_TIME)
     return stored
+
+
+def require_same_host(before: str, after: str | None, param: str) -> None:
+    """A stored secret goes to the host that it was entered for. For another host it has to be sent again: whoever may
+    change an address does not learn the secret by it."""
+    if after is not None and urlsplit(before).netloc.lower() != urlsplit(after).netloc.lower():
+        raise Refusal(
+            "The address is on another host. The stored secret is not sent there: give it again.", param=param
+        )
 
 
 def _check(field: PresetField, value: str | None) -> None:
@@ -62,14 +77,7 @@ def _check(field: PresetField, value: str | None) -> None:
         raise Refusal(f"{field.label} is not in its usual form. {field.hint}".strip(), param=param)
 
 
-class SampleRequest(NamedTuple):
-    type: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def preview(stored: str, now: Ms) -> list[SampleRequest]:
+def preview(stored: str, now: Ms) -> list[DestinationPreview]:
     """What would be sent for a sample event of every type, with secrets masked."""
     made = compiled(stored)
     shown = []
@@ -78,13 +86,7 @@ def preview(stored: str, now: Ms) -> list[SampleRequest]:
         outgoing = made.outgoing(with_attribute(stored, event), _EXAMPLE_DASHBOARD)
         assert outgoing is not None, "the sample customer has what a destination requires"
         masked = made.masked(outgoing)
-        shown.append(SampleRequest(type, masked.url, dict(masked.headers or ()), made.shown_body(outgoing)))
+        shown.append(
+            DestinationPreview(type=type, url=masked.url, headers=dict(masked.headers or ()), body=Raw(masked.body))
+        )
     return shown
-
-
-def shown_settings(stored: str) -> DestinationSetup:
-    """As the API shows it: without secrets."""
-    found = json.decode(stored, type=DestinationSetup)
-    secret = {field.name for field in presets()[found.preset].fields if field.is_secret}
-    settings = {name: HIDDEN if name in secret else value for name, value in found.settings.items()}
-    return DestinationSetup(preset=found.preset, settings=settings, template=found.template)

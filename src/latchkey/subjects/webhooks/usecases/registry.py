@@ -101,6 +101,8 @@ class Registry:
         enabled = changes.pop("enabled", None)
         async with transaction(self.database) as connection:
             before = _found(await webhook_rows.lock(connection, self.sealer, project_id, id), id)
+            if before.authorization is not None and "authorization" not in changes:
+                destination_settings.require_same_host(before.url, changes.get("url"), "authorization_header")
             after = await webhook_rows.update(connection, self.sealer, replace(before, **changes), now)
             health = before.health
             if _address(after) != _address(before):

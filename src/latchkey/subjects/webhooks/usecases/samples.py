@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from msgspec import UNSET, Struct, json, structs
+from msgspec import UNSET, Raw, json, structs
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
@@ -31,7 +31,7 @@ from latchkey.subjects.webhooks.delivery.destination import compiled
 from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
-from latchkey.subjects.webhooks.storage.lanes import AttemptResult
+from latchkey.subjects.webhooks.wire import WebhookTest
 from latchkey.wire.event import Event
 
 PROJECT_ID = "proj_sample"
@@ -245,20 +245,7 @@ _ON_A_SUBSCRIPTION = {
 }
 
 
-class Tried(Struct, frozen=True):
-    webhook: Webhook
-    event_id: str
-    event_type: str
-    body: bytes
-    answer: AttemptResult
-
-    @property
-    def request_headers(self) -> dict[str, str]:
-        """As they may be shown."""
-        return json.decode(self.answer.request_headers, type=dict[str, str])
-
-
-async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tried:
+async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> WebhookTest:
     """Nothing is stored, retried or counted. A header tells the receiver that this is a test and must change nothing.
     Environment and app of the event match the webhook's filters."""
     production = webhook.environment == "production"
@@ -273,7 +260,19 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Tri
     outgoing = outgoing_of(webhook, stored, webhook.dialect, sender.public_url)
     assert outgoing is not None, "the sample customer has what a destination requires"
     answer = await sender.send(webhook, event.id, outgoing, is_test=True)
-    return Tried(webhook, event.id, type, shown_body(webhook, outgoing), answer)
+    return WebhookTest(
+        webhook_id=webhook.id,
+        event_id=event.id,
+        event_type=type,
+        delivered=answer.delivered,
+        status=answer.status,
+        milliseconds=answer.took_ms,
+        body=answer.response_body.decode("utf-8", "replace"),
+        headers=json.decode(answer.response_headers, type=list[list[str]]),
+        error=UNSET if answer.error is None else answer.error,
+        request_headers=json.decode(answer.request_headers, type=dict[str, str]),
+        request_body=Raw(shown_body(webhook, outgoing)),
+    )
 
 
 def with_attribute(destination: str | None, event: bytes) -> bytes:

@@ -111,7 +111,13 @@ class Worker:
         chance: Callable[[], float],
         timeout_ms: int = 60_000,
         in_flight: int = 2_000,
+        number: int = 0,
+        ended: Sequence[int] = (),
     ) -> None:
+        """`number`: of this process; `ended`: those of processes that are known to have ended, so that nobody works on
+        what they had claimed."""
+        self._number = number or secrets.randbits(31)
+        self._ended = ended
         self._database = database
         self.sender = sender
         self._now = now
@@ -137,7 +143,7 @@ class Worker:
         """What a change of this process takes its deliveries with. None: this worker is stopping."""
         if self._stopping:
             return None
-        return DeliveryLease(self._now() + lease_ms(self._timeout_ms), secrets.randbits(62))
+        return DeliveryLease(self._now() + lease_ms(self._timeout_ms), lanes.new_token(self._number))
 
     def committed(self, project_id: str, lease: DeliveryLease, written: Written) -> None:
         """A change of this process has been written with this lease: send its deliveries."""
@@ -203,7 +209,8 @@ class Worker:
 
     async def _claim(self, budgets: Mapping[int, int]) -> None:
         now, began_ns = self._now(), time.time_ns()
-        claims = await lanes.claim_lane(self._database, budgets, now, now + lease_ms(self._timeout_ms))
+        lease_until = now + lease_ms(self._timeout_ms)
+        claims = await lanes.claim_lane(self._database, budgets, now, lease_until, self._number)
         if claims:
             claimed_batch(len(claims))
         again = self._capacity.claimed(budgets, Counter(claim.webhook_key for claim in claims))
@@ -230,6 +237,8 @@ class Worker:
             await lanes.release(self._database, claims)
 
     async def _sweep(self) -> None:
+        if self._ended:
+            await retry_through_outages(partial(lanes.release_ended, self._database, self._ended))
         while True:
             await retry_through_outages(self.sweep)
             await asyncio.sleep(SWEEP_SECONDS)

@@ -6,7 +6,6 @@ to domains that the operator has allowed, is plain text, and is one of few in an
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from email.message import EmailMessage
 
 from msgspec import json
@@ -15,10 +14,9 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
-from latchkey.subjects.accounts.rules import LONGEST_COUNTED
 from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.mail.rules import new_message
-from latchkey.subjects.mail.usecases import Mail, NotSentError, mail_of
+from latchkey.subjects.mail.usecases import NO_MAIL, Mail, NotSentError, mail_of, stamp
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult
@@ -63,8 +61,7 @@ class Mailbox:
                 if await self._has_enough(to, at):
                     note = f"Not sent: {to} has got {MOST} mails within an hour."
                 else:
-                    stamp = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-                    await asyncio.to_thread(self._mail.way.send, made, f"{stamp}-{webhook.id}-{message_id}")
+                    await asyncio.to_thread(self._mail.way.send, made, f"{stamp(at)}-{webhook.id}-{message_id}")
         except (NotSentError, Refusal) as refused:
             error = str(refused)
         except TimeoutError:
@@ -79,7 +76,6 @@ class Mailbox:
         async with self._mail.database.transaction() as connection:
             if (await sessions.failures_of(connection, subject, at - HOUR)).count >= MOST:
                 return True
-            await sessions.forget_failures(connection, [], at - LONGEST_COUNTED)
             await sessions.note_failures(connection, [subject], at)
         return False
 
@@ -100,9 +96,5 @@ def mailbox_of(database: Database, settings: Settings) -> Mailbox | None:
 
 def checked_mailbox(mailbox: Mailbox | None) -> Mailbox:
     if mailbox is None:
-        raise Refusal(
-            "This service sends no mail. Whoever runs it sets LATCHKEY_SMTP_HOST, LATCHKEY_MAIL_FROM and "
-            "LATCHKEY_PUBLIC_URL.",
-            param="destination.preset",
-        )
+        raise Refusal(NO_MAIL, param="destination.preset")
     return mailbox
