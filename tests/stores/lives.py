@@ -67,6 +67,9 @@ SUBSCRIPTIONS = {
     "google": ("pro_monthly:monthly", "pro_yearly:yearly", "team_monthly:monthly", "pro_monthly:prepaid"),
 }
 FAULTS: dict[str, Any] = {"drop": 0.15, "duplicate": 0.2, "reorder": 0.2, "late": 0.2, "late_by_hours": 9.0}
+# The App Store lists what it sent for 180 days. The service asks every few hours; here hardly in time, so that most of
+# what was lost is found late. One step of a life is at most 35 days.
+HISTORY_READ_EVERY = 140 * DAY
 GIVE_BACK = frozenset({"refund", "revoke", "fail_refund", "dispute", "win_dispute"})
 ONE_TIME = ("pro_lifetime", "coins_100")
 
@@ -75,6 +78,7 @@ async def live(world: World, seed: int, steps: int = 25, buyers: int = 4) -> Non
     """Some months of several customers. The store misbehaves all the time."""
     dice = random.Random(seed)
     await world.processor.read_histories()
+    history_read_at = world.now
     world.store.misbehave(**FAULTS, seed=seed)
     bought: list[str] = []
     for step in range(steps):
@@ -109,6 +113,9 @@ async def live(world: World, seed: int, steps: int = 25, buyers: int = 4) -> Non
                 continue
         if step % 3 == 0:
             await world.settle()
+        if world.now - history_read_at > HISTORY_READ_EVERY:
+            await world.processor.read_histories()
+            history_read_at = world.now
         await world.move(world.now + dice.choice((HOUR, DAY, 9 * DAY, 35 * DAY)))
 
 
