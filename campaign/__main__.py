@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -21,6 +22,8 @@ PAGE = ROOT / "docs" / "reliability.md"
 FAULTS = ROOT / ".campaign"
 # A round waits for conditions, up to five minutes for each. One that takes this much longer hangs, which is a fault.
 PATIENCE = 1_200
+# In the same folder, a line for each round: campaigns of several days add up.
+ROUNDS = "rounds.jsonl"
 # Shorter rounds would only start and stop.
 SHORTEST = 15
 SEEDS = 1_000_000
@@ -61,9 +64,14 @@ def in_a_process(what: str, seed: int, seconds: float, faults: Path) -> Round:
         output += b"\nIt did not end by itself.\n"
         told = Round(what, seed, round(time.monotonic() - began, 1), held=False)
     if not told.held and not told.skipped:
-        faults.mkdir(exist_ok=True)
         (faults / f"{what}-{seed}.txt").write_bytes(replay(what, seed, seconds).encode() + b"\n\n" + output)
     return told
+
+
+def rounds_of(folder: Path) -> list[Round]:
+    """Those of every campaign that kept its rounds there."""
+    file = folder / ROUNDS
+    return json.Decoder(Round).decode_lines(file.read_bytes()) if file.exists() else []
 
 
 Play = Callable[[str, int, float, Path], Round]
@@ -72,6 +80,7 @@ Play = Callable[[str, int, float, Path], Round]
 def campaign(hours: float, jobs: int, parts: Sequence[str], faults: Path, play: Play = in_a_process) -> list[Round]:
     """Several rounds at a time, because some wait more than they work. The part that is furthest behind its share of
     the time is next."""
+    faults.mkdir(exist_ok=True)
     ends = time.monotonic() + hours * 3_600
     spent = dict.fromkeys(parts, 0.0)
     rounds: list[Round] = []
@@ -84,7 +93,8 @@ def campaign(hours: float, jobs: int, parts: Sequence[str], faults: Path, play: 
                 seconds = min(PARTS[what].seconds, left)
                 spent[what] += seconds
             told = play(what, secrets.randbelow(SEEDS), seconds, faults)
-            with lock:
+            with lock, (faults / ROUNDS).open("ab") as kept:
+                kept.write(json.encode(told) + b"\n")
                 rounds.append(told)
                 if told.skipped:
                     spent.pop(what, None)
@@ -134,12 +144,12 @@ def table(rounds: Iterable[Round]) -> list[str]:
     return lines
 
 
-def measured(rounds: Sequence[Round], hours: float, jobs: int) -> str:
+def measured(rounds: Sequence[Round]) -> str:
     failed = sum(not (one.held or one.skipped) for one in rounds)
     return "\n".join([
-        f"The last campaign ran for {hours:.1f} hours on {os.cpu_count()} cores, {jobs} rounds at a time: "
-        f"{len(rounds)} rounds with fresh seeds, {failed} of which failed. *Kills* are `kill -9` of a process of the "
-        "service or of the consumer amid traffic; *committed* are events.",
+        f"{len(rounds)} rounds with fresh seeds on {os.cpu_count()} cores, until {datetime.now(UTC):%Y-%m-%d}; "
+        f"{failed} of them failed. *Kills* are `kill -9` of a process of the service or of the consumer amid traffic; "
+        "*committed* are events.",
         "",
         *table(rounds),
     ])  # fmt: skip
@@ -163,18 +173,15 @@ def main() -> int:
     many = commands.add_parser("campaign")
     many.add_argument("--hours", type=float, default=2.0)
     many.add_argument("--jobs", type=int, default=3, help="rounds at a time")
-    many.add_argument("--write", action="store_true", help="write the table into docs/reliability.md")
+    many.add_argument("--write", action="store_true", help="write the table of all of them into docs/reliability.md")
     many.add_argument("parts", nargs="*", help="only these parts", default=[])
     given = parser.parse_args()
     if given.command == "round":
         return play(given.what, given.seed, given.seconds)
-    if given.write and given.parts:
-        parser.error("--write needs a whole campaign")
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"there is no {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    began = time.monotonic()
     rounds = campaign(given.hours, given.jobs, given.parts or list(PARTS), FAULTS)
-    section = measured(rounds, (time.monotonic() - began) / 3_600, given.jobs)
+    section = measured(rounds_of(FAULTS))
     print(f"\n{section}")
     if given.write:
         PAGE.write_text(written(PAGE.read_text(), section))

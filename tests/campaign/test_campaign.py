@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from campaign.__main__ import COLUMNS, PAGE, ROOT, Round, campaign, in_a_process, main, replay, table, written
+from campaign.__main__ import (
+    COLUMNS,
+    PAGE,
+    ROOT,
+    Round,
+    campaign,
+    in_a_process,
+    main,
+    replay,
+    rounds_of,
+    table,
+    written,
+)
 from campaign.parts import PARTS, play
 from campaign.requests import Requests
 from tests.http.routes import BODIES, NAMES, document
@@ -39,6 +51,7 @@ def test_what_fails_is_kept_with_the_command_that_replays_it(tmp_path: Path, mon
     """As a process of its own, like every round. It fails because a whole disk is given to be filled up."""
     monkeypatch.setenv("SMALL_DISK", str(tmp_path))
     faults = tmp_path / "faults"
+    faults.mkdir()
     told = in_a_process("disk", 7, 1, faults)
     assert not told.held
     [kept] = faults.iterdir()
@@ -59,6 +72,8 @@ def test_a_campaign_ends_with_failure_if_one_round_did(
 
     ran = campaign(0.01, 1, list(PARTS), tmp_path, failing)
     assert ran, "there was time for one"
+    again = campaign(0.01, 1, ["fuzz"], tmp_path, failing)
+    assert rounds_of(tmp_path) == [*ran, *again], "campaigns add up"
     monkeypatch.setattr("campaign.__main__.campaign", lambda *_: [failing("disk", 5, 60, tmp_path)])
     monkeypatch.setattr(sys, "argv", ["campaign", "campaign", "--hours", "1"])
     assert main() == 1
