@@ -41,8 +41,8 @@ class Arrival:
 
     @property
     def taken(self) -> bool:
-        """Answered with 200."""
-        return self.did in {"status 200", "endless", "cut"} or self.did.startswith("slow")
+        """Answered with 200, whatever became of the body."""
+        return self.did in {"status 200", "endless", "trickle", "cut"} or self.did.startswith("slow")
 
 
 class Receiver(Process):
