@@ -77,6 +77,19 @@ async def test_an_id_that_became_an_alias_leads_to_its_customer(here: World) -> 
     assert (await here.counts())["billing_subscriptions"] == 1
 
 
+@both_databases
+async def test_an_alias_that_is_another_customer_now_has_that_ones_access(here: World) -> None:
+    """Both were erased, and the app created them anew: no event tells of it."""
+    await here.deliver(event(user="ada", aliases=["$RCAnonymousID:1"]))
+    here.service.holds = {"ada": {"pro": ENDS}, "$RCAnonymousID:1": {}}
+    report = await here.consumer._reconciler.everything()
+    (one,) = report.differences
+    assert (one.app_user_id, one.why, one.mended) == ("$RCAnonymousID:1", "it is no longer an alias of ada", True)
+    assert not (await here.copy("$RCAnonymousID:1")).held(NOW)
+    assert (await here.copy("ada")).held(NOW).keys() == {"pro"}
+    assert (await here.consumer._reconciler.everything()).clean
+
+
 async def test_a_customer_the_service_lost_is_reported(here: World) -> None:
     await here.deliver(event())
     report = await here.consumer._reconciler.everything()

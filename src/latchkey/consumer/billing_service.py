@@ -243,6 +243,11 @@ class BillingService:
         current = locked.copies[owner]
         if not current.subscription.exists:
             return
+        if owner != asked:
+            # The customer whose alias it was may be there still, or again: their own id tells that.
+            if self._settings.missing_customer == "inactive":
+                await self._store.copies.remove_alias(connection, asked)
+            return
         after = current
         if self._settings.missing_customer == "inactive":
             after = apply_snapshot(current, CustomerSnapshot(owner, {}, {}), self._now())

@@ -15,7 +15,7 @@ from latchkey.consumer.rules.record import LocalCopy
 from latchkey.consumer.rules.sync import has_restarted
 from latchkey.consumer.rules.timestamps import HOUR, Ms, iso_or_none
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
-from latchkey.consumer.storage.copy_tables import subscriptions
+from latchkey.consumer.storage.copy_tables import aliases, subscriptions
 
 log = structlog.get_logger()
 
@@ -147,6 +147,8 @@ class Reconciler:
 
     async def _compare(self, report: ReconcileReport, copy: LocalCopy, *, mend: bool, deadline: float) -> None:
         user = copy.subscription.app_user_id
+        for alias in await self._ids(select(aliases.c.alias).where(aliases.c.app_user_id == user)):
+            await self._compare_alias(report, alias, user, mend=mend, deadline=deadline)
         now = self._now()
         report.users_compared += 1
         try:
@@ -175,6 +177,21 @@ class Reconciler:
             return
         why = SET_BACK if set_back else _why(report, copy, service, same_id)
         report.differences.append(Difference(user, local, service, why, mended))
+
+    async def _compare_alias(self, report: ReconcileReport, alias: str, user: str, *, mend: bool, deadline: float) -> None:
+        """Whether the id still leads to that customer. After an erasure it may be another one, of which no event tells."""
+        try:
+            reading = await self._billing.read(alias, details=False, deadline=deadline)
+            if reading.customer_id == user:
+                return
+            mended = mend and await self._billing.refresh(alias, details=True, deadline=deadline) is not None
+        except NotFound:
+            return
+        except ClientError as error:
+            report.failures[alias] = str(error)
+            return
+        service = _written(reading.held(self._now()))
+        report.differences.append(Difference(alias, {}, service, f"it is no longer an alias of {user}", mended))
 
     async def _seen(self, user: str, copy: LocalCopy) -> None:
         """Checked and correct: the next sweep checks others first."""
