@@ -7,17 +7,6 @@ from latchkey.subjects.store_products import render, rules, usecases
 
 pages = Pages()
 
-# What somebody should look at comes first.
-_BADGES = {
-    "new": ("new", "good"),
-    "different": ("differs", "warn"),
-    "archived": ("archived there", "warn"),
-    "missing": ("missing there", "warn"),
-    "impossible": ("not possible", "bad"),
-    "deleted": ("deleted here", ""),
-    "covered": ("part of another", ""),
-}
-
 
 @pages.get("/catalog/from-store")
 async def show(visit: Visit) -> Response:
@@ -35,7 +24,6 @@ async def show(visit: Visit) -> Response:
         # The store's answer is what this page is about.
         error = refusal.message
     ticked = visit.form.all("product") if visit.refusal else [one.id for one in found if one.status == "new"]
-    shown = [one for status in _BADGES for one in found if one.status == status]
     return visit.page(
         "catalog_from_store.html",
         apps=apps,
@@ -45,9 +33,7 @@ async def show(visit: Visit) -> Response:
         error=error,
         answered=bool(found) or not error,
         ticked=frozenset(ticked),
-        shown=shown,
-        alike=[one for one in found if one.status not in _BADGES],
-        badges=_BADGES,
+        found=found,
         in_words=render.in_words,
         fields=render.FIELDS,
     )

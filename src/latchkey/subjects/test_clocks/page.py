@@ -27,25 +27,6 @@ from latchkey.subjects.test_store import usecases as test_store
 pages = Pages()
 
 NAMES: tuple[ActionName, ...] = get_args(ActionName)
-# Actions without parameters, and the labels of their buttons.
-PRESSES: dict[ActionName, str] = {
-    "cancel": "Cancel",
-    "uncancel": "Uncancel",
-    "renew": "Renew now",
-    "recover_billing": "Payment recovers",
-    "resume": "Resume",
-    "expire": "Expire now",
-    "refund": "Refund",
-    "reverse_refund": "Reverse refund",
-    "issue_invoice": "Issue invoice",
-}
-# Actions with parameters, which have a form.
-FORMS: dict[ActionName, str] = {
-    "fail_billing": "Payment fails…",
-    "change_product": "Change product…",
-    "pause": "Pause…",
-    "extend": "Extend…",
-}
 # How a subscription stands, in words, and whether they are good news.
 WORDS: dict[SubscriptionState, tuple[str, str]] = {
     SubscriptionState.RENEWS: ("renews {end}", "good"),
@@ -86,8 +67,7 @@ def held(view: CustomerView, product_id: str, bought: Subscription | Purchase) -
         "product_id": product_id,
         "standing": standing,
         "kind": kind,
-        "presses": [(name, title) for name, title in PRESSES.items() if possible(name)],
-        "forms": [(name, title) for name, title in FORMS.items() if possible(name)],
+        "possible": [name for name in NAMES if possible(name)],
         "others": others,
         "ends_at": ends_at,
     }
