@@ -110,7 +110,7 @@ async def sell_by_link(ask: Ask, shop: Shop) -> None:
 
     wanted = CheckoutRequest(product_id="pro_yearly", app_user_id=f"$RCAnonymousID:{'0f' * 16}")
     till.provider.series = "linked"
-    await services.checkouts.start_linked(shop.project_id, till.app_id, wanted, back, redeemable=True)
+    await services.checkouts.start(shop.project_id, till.app_id, wanted, back, redeemable=True)
     till.provider.pays("linked_1")
     paid = await services.checkouts.status(shop.project_id, till.app_id, ids[0])
     redeem = "POST /v1/subscribers/redeem_purchase"

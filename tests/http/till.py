@@ -83,23 +83,22 @@ class Provider:
             raise NotPayable("It has a page of its own.")
         return self._form(order)
 
-    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
+    async def begin_sale(
+        self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None, back: ReturnAddresses | None = None
+    ) -> BegunCheckout:
         self._check()
         self.orders.append(order)
+        if back is not None:
+            handle = self._payment(order)
+            self.returns[handle] = back
+            linked = LinkedPage(f"https://pay.example.com/{handle}")
+            return BegunCheckout(page=linked, handle=handle, expires_at=self.now + DAY)
         self.accounts.append(account_id)
         if not self.hosted:
             return BegunCheckout(page=self._form(order), handle=None, expires_at=None)
         handle = self._payment(order)
         page = HostedPage(account=ACCOUNT, client_secret=f"{handle}_secret")
         return BegunCheckout(page=page, handle=handle, expires_at=self.now + 30 * MINUTE)
-
-    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
-        self._check()
-        self.orders.append(order)
-        handle = self._payment(order)
-        self.returns[handle] = back
-        page = LinkedPage(f"https://pay.example.com/{handle}")
-        return BegunCheckout(page=page, handle=handle, expires_at=self.now + DAY)
 
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         self._check()

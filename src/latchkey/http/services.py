@@ -23,7 +23,7 @@ from latchkey.observability.gauges import gauge
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
-from latchkey.subjects.alerts.usecases import alerts_of
+from latchkey.subjects.alerts.usecases import Alerts
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.checkout.usecases.redemption import Redemptions
@@ -144,9 +144,9 @@ class Services:
         self.receipts = Receipts(self.stores, self.changes, grants, self.receipt_limit)
         # Sales of web pages.
         self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts, self.mail)
-        self.redemptions = Redemptions(self.stores, self.changes, self.reader, self.checkouts)
+        self.redemptions = Redemptions(self.checkouts)
         self.charts = FactCache(database, settings.charts_folder or default_folder())
-        self.alerts = alerts_of(database, settings, self.stores, self.charts, self.sender, self.mail)
+        self.alerts = Alerts(settings, self.stores, self.charts, self.sender, self.mail)
         # Exports that run by themselves.
         self.exports = exports_of(database, settings)
         # For requests with public keys.

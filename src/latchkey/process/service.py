@@ -22,7 +22,7 @@ from latchkey.observability.peer_metrics import ProcessIdentity
 from latchkey.observability.watch import Watch
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child, settings_from_wire
 from latchkey.settings import Settings
-from latchkey.subjects.alerts.usecases import TIMEOUT_MS, alerts_of, run_alerts
+from latchkey.subjects.alerts.usecases import TIMEOUT_MS, Alerts, run_alerts
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts, run_checkouts
@@ -223,7 +223,7 @@ async def _tell_members(settings: Settings, database: Database, lookout: Lookout
     allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
     sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
     try:
-        alerts = alerts_of(database, settings, stores, charts, sender, mail_of(database, settings))
+        alerts = Alerts(settings, stores, charts, sender, mail_of(database, settings))
         await asyncio.gather(
             run_alerts(lookout, alerts, real_now, stop), run_mail(lookout, database, alerts.send, real_now, stop)
         )

@@ -6,7 +6,7 @@ the checkout begins. In a form of the SDK (`PaymentForm`) the payment is created
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -77,8 +77,11 @@ class PaymentForm(Struct, frozen=True, kw_only=True):
     total: Price
 
 
+SalePage: TypeAlias = HostedPage | PaymentForm | LinkedPage
+
+
 class BegunCheckout(Struct, frozen=True, kw_only=True):
-    page: HostedPage | PaymentForm | LinkedPage
+    page: SalePage
     # What the provider knows the payment by. A form has none yet.
     handle: str | None
     # None: as long as we like.
@@ -124,11 +127,11 @@ class Sells(Protocol):
     async def payment_form(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> PaymentForm:
         """What a form needs to show itself. Creates nothing."""
 
-    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
-        """`account_id`: the app's account at the provider, if the operator has said it."""
-
-    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
-        """On a page of the provider (`LinkedPage`), at the price that the order has."""
+    async def begin_sale(
+        self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None, back: ReturnAddresses | None = None
+    ) -> BegunCheckout:
+        """`account_id`: the app's account at the provider, if the operator has said it. With the way `back`, on a page
+        that the provider shows at an address of its own, at the price that the order has."""
 
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         """The payment of a form: that of this handle, or a new one. Raises NotPayable."""

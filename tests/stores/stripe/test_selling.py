@@ -130,7 +130,7 @@ async def test_a_page_behind_a_link_is_at_stripe_and_says_who_has_paid(store: st
     back = ReturnAddresses("https://shop.example/done", "https://shop.example/")
     # Without a publishable key: no script of Stripe is in a page of ours.
     async with selling(store, publishable_key="") as counter:
-        begun = await counter.stripe.begin_linked_sale(counter.app, MONTHLY, back)
+        begun = await counter.stripe.begin_sale(counter.app, MONTHLY, None, back)
         assert isinstance(begun.page, LinkedPage)
         assert (await counter.sale(begun.handle or "")).standing is CheckoutState.OPEN
         gone = await asyncio.to_thread(
@@ -143,7 +143,7 @@ async def test_a_page_behind_a_link_is_at_stripe_and_says_who_has_paid(store: st
         assert (seen.account_token, seen.snapshot.store) == ("ada", store)
         # Our page has shown the catalog's price.
         with pytest.raises(ActionRefused):
-            await counter.stripe.begin_linked_sale(counter.app, ordered("pro_yearly", 1), back)
+            await counter.stripe.begin_sale(counter.app, ordered("pro_yearly", 1), None, back)
 
 
 async def test_a_trial_and_a_one_time_product_on_the_embedded_page(hosted: Counter) -> None:

@@ -12,7 +12,7 @@ from latchkey.domain.problem import ProblemKind
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.alerts.rules import Report
-from latchkey.subjects.alerts.usecases import EVERY, Alerts, alerts_of
+from latchkey.subjects.alerts.usecases import EVERY, Alerts
 from latchkey.subjects.charts.usecases import FactCache
 from latchkey.subjects.mail.usecases import mail_of, send_next
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
@@ -107,7 +107,7 @@ async def clock_role(post: Post, folder: Path) -> AsyncIterator[Alerts]:
     )
     charts = FactCache(post.database, folder / "charts")
     try:
-        yield alerts_of(post.database, settings, stores, charts, sender, mail_of(post.database, settings))
+        yield Alerts(settings, stores, charts, sender, mail_of(post.database, settings))
     finally:
         await charts.end()
         await sender.close()

@@ -201,22 +201,24 @@ class Selling:
             total=Price(0, price.price.currency) if trial else price.price,
         )
 
-    async def begin_sale(self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None) -> BegunCheckout:
-        if not self._hosted:
+    async def begin_sale(
+        self, app: ConnectedApp, order: CheckoutOrder, account_id: str | None, back: ReturnAddresses | None = None
+    ) -> BegunCheckout:
+        if back is None and not self._hosted:
             return BegunCheckout(page=await self.payment_form(app, order, account_id), handle=None, expires_at=None)
-        account = await self._account(app, account_id)
-        price = await self._price(app, order, shown=False)
-        made = await self._session_for(app, order, session_of(order, price, _whose(app, order)))
-        if made.client_secret is None:
-            raise StoreDown("Stripe answered with a checkout session without a client secret.")
-        return _begun(made, HostedPage(account=account, client_secret=made.client_secret))
-
-    async def begin_linked_sale(self, app: ConnectedApp, order: CheckoutOrder, back: ReturnAddresses) -> BegunCheckout:
-        price = await self._price(app, order, shown=True)
-        made = await self._session_for(app, order, session_of(order, price, _whose(app, order), back))
-        if made.url is None:
-            raise StoreDown("Stripe answered with a checkout session without an address.")
-        return _begun(made, LinkedPage(made.url))
+        account = await self._account(app, account_id) if back is None else None
+        price = await self._price(app, order, shown=back is not None)
+        asked = session_of(order, price, _whose(app, order), back)
+        made = await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
+        ends = made.expires_at * 1000 if made.expires_at is not None else None
+        page: HostedPage | LinkedPage
+        if account is not None and made.client_secret is not None:
+            page = HostedPage(account=account, client_secret=made.client_secret)
+        elif account is None and made.url is not None:
+            page = LinkedPage(made.url)
+        else:
+            raise StoreDown("Stripe answered with a checkout session without a page.")
+        return BegunCheckout(page=page, handle=made.id, expires_at=ends)
 
     async def confirm_sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str | None) -> Confirmation:
         if self._hosted:
@@ -322,16 +324,8 @@ class Selling:
             account_id=known, publishable_key=credentials.publishable_key, sandbox=not credentials.livemode
         )
 
-    async def _session_for(self, app: ConnectedApp, order: CheckoutOrder, asked: dict[str, Any]) -> CheckoutSession:
-        return await self._post(app, "checkout/sessions", CheckoutSession, f"{order.key}-session", asked)
-
     async def _post(self, app: ConnectedApp, path: str, type: type[T], key: str, given: dict[str, Any]) -> T:
         return decoded(await self.api.act(app, "post", path, idempotency_key=key, **given), type)
-
-
-def _begun(made: CheckoutSession, page: HostedPage | LinkedPage) -> BegunCheckout:
-    ends = made.expires_at * 1000 if made.expires_at is not None else None
-    return BegunCheckout(page=page, handle=made.id, expires_at=ends)
 
 
 def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:

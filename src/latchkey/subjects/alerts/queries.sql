@@ -1,6 +1,8 @@
 -- name: find_alert_subscription
--- what a member wants to be told of
-select kinds, report, slack, report_at from alert_subscriptions where account_id = $1 and project_id = $2;
+-- what a member wants to be told of, and where it goes
+select s.*, a.email, p.name as project
+from alert_subscriptions s join accounts a on a.id = s.account_id join projects p on p.id = s.project_id
+where s.account_id = $1 and s.project_id = $2;
 
 -- name: save_alert_subscription
 -- the same, from now on
@@ -13,7 +15,7 @@ delete from alert_subscriptions where account_id = $1 and project_id = $2 return
 
 -- name: alert_subscribers
 -- who wants to be told of problems of a project
-select account_id, kinds from alert_subscriptions where project_id = $1 and kinds <> '{}' order by account_id;
+select * from alert_subscriptions where project_id = $1 and kinds <> '{}' order by account_id;
 
 -- name: watch_project
 -- look at a project from now on; waits for a look that ends because nobody wanted one
@@ -46,15 +48,9 @@ on conflict (project_id, id) do update set state = excluded.state;
 
 -- name: claim_report
 -- the report that has waited longest, locked
-select account_id, project_id, report from alert_subscriptions where report_at <= $1
+select * from alert_subscriptions where report_at <= $1
 order by report_at limit 1 for update skip locked;
 
 -- name: postpone_report
 -- when the next report is due
 update alert_subscriptions set report_at = $3 where account_id = $1 and project_id = $2;
-
--- name: find_alert_recipient
--- where messages to a member go
-select s.account_id, s.project_id, s.slack, a.email, p.name as project
-from alert_subscriptions s join accounts a on a.id = s.account_id join projects p on p.id = s.project_id
-where s.account_id = $1 and s.project_id = $2;

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from msgspec import Struct, json
+from msgspec import json
 
 from latchkey.database import rows
 from latchkey.database.pool import Connection, Executor
@@ -16,47 +16,32 @@ _ALERT = json.Decoder(Alert)
 
 @dataclass(frozen=True, slots=True)
 class AlertSubscription:
+    """What a member of a project wants to be told of."""
+
+    account_id: str
+    project_id: str
     kinds: tuple[str, ...] = ()
     report: Report = "never"
     # Sealed. None: by mail.
     slack: bytes | None = field(default=None, repr=False)
     report_at: Ms | None = None
-
-
-class AlertSubscriber(Struct, frozen=True):
-    account_id: str
-    kinds: tuple[str, ...]
-
-
-class DueReport(Struct, frozen=True):
-    account_id: str
-    project_id: str
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRecipient:
-    account_id: str
-    project_id: str
-    email: str
-    # The project's name.
-    project: str
-    slack: bytes | None = field(repr=False)
+    # Of the account, and the project's name: only where one is found.
+    email: str = ""
+    project: str = ""
 
 
 find = rows.fetches_one(AlertSubscription, query("find_alert_subscription"))
 # Account, project, kinds, report, the sealed address, when the next report is due.
 save = rows.executes(query("save_alert_subscription"))
 remove = rows.returns_row(query("remove_alert_subscription"))
-subscribers = rows.fetches_all(AlertSubscriber, query("alert_subscribers"))
+subscribers = rows.fetches_all(AlertSubscription, query("alert_subscribers"))
 watch = rows.executes(query("watch_project"))
 # Now, and when the next look is due, which is the token of this one.
 claim_watch = rows.finds_value(str, query("claim_alert_watch"))
 lock_watch = rows.returns_row(query("lock_alert_watch"))
 remove_watch = rows.executes(query("remove_alert_watch"))
-claim_report = rows.fetches_one(DueReport, query("claim_report"))
+claim_report = rows.fetches_one(AlertSubscription, query("claim_report"))
 postpone_report = rows.executes(query("postpone_report"))
-find_recipient = rows.fetches_one(AlertRecipient, query("find_alert_recipient"))
 
 
 async def known_alerts(connection: Executor, project_id: str) -> dict[str, Alert]:

@@ -3,17 +3,15 @@ and what messages say, by the clock role of any number of processes."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 
 import structlog
 from msgspec import Struct, json
 from msgspec.structs import replace
 
 from latchkey.database.pool import Database, Executor
-from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.database.sealing import UnsealableError
 from latchkey.domain.formats import instant, money
 from latchkey.domain.instants import DAY, MINUTE, Ms
-from latchkey.domain.outgoing_address import Network
 from latchkey.domain.problem import ProblemKind, ProjectProblem
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
@@ -31,7 +29,7 @@ from latchkey.subjects.alerts.rules import (
     next_report,
     unusual,
 )
-from latchkey.subjects.alerts.storage import AlertRecipient, AlertSubscriber, AlertSubscription
+from latchkey.subjects.alerts.storage import AlertSubscription
 from latchkey.subjects.charts.rules.figures import CARDS, TITLES, card_headline, main_series
 from latchkey.subjects.charts.usecases import FactCache, read_last_days, usual_environment
 from latchkey.subjects.mail.rules import MailChart, MailText, OutgoingMail
@@ -57,17 +55,20 @@ LONGEST_ADDRESS = 1_000
 
 
 class Alerts(Struct, frozen=True):
-    database: Database
-    sealer: Sealer
+    settings: Settings
     stores: Connections
     charts: FactCache
     sender: Sender
     # None: no mail is sent.
     mail: Mail | None
-    public_url: str
-    # Of this service, if it ends TLS itself.
-    certificate: Path | None
-    allowed: Sequence[Network]
+
+    @property
+    def database(self) -> Database:
+        return self.stores.database
+
+    @property
+    def public_url(self) -> str:
+        return self.settings.public_url.rstrip("/")
 
     async def problems(
         self, project_id: str, standing: StoreHealth, now: Ms, kinds: Collection[str] = tuple(ProblemKind)
@@ -82,7 +83,7 @@ class Alerts(Struct, frozen=True):
         ]
 
     def _certificate(self, now: Ms) -> list[ProjectProblem]:
-        ends = expiry_of(self.certificate)
+        ends = expiry_of(self.settings.tls_cert)
         if ends is None or ends * 1000 - now > CERTIFICATE_ENDS:
             return []
         words = f"It is valid until {instant(round(ends * 1000))}. Whoever runs Latchkey renews it."
@@ -109,14 +110,14 @@ class Alerts(Struct, frozen=True):
         ]
 
     async def subscription(self, project_id: str, account_id: str) -> AlertSubscription:
-        return await storage.find(self.database, account_id, project_id) or AlertSubscription()
+        return await storage.find(self.database, account_id, project_id) or AlertSubscription(account_id, project_id)
 
     async def subscribe(
         self, project_id: str, account_id: str, kinds: Collection[str], report: Report, way: str, slack: str, now: Ms
     ) -> None:
         """What a member wants from now on. Without a new address of Slack the one that was saved stays."""
         async with self.database.transaction() as connection:
-            before = await storage.find(connection, account_id, project_id) or AlertSubscription()
+            before = await storage.find(connection, account_id, project_id) or AlertSubscription(account_id, project_id)
             if not kinds and report == "never":
                 await storage.remove(connection, account_id, project_id)
                 return
@@ -144,19 +145,21 @@ class Alerts(Struct, frozen=True):
         await storage.remove(self.database, account_id, project_id)
 
     def stop_link(self, account_id: str, project_id: str) -> str:
-        return f"{self.public_url}/dashboard/alerts/stop/{self.sealer.token((account_id, project_id), _STOP)}"
+        return f"{self.public_url}/dashboard/alerts/stop/{self.stores.sealer.token((account_id, project_id), _STOP)}"
 
     def stopped_by(self, token: str) -> tuple[str, str]:
         """The account and the project of a link."""
         try:
-            return self.sealer.opened(token, tuple[str, str], _STOP)
+            return self.stores.sealer.opened(token, tuple[str, str], _STOP)
         except UnsealableError:
             raise NotFound("This link is not complete. Copy it again from the mail.") from None
 
     def _sealed(self, project_id: str, account_id: str, slack: str) -> bytes:
         if len(slack) > LONGEST_ADDRESS:
             raise Invalid(f"An address has at most {LONGEST_ADDRESS:,} characters.", param="slack")
-        return self.sealer.seal(checked_url(slack, self.allowed), _place(project_id, account_id))
+        return self.stores.sealer.seal(
+            checked_url(slack, self.settings.webhook_allow_networks), _place(project_id, account_id)
+        )
 
     async def look_next(self, now: Ms) -> bool:
         """Looks at the project that has waited longest. Returns whether there was one."""
@@ -212,7 +215,7 @@ class Alerts(Struct, frozen=True):
         return self.mail
 
     async def _tell(self, one: OutgoingMail, now: Ms) -> None:
-        to = await storage.find_recipient(self.database, one.account_id, one.project_id)
+        to = await storage.find(self.database, one.account_id, one.project_id)
         if to is None or one.about is None:
             raise NotSentError("the member wants nothing any more", for_good=True)
         notice = json.decode(one.about, type=AlertNotice)
@@ -227,10 +230,10 @@ class Alerts(Struct, frozen=True):
             stop, settings = self.stop_link(to.account_id, to.project_id), f"{project_url}/alerts"
             await self._mail().deliver(one, to.email, letter, now, stop=stop, settings=settings)
 
-    async def _post(self, id: str, to: AlertRecipient, letter: MailText) -> None:
+    async def _post(self, id: str, to: AlertSubscription, letter: MailText) -> None:
         assert to.slack is not None
         try:
-            url = self.sealer.unseal(to.slack, _place(to.project_id, to.account_id))
+            url = self.stores.sealer.unseal(to.slack, _place(to.project_id, to.account_id))
         except UnsealableError as error:
             raise NotSentError(str(error), for_good=True) from None
         # As a destination: without a signature, and with the address as a secret.
@@ -240,7 +243,7 @@ class Alerts(Struct, frozen=True):
         if not result.delivered:
             raise NotSentError(result.error or "no answer", for_good=result.status in (404, 410))
 
-    async def _report(self, to: AlertRecipient, days: int, project_url: str, now: Ms) -> MailText:
+    async def _report(self, to: AlertSubscription, days: int, project_url: str, now: Ms) -> MailText:
         ends, asked = end_of_settled(now), (self.charts, to.project_id)
         environment = await usual_environment(*asked, now)
         found = await read_last_days(*asked, CARDS, environment, days, USD, ends, compare=True)
@@ -269,27 +272,11 @@ async def _add(connection: Executor, account_id: str, project_id: str, notice: A
     await add_message(connection, ALERT, now, notice.lasts, notice, member=(account_id, project_id))
 
 
-def _who(subscribers: Sequence[AlertSubscriber], alert: Alert) -> tuple[str, ...]:
+def _who(subscribers: Sequence[AlertSubscription], alert: Alert) -> tuple[str, ...]:
     return tuple(one.account_id for one in subscribers if alert.problem.kind in one.kinds)
 
 
 _STOP = "alerts/stop"
-
-
-def alerts_of(
-    database: Database, settings: Settings, stores: Connections, charts: FactCache, sender: Sender, mail: Mail | None
-) -> Alerts:
-    return Alerts(
-        database=database,
-        sealer=Sealer(settings.secret_key),
-        stores=stores,
-        charts=charts,
-        sender=sender,
-        mail=mail,
-        public_url=settings.public_url.rstrip("/"),
-        certificate=settings.tls_cert,
-        allowed=settings.webhook_allow_networks,
-    )
 
 
 def _place(project_id: str, account_id: str) -> str:

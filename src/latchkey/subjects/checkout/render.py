@@ -7,7 +7,7 @@ from msgspec import UNSET
 from latchkey.domain.catalog import Catalog, Product, ProductKind
 from latchkey.domain.instants import Duration, format_duration, to_iso
 from latchkey.domain.money.amounts import Price
-from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm
+from latchkey.stores.selling import CheckoutState, HostedPage, PaymentForm, SalePage
 from latchkey.subjects.checkout import wire
 from latchkey.subjects.checkout.usecases.steps import CheckoutProgress
 
@@ -22,7 +22,7 @@ _FAILED = wire.CheckoutError(code=3, message="The payment failed.")
 _EXPIRED = wire.CheckoutError(code=4, message="The checkout is over, and nothing was paid.")
 
 
-def started(id: str, page: HostedPage | PaymentForm) -> wire.StartedCheckout:
+def started(id: str, page: SalePage) -> wire.StartedCheckout:
     return wire.StartedCheckout(
         operation_session_id=id,
         gateway_params=gateway_params(page) if isinstance(page, PaymentForm) else wire.GatewayParams(),

@@ -11,11 +11,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from latchkey.database.pool import Database
 from latchkey.domain.catalog import Catalog, Product, ProductKind, without_plan
@@ -78,21 +77,18 @@ class _Till:
     account_id: str | None
 
 
-class Checkouts:
-    def __init__(
-        self, connections: Connections, changes: Changes, reader: Reader, receipts: Receipts, mail: Mail | None
-    ) -> None:
-        self._connections = connections
-        # For links to purchases of unknown buyers. None: this service sends no mail.
-        self.mail = mail
-        self._changes = changes
-        self._reader = reader
-        self._receipts = receipts
-        self.limit = CheckoutLimit()
+class Checkouts(Struct, eq=False):
+    connections: Connections
+    changes: Changes
+    reader: Reader
+    receipts: Receipts
+    # For links to purchases of unknown buyers. None: this service sends no mail.
+    mail: Mail | None
+    limit: CheckoutLimit = field(default_factory=CheckoutLimit)
 
     def sells(self, store: str | None) -> bool:
         """Whether the apps of this store sell through a payment provider, whose price counts."""
-        return store is not None and isinstance(self._connections.adapters.get(store), selling.Sells)
+        return store is not None and isinstance(self.connections.adapters.get(store), selling.Sells)
 
     async def without_used_trials(
         self, project_id: str, store: str | None, app_user_id: str, products: Sequence[Product]
@@ -100,7 +96,7 @@ class Checkouts:
         """The products as a page shows them to this user: with a free trial only where the checkout would give one."""
         if store is None or not self.sells(store) or all(product.trial is None for product in products):
             return products
-        customer, _, now = await self._customer(project_id, app_user_id)
+        customer, _, now = await self.customer(project_id, app_user_id)
         without = [structs.replace(product, trial=None) for product in products]
         pairs = zip(products, without, strict=True)
         return [one if eligibility.trial_days(customer, store, one, now) else other for one, other in pairs]
@@ -108,14 +104,21 @@ class Checkouts:
     async def form_for(self, project_id: str, app_id: str | None, product_id: str) -> selling.PaymentForm:
         """What a page needs to show a payment form before anybody has decided to buy. Nothing is created."""
         till = await self._till(project_id, app_id)
-        catalog = await load_catalog(self._changes, project_id)
+        catalog = await load_catalog(self.changes, project_id)
         order = self._order(till, catalog, None, CheckoutRequest(product_id=product_id, app_user_id=""), key="")
         return await _asked(till, till.provider.payment_form(till.app, order, till.account_id))
 
     async def start(
-        self, project_id: str, app_id: str | None, wanted: CheckoutRequest
-    ) -> tuple[str, selling.HostedPage | selling.PaymentForm]:
-        """The id of the new checkout, and what the page shows."""
+        self,
+        project_id: str,
+        app_id: str | None,
+        wanted: CheckoutRequest,
+        back: Callable[[str], selling.ReturnAddresses] | None = None,
+        *,
+        redeemable: bool = False,
+    ) -> tuple[str, selling.SalePage]:
+        """The id of the new checkout, and what the page shows. `back` gets that id, and says where the provider's own
+        page leads. `redeemable`: nobody knows the buyer, whose id is a new one."""
         till = await self._till(project_id, app_id)
         if wanted.purchase_flow is not None:
             raise CheckoutRefusal(
@@ -127,43 +130,13 @@ class Checkouts:
                 "A subscription cannot be changed from a web page. Cancel it and buy the other one, or let your server "
                 "change it at the payment provider.",
             )
-        sell = partial(till.provider.begin_sale, till.app, account_id=till.account_id)
-        id, page = await self._begin(till, wanted, lambda order, _: sell(order))
-        assert not isinstance(page, selling.LinkedPage)
-        return id, page
-
-    async def start_linked(
-        self,
-        project_id: str,
-        app_id: str,
-        wanted: CheckoutRequest,
-        back: Callable[[str], selling.ReturnAddresses],
-        *,
-        redeemable: bool,
-    ) -> str:
-        """The address of the provider's page. `back` gets the id of the new checkout. `redeemable`: nobody knows the
-        buyer, whose id is a new one."""
-        till = await self._till(project_id, app_id)
-        sell = partial(till.provider.begin_linked_sale, till.app)
-        _, page = await self._begin(till, wanted, lambda order, id: sell(order, back(id)), redeemable=redeemable)
-        assert isinstance(page, selling.LinkedPage)
-        return page.url
-
-    async def _begin(
-        self,
-        till: _Till,
-        wanted: CheckoutRequest,
-        sell: Callable[[selling.CheckoutOrder, str], Awaitable[selling.BegunCheckout]],
-        *,
-        redeemable: bool = False,
-    ) -> tuple[str, selling.HostedPage | selling.PaymentForm | selling.LinkedPage]:
-        project_id = till.app.project_id
-        customer, catalog, now = await self._customer(project_id, wanted.app_user_id)
+        customer, catalog, now = await self.customer(project_id, wanted.app_user_id)
         id = f"lkc_{secrets.token_urlsafe(32)}"
         key = storage.hash_of(id)
         order = self._order(till, catalog, customer, wanted, key=key.hex(), now=now)
-        begun = await _asked(till, sell(order, id))
-        real_now = self._connections.now()
+        leads = back(id) if back is not None else None
+        begun = await _asked(till, till.provider.begin_sale(till.app, order, till.account_id, leads))
+        real_now = self.connections.now()
         new = storage.Checkout(
             id_hash=key,
             project_id=project_id,
@@ -179,7 +152,7 @@ class Checkouts:
             redeemable=redeemable,
         )
         # A buyer whom nobody knows gets a mail, also after closing the page.
-        await storage.save(self._connections.database, project_id, new, real_now + FIRST_ASKED if redeemable else None)
+        await storage.save(self.connections.database, project_id, new, real_now + FIRST_ASKED if redeemable else None)
         return id, begun.page
 
     async def refresh(self, project_id: str, app_id: str | None, id: str, *, discount: bool) -> selling.PaymentForm:
@@ -195,12 +168,12 @@ class Checkouts:
         """The payment that the browser then confirms. Asking again gives the same one."""
         till = await self._till(project_id, app_id)
         known = await self._open(till, id)
-        customer, catalog, now = await self._customer(project_id, known.app_user_id)
+        customer, catalog, now = await self.customer(project_id, known.app_user_id)
         _require_sold(till, catalog, customer, known.product_id, now)
         order = structs.replace(await self._ordered(till, known), email=_checked_email(email))
         made = await _asked(till, till.provider.confirm_sale(till.app, order, known.handle))
-        check_at = None if made.told else self._connections.now() + FIRST_ASKED
-        kept = await storage.set_handle(self._connections.database, known.id_hash, made.handle, check_at)
+        check_at = None if made.told else self.connections.now() + FIRST_ASKED
+        kept = await storage.set_handle(self.connections.database, known.id_hash, made.handle, check_at)
         if kept is None:
             raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         if kept != made.handle:
@@ -216,8 +189,8 @@ class Checkouts:
 
     async def ask_due(self) -> int:
         """Asks about payments that the provider tells nobody of, less and less often. Returns how many there were."""
-        now = self._connections.now()
-        due = await storage.claim(self._connections.database, now, now + _LEASE, _AT_ONCE)
+        now = self.connections.now()
+        due = await storage.claim(self.connections.database, now, now + _LEASE, _AT_ONCE)
         for known in due:
             pending = False
             try:
@@ -225,11 +198,11 @@ class Checkouts:
                 pending = progress.state is selling.CheckoutState.PENDING
             except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
-            await storage.set_check(self._connections.database, known.id_hash, _next_check(known, now, pending=pending))
+            await storage.set_check(self.connections.database, known.id_hash, _next_check(known, now, pending=pending))
         return len(due)
 
     async def _progress(self, till: _Till, known: storage.Checkout) -> CheckoutProgress:
-        now = self._connections.now()
+        now = self.connections.now()
         if known.status == "succeeded":
             return CheckoutProgress(known, selling.CheckoutState.PAID)
         if known.status == "failed":
@@ -244,7 +217,7 @@ class Checkouts:
         if sale.standing is selling.CheckoutState.PAID:
             return await self._taken(till, known, sale)
         if sale.standing in (selling.CheckoutState.FAILED, selling.CheckoutState.EXPIRED):
-            await storage.finish(self._connections.database, known.id_hash, "failed", None, None, None, None)
+            await storage.finish(self.connections.database, known.id_hash, "failed", None, None, None, None)
         return CheckoutProgress(known, sale.standing, expired=sale.standing is selling.CheckoutState.EXPIRED)
 
     async def _taken(self, till: _Till, known: storage.Checkout, sale: selling.Sale) -> CheckoutProgress:
@@ -253,7 +226,7 @@ class Checkouts:
             app_user_id=known.app_user_id, token=sale.receipt or known.handle, product_ids=(known.product_id,)
         )
         try:
-            answered = await self._receipts.take(app.project_id, app.app_id, app.store, shown, {})
+            answered = await self.receipts.take(app.project_id, app.app_id, app.store, shown, {})
         except (CannotCheck, RejectedReceipt) as error:
             # It is in the journal, and the provider tells of it too. The page asks again in a second.
             log.warning("paid checkout not taken in yet", app_id=app.app_id, reason=error.message)
@@ -262,35 +235,35 @@ class Checkouts:
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
             return CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
-        purchase_id, transaction_id, at = bought or (None, known.handle or "", self._connections.now())
+        purchase_id, transaction_id, at = bought or (None, known.handle or "", self.connections.now())
         paid = replace(known, transaction_id=transaction_id, purchased_at=at)
         if known.redeemable:
             paid = replace(paid, purchase_id=purchase_id, email=_usable_email(sale.email))
         letter = await self.letter(paid)
-        async with self._connections.database.transaction() as connection:
+        async with self.connections.database.transaction() as connection:
             done = known.id_hash, "succeeded", transaction_id, at, paid.purchase_id, paid.email
             if await storage.finish(connection, *done) and paid.email and self.mail is not None:
-                await self.mail.add(MailKind.REDEMPTION, paid.email, self._connections.now(), letter, connection)
+                await self.mail.add(MailKind.REDEMPTION, paid.email, self.connections.now(), letter, connection)
         return CheckoutProgress(paid, selling.CheckoutState.PAID)
 
     async def letter(self, paid: storage.Checkout) -> RedemptionLetter:
         """What the mail to the buyer of a redeemable purchase names."""
-        app = await load_app(self._connections.database, paid.project_id, paid.app_id)
-        product = (await load_catalog(self._changes, paid.project_id)).find(paid.product_id)
+        app = await load_app(self.connections.database, paid.project_id, paid.app_id)
+        product = (await load_catalog(self.changes, paid.project_id)).find(paid.product_id)
         name = product.display_name if product is not None else ""
         return RedemptionLetter(paid.id_hash, app.title, name or paid.product_id)
 
     async def _till(self, project_id: str, app_id: str | None) -> _Till:
         """Refused (CANNOT_SELL) for a secret key, which belongs to no app, and for an app without a provider."""
-        app = await self._connections.of_app(project_id, app_id) if app_id is not None else None
-        provider = self._connections.adapters[app.store] if app is not None else None
+        app = await self.connections.of_app(project_id, app_id) if app_id is not None else None
+        provider = self.connections.adapters[app.store] if app is not None else None
         if app is None or not isinstance(provider, selling.Sells):
             raise CheckoutRefusal(CheckoutProblem.CANNOT_SELL, NOT_CONNECTED)
-        details = (await load_app(self._connections.database, project_id, app.app_id)).details
+        details = (await load_app(self.connections.database, project_id, app.app_id)).details
         return _Till(app, provider, details.get("stripe_account_id"))
 
     async def _load(self, till: _Till, id: str) -> storage.Checkout:
-        known = await storage.load(self._connections.database, till.app.project_id, till.app.app_id, id)
+        known = await storage.load(self.connections.database, till.app.project_id, till.app.app_id, id)
         if known is None:
             raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "There is no such checkout.")
         return known
@@ -299,16 +272,16 @@ class Checkouts:
         known = await self._load(till, id)
         if known.status == "succeeded":
             raise CheckoutRefusal(CheckoutProblem.HAS_ALREADY, "This checkout was paid already.")
-        if known.status == "failed" or self._connections.now() >= known.expires_at:
+        if known.status == "failed" or self.connections.now() >= known.expires_at:
             raise CheckoutRefusal(CheckoutProblem.NO_SUCH_CHECKOUT, "This checkout is over. Start a new one.")
         return known
 
-    async def _customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
+    async def customer(self, project_id: str, app_user_id: str) -> tuple[Customer | None, Catalog, Ms]:
         """With the customer's own time, which is that of its test clock if it is on one."""
-        row = await self._reader.read(project_id, app_user_id)
+        row = await self.reader.read(project_id, app_user_id)
         if row is None:
-            return None, await load_catalog(self._changes, project_id), self._connections.now()
-        view = look_at(row, self._connections.now())
+            return None, await load_catalog(self.changes, project_id), self.connections.now()
+        view = look_at(row, self.connections.now())
         return view.customer, view.catalog, view.now
 
     def _order(
@@ -321,7 +294,7 @@ class Checkouts:
         key: str,
         now: Ms | None = None,
     ) -> selling.CheckoutOrder:
-        store, now = till.app.store, now if now is not None else self._connections.now()
+        store, now = till.app.store, now if now is not None else self.connections.now()
         offering = wanted.presented_offering_identifier
         product = _require_sold(till, catalog, customer, wanted.product_id, now)
         return selling.CheckoutOrder(
@@ -338,7 +311,7 @@ class Checkouts:
 
     async def _ordered(self, till: _Till, known: storage.Checkout) -> selling.CheckoutOrder:
         """The order as the page showed it when the checkout began."""
-        catalog = await load_catalog(self._changes, till.app.project_id)
+        catalog = await load_catalog(self.changes, till.app.project_id)
         product = catalog.products.get(known.product_id)
         return selling.CheckoutOrder(
             key=known.id_hash.hex(),

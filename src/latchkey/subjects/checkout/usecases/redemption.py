@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
+from msgspec import Struct
+
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.refusal import CodedRefusal, OwnedByAnother, Refusal
-from latchkey.engine.changes import Changes
-from latchkey.engine.reads import Reader, look_at
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.rules import obfuscated
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
@@ -39,12 +39,12 @@ class RedeemablePurchase:
     expired: bool
 
 
-class Redemptions:
-    def __init__(self, connections: Connections, changes: Changes, reader: Reader, checkouts: Checkouts) -> None:
-        self._connections = connections
-        self._changes = changes
-        self._reader = reader
-        self._checkouts = checkouts
+class Redemptions(Struct, frozen=True, eq=False):
+    checkouts: Checkouts
+
+    @property
+    def _connections(self) -> Connections:
+        return self.checkouts.connections
 
     def token(self, paid: storage.Checkout) -> str:
         return new_token(self._connections.sealer, paid.id_hash, self._connections.now())
@@ -60,10 +60,10 @@ class Redemptions:
     async def send_again(self, paid: storage.Checkout) -> str:
         """A mail with a new link, to the address that is returned so that only its owner recognises it. Empty: no mail
         can be sent."""
-        if paid.email is None or self._checkouts.mail is None:
+        if paid.email is None or self.checkouts.mail is None:
             return ""
-        letter = await self._checkouts.letter(paid)
-        await self._checkouts.mail.send_again(paid.email, letter, self._connections.now())
+        letter = await self.checkouts.letter(paid)
+        await self.checkouts.mail.send_again(paid.email, letter, self._connections.now())
         return obfuscated(paid.email)
 
     async def redeem(self, project_id: str, token: str, app_user_id: str) -> None:
@@ -90,7 +90,7 @@ class Redemptions:
         if _holds(customer, key):
             return
         try:
-            await identities.redeem(self._changes, project_id, paid.app_user_id, app_user_id, key)
+            await identities.redeem(self.checkouts.changes, project_id, paid.app_user_id, app_user_id, key)
         except Refusal as refusal:
             if paid.redeemed_by is None:
                 await storage.unredeem(database, paid.id_hash, app_user_id)
@@ -99,8 +99,7 @@ class Redemptions:
             raise _other_user()
 
     async def _customer(self, project_id: str, app_user_id: str) -> Customer | None:
-        row = await self._reader.read(project_id, app_user_id)
-        return look_at(row, self._connections.now()).customer if row is not None else None
+        return (await self.checkouts.customer(project_id, app_user_id))[0]
 
 
 def _holds(customer: Customer | None, key: tuple[str, str]) -> bool:

@@ -31,22 +31,14 @@ _CACHED_MS = 2_000
 _MOST_CACHED = 10_000
 
 
-class Connections:
-    def __init__(
-        self,
-        database: Database,
-        sealer: Sealer,
-        adapters: Mapping[str, Adapter],
-        allowed_hosts: frozenset[str],
-        now: Callable[[], Ms],
-    ) -> None:
-        self.database = database
-        self.sealer = sealer
-        self.adapters = adapters
-        self.allowed_hosts = allowed_hosts
-        self.now = now
-        self._cache: dict[object, tuple[Ms, ConnectedApp]] = {}
-        self._parsed: dict[tuple[str, str], tuple[int, Any]] = {}
+class Connections(Struct, eq=False):
+    database: Database
+    sealer: Sealer
+    adapters: Mapping[str, Adapter]
+    allowed_hosts: frozenset[str]
+    now: Callable[[], Ms]
+    _cache: dict[object, tuple[Ms, ConnectedApp]] = {}
+    _parsed: dict[tuple[str, str], tuple[int, Any]] = {}
 
     async def by_token(self, token: str) -> ConnectedApp | None:
         """The app of a notification URL, also without credentials. None: there is no such URL."""
@@ -143,30 +135,24 @@ class Connected(Struct, frozen=True):
 
 
 async def load(connections: Connections, project_id: str, app_id: str) -> Connected | None:
-    """Makes the notification URL when it is asked for first. None: apps of this store are not connected to one."""
+    """None: apps of this store are not connected to one."""
     app = await load_app(connections.database, project_id, app_id)
-    if app.store not in connections.adapters:
-        return None
-    async with connections.database.transaction() as connection:
-        row = await connection_rows.load(connection, project_id, app_id)
-        if row is None:
-            await connection_rows.ensure(connection, project_id, app_id, *_new_token(connections, project_id, app_id))
-            row = await connection_rows.load(connection, project_id, app_id)
+    found = await load_some(connections, project_id, [app])
     connections.forget()
-    return None if row is None else _connected(connections, row)
+    return found.get(app_id)
 
 
 async def load_some(connections: Connections, project_id: str, apps: Sequence[App]) -> dict[str, Connected]:
-    """By app, those whose store can be connected. Their notification URLs are made as in `load`."""
+    """By app, those whose store can be connected. Makes a notification URL when it is asked for first."""
     wanted = [app.id for app in apps if app.store in connections.adapters]
-    if not wanted:
-        return {}
-    rows = await connection_rows.load_some(connections.database, project_id, wanted)
-    found = {id: _connected(connections, row) for id, row in rows.items()}
-    for id in wanted:
-        if id not in found and (made := await load(connections, project_id, id)) is not None:
-            found[id] = made
-    return found
+    rows = await connection_rows.load_some(connections.database, project_id, wanted) if wanted else {}
+    if new := [id for id in wanted if id not in rows]:
+        async with connections.database.transaction() as connection:
+            for id in new:
+                await connection_rows.ensure(connection, project_id, id, *_new_token(connections, project_id, id))
+            rows |= await connection_rows.load_some(connection, project_id, new)
+        connections.forget()
+    return {id: _connected(connections, row) for id, row in rows.items()}
 
 
 async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:

@@ -14,7 +14,7 @@ from latchkey.domain.instants import MINUTE
 from latchkey.domain.refusal import Invalid, Refusal, StoreUnreachable
 from latchkey.domain.user_id import problem_with
 from latchkey.engine.storage.catalog.app_rows import App
-from latchkey.stores.selling import CheckoutState, ReturnAddresses
+from latchkey.stores.selling import CheckoutState, LinkedPage, ReturnAddresses
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.catalog.usecases.version import load_catalog
 from latchkey.subjects.checkout.rules import obfuscated
@@ -86,9 +86,9 @@ async def go_to_payment(visit: Visit, link_id: str) -> Response:
     limit, network = visit.services.checkouts.limit, network_of(visit.address)
     if not limit.takes(link.project_id, user or link.id, network, visit.now):
         wait = -(-(MINUTE - visit.now % MINUTE) // 1000)
-        page = visit.page("sale_problem.html", 429, words="Too many checkouts at once. Try again in a minute.")
-        page.headers["retry-after"] = str(wait)
-        return page
+        refused = visit.page("sale_problem.html", 429, words="Too many checkouts at once. Try again in a minute.")
+        refused.headers["retry-after"] = str(wait)
+        return refused
     start = usecases.public_start(visit.settings.public_url, visit.request.headers.get("host", ""))
     given_up = address(start + link.path, (), {"app_user_id": user})
 
@@ -101,8 +101,10 @@ async def go_to_payment(visit: Visit, link_id: str) -> Response:
         app_user_id=user or f"$RCAnonymousID:{secrets.token_hex(16)}",
         presented_offering_identifier=offer.offering,
     )
-    sell = visit.services.checkouts.start_linked
-    return RedirectResponse(await sell(link.project_id, link.app_id, wanted, back, redeemable=user is None), 303)
+    start_sale = visit.services.checkouts.start
+    _, page = await start_sale(link.project_id, link.app_id, wanted, back, redeemable=user is None)
+    assert isinstance(page, LinkedPage)
+    return RedirectResponse(page.url, 303)
 
 
 @pages.get("/{link_id}/done/{checkout_id}", Needs.NOTHING)
