@@ -12,7 +12,7 @@ ARROWS: dict[str, set[str]] = {
     "observability": {"domain", "database", "engine", "settings", "spans"},
     # The shells of the API and of the dashboard. They use what subjects offer to all: rules, use cases and formats.
     "http": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "observability", "spans"},
-    "dashboard": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "http"},
+    "dashboard": {"domain", "wire", "database", "engine", "stores", "settings", "logs", "http", "first_of"},
     # Store emulators share no code with the adapters that check what they send.
     "emulators": {"domain", "http_client", "now", "server", "settings"},
     # The consumer runs in other people's servers and knows the service only by its data formats.
@@ -24,6 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "http_client": set(),
     "database_address": set(),
     "now": set(),
+    "first_of": set(),
     "garbage": set(),
     "logs": set(),
     # The spans of a trace, whoever records them.
@@ -73,7 +74,8 @@ PARTS: dict[str, set[str]] = {
         "now",
         "garbage",
     },
-    "usecases": {"domain", "wire", "database", "engine", "observability", "stores", "http_client", "settings", "now"},
+    "usecases": {"domain", "wire", "database", "engine", "observability", "stores", "http_client", "settings", "now"}
+    | {"first_of"},
     "render": {"domain", "wire", "engine", "stores"},
     "api": {"domain", "wire", "engine", "http", "observability", "stores", "settings"},
     "page": {"domain", "wire", "engine", "dashboard", "http", "stores", "settings", "http_client"},

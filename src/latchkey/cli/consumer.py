@@ -11,7 +11,6 @@ import typer
 import uvloop
 from msgspec import Raw, to_builtins
 from rich.markup import escape
-from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from latchkey import logs
@@ -130,14 +129,15 @@ async def list_set_aside(at: Opened) -> None:
     found: list[SetAside] = []
     while page := await at.consumer._store.events.list_set_aside(after=found[-1].event_id if found else None):
         found += page
-    if at.as_json:
-        output.write_list({**to_builtins(aside), "body": Raw(aside.body)} for aside in found)
-        return
-    table = Table("event", "type", "user", "received", "attempts", "error")
-    for aside in found:
-        received = shown(aside.received_at)
-        table.add_row(aside.event_id, aside.event_type, aside.app_user_id, received, str(aside.attempts), aside.error)
-    output.console(markup=False).print(table)
+    at.show_list(
+        found,
+        lambda one: {**to_builtins(one), "body": Raw(one.body)},
+        ("event", "type", "user", "received", "attempts", "error"),
+        lambda one: (
+            *(one.event_id, one.event_type, one.app_user_id, shown(one.received_at)),
+            *(str(one.attempts), one.error),
+        ),
+    )
 
 
 @command(events, "reprocess", migrated)

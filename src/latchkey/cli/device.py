@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from rich.markup import escape
 from latchkey.cli.command import argument, flag, option
 from latchkey.cli.data_folder import read_json
 from latchkey.cli.target_database import DATA
+from latchkey.first_of import first_of
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal
 from latchkey.runtime.device_errors import CannotShowError, DeviceError
 
@@ -74,12 +74,7 @@ async def _run(phone: Device, url: str) -> None:
             _said(str(error))
         except StoppedError:
             return
-        asked, closed = asyncio.create_task(signal.asked.wait()), asyncio.create_task(phone.closed())
-        await asyncio.wait({asked, closed}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (asked, closed):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await first_of(signal.asked.wait(), phone.closed())
 
 
 def _said(words: str) -> None:

@@ -12,7 +12,6 @@ import typer
 from msgspec import to_builtins
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from latchkey.cli import output
 from latchkey.cli.command import argument, option
@@ -74,12 +73,14 @@ def sent(
     if as_json:
         output.write_list(found, more=len(found) == limit)
         return
-    table = Table("sent", "heading", "content", "to", "received")
-    for one in found:
-        moment = shown(one["queued_at"] * 1000)
-        heading, content = (one[part].get("en", "") for part in ("headings", "contents"))
-        table.add_row(moment, heading, content, str(one["successful"]), str(one["received"]))
-    Console(highlight=False, markup=False).print(table)
+    rows = [
+        (
+            *(shown(one["queued_at"] * 1000), one["headings"].get("en", ""), one["contents"].get("en", "")),
+            *(str(one["successful"]), str(one["received"])),
+        )
+        for one in found
+    ]
+    output.show_list(rows, ("sent", "heading", "content", "to", "received"), "")
 
 
 @app.command()

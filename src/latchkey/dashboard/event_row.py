@@ -9,24 +9,14 @@ from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.customer_event import EventType
 from latchkey.subjects.events.rules import DeliveryTally, ListedEvent
 
-KINDS: dict[str, str] = {
-    EventType.INITIAL_PURCHASE: "good",
-    EventType.RENEWAL: "good",
-    EventType.NON_RENEWING_PURCHASE: "good",
-    EventType.UNCANCELLATION: "good",
-    EventType.REFUND_REVERSED: "good",
-    EventType.SUBSCRIPTION_EXTENDED: "good",
-    EventType.TRIAL_STARTED: "accent",
-    EventType.PRODUCT_CHANGE: "accent",
-    EventType.TRANSFER: "accent",
-    EventType.SUBSCRIBER_ALIAS: "accent",
-    EventType.CANCELLATION: "warn",
-    EventType.TRIAL_CANCELLED: "warn",
-    EventType.BILLING_ISSUE: "warn",
-    EventType.SUBSCRIPTION_PAUSED: "warn",
-    EventType.EXPIRATION: "bad",
-    EventType.REFUND: "bad",
+_TYPES = {
+    "good": "INITIAL_PURCHASE RENEWAL NON_RENEWING_PURCHASE UNCANCELLATION REFUND_REVERSED SUBSCRIPTION_EXTENDED",
+    "accent": "TRIAL_STARTED PRODUCT_CHANGE TRANSFER SUBSCRIBER_ALIAS",
+    "warn": "CANCELLATION TRIAL_CANCELLED BILLING_ISSUE SUBSCRIPTION_PAUSED",
+    "bad": "EXPIRATION REFUND",
 }
+# The colour of each type.
+KINDS: dict[str, str] = {EventType(type): kind for kind, types in _TYPES.items() for type in types.split()}
 
 
 def row_of(visit: Visit, event: ListedEvent) -> dict[str, Any]:

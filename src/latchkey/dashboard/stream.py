@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from latchkey.database.transient_errors import PASSING
+from latchkey.first_of import first_of
 from latchkey.subjects.events.rules import ListedEvent
 from latchkey.subjects.events.usecases import DeliveriesChanged, Happened, News, Skipped, Subscriber, Tail, Tails
 
@@ -54,16 +55,7 @@ class Stream(Response):
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        telling = asyncio.create_task(self._tell(send))
-        ends = {telling, asyncio.create_task(self._closing.wait()), asyncio.create_task(_left(receive))}
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in ends:
-                task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
-        if not telling.cancelled() and (error := telling.exception()) is not None:
-            raise error
+        await first_of(self._tell(send), self._closing.wait(), _left(receive))
         with contextlib.suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

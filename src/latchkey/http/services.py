@@ -19,7 +19,7 @@ from latchkey.engine.rate_limits import Leases, PhoneLimit
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
-from latchkey.observability.gauges import gauge
+from latchkey.observability.gauges import gauges_of
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
@@ -78,7 +78,7 @@ class Metrics(Collector):
         for kind, tally in self._batches.items():
             batches.add_metric((kind,), tally.buckets(), tally.sum)
         yield batches
-        yield gauge("latchkey_rate_limit_leases", "Leases of the rate limit that this process holds.", self.leases())
+        yield from gauges_of({"latchkey_rate_limit_leases": self.leases()})
         yield CounterMetricFamily(
             "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", value=self._visits_dropped
         )

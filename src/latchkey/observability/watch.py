@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
-from latchkey.observability.gauges import QueueGauges, gauge, gauges
+from latchkey.observability.gauges import QueueGauges, gauges_of
 from latchkey.observability.peer_metrics import ProcessIdentity, Siblings, joined, text_of
 from latchkey.settings import Settings
 
@@ -59,8 +59,8 @@ class Watch:
         """Of all processes of this machine, and of the database."""
         shared, others = await asyncio.gather(self.standing.families(), self.siblings.ask())
         answered = {self.name: 1, **{name: int(text is not None) for name, text in others.items()}}
-        up = gauges("latchkey_process_up", "Whether the process answered.", "process", answered)
-        return joined([text_of([up, *shared]), self._own(), *(text for text in others.values() if text is not None)])
+        up = gauges_of({"latchkey_process_up": answered})
+        return joined([text_of([*up, *shared]), self._own(), *(text for text in others.values() if text is not None)])
 
     def _own(self) -> str:
         return text_of(self.families(), {"process": self.name})
@@ -77,16 +77,14 @@ class ProcessFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("latchkey_build", "The version of this process, and its roles.", value=self._about)
         usage = self._database.usage()
-        by_state = {"in_use": usage.in_use, "idle": usage.idle}
-        yield gauges("latchkey_pool_connections", "Connections to the database: in use, idle.", "state", by_state)
-        yield gauge("latchkey_pool_size", "The most connections that this process opens.", usage.most)
-        yield gauge("latchkey_pool_waiting", "Callers that wait for a connection.", usage.waiting)
+        found: dict[str, float | Mapping[str, float]] = {
+            "latchkey_pool_connections": {"in_use": usage.in_use, "idle": usage.idle},
+            "latchkey_pool_size": usage.most,
+            "latchkey_pool_waiting": usage.waiting,
+        }
         if (expires := expiry_of(self._certificate)) is not None:
-            yield gauge(
-                "latchkey_certificate_expires_timestamp_seconds",
-                "When the certificate of the API ends, as the file says now.",
-                expires,
-            )
+            found["latchkey_certificate_expires_timestamp_seconds"] = expires
+        yield from gauges_of(found)
 
 
 def expiry_of(certificate: Path | None) -> float | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, HOUR, to_iso
 from latchkey.engine.clock import pass_time
-from latchkey.subjects.charts.render import METRICS
+from latchkey.subjects.charts.rules.definition import METRICS
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage.fact_cache import FactCache
 from latchkey.subjects.charts.usecases import read_chart, read_charts, read_last_days

@@ -7,7 +7,6 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from latchkey.cli import output
 from latchkey.cli.command import argument, command, flag, option
@@ -145,10 +144,7 @@ async def clock(
 async def purchases(at: EmulatorChoice) -> None:
     """List all purchases as the stores have them."""
     found = [bought for one in at.all() for bought in await one.purchases()]
-    if at.as_json:
-        output.write_list(found)
-    else:
-        show_purchases(output.console(markup=False), found)
+    _show_purchases(at, found)
 
 
 @command(app, "notifications", EmulatorChoice)
@@ -159,10 +155,15 @@ async def notifications(
     """List notifications with what the service answered, newest first."""
     asked = [await one.ask("GET", f"/notifications?limit={limit}") for one in at.all()]
     found = [sent for said in asked for sent in said["notifications"]]
-    if at.as_json:
-        output.write_list(found)
-    else:
-        show_notifications(output.console(markup=False), found)
+    at.show_list(
+        found,
+        dict,
+        ("at", "notification", "purchase", "state", "attempts", "last answer"),
+        lambda one: (
+            *(shown(one["at_ms"]), one["kind"], _short(one["purchase"] or ""), one["state"]),
+            *(str(len(one["attempts"])), _answer(one["attempts"])),
+        ),
+    )
 
 
 @command(app, "receipt", EmulatorChoice)
@@ -217,9 +218,8 @@ def _show(at: EmulatorChoice, purchase: dict[str, Any]) -> None:
     if at.as_json:
         output.write(purchase)
         return
-    console = output.console(markup=False)
-    show_purchases(console, [purchase])
-    console.print(f"purchase {purchase['purchase']}", soft_wrap=True)
+    _show_purchases(at, [purchase])
+    output.console(markup=False).print(f"purchase {purchase['purchase']}", soft_wrap=True)
 
 
 def options(words: list[str]) -> dict[str, Any]:
@@ -236,43 +236,22 @@ def options(words: list[str]) -> dict[str, Any]:
     return found
 
 
-def show_purchases(console: Console, purchases: list[dict[str, Any]]) -> None:
-    table = _table("purchase", "buyer", "product", "access", "until", "renews", "more")
-    for purchase in purchases:
-        table.add_row(
-            _short(purchase["purchase"]),
-            purchase["buyer"],
-            purchase["product_id"],
-            "yes" if purchase["active"] else "no",
-            shown(purchase["access_ends_at"]) or "no end",
-            "yes" if purchase["auto_renew"] else "no",
-            _more(purchase),
-        )
-    console.print(table)
+def _show_purchases(at: EmulatorChoice, purchases: list[dict[str, Any]]) -> None:
+    at.show_list(
+        purchases,
+        dict,
+        ("purchase", "buyer", "product", "access", "until", "renews", "more"),
+        lambda one: (
+            *(_short(one["purchase"]), one["buyer"], one["product_id"], "yes" if one["active"] else "no"),
+            *(shown(one["access_ends_at"]) or "no end", "yes" if one["auto_renew"] else "no", _more(one)),
+        ),
+    )
 
 
-def show_notifications(console: Console, notifications: list[dict[str, Any]]) -> None:
-    table = _table("at", "notification", "purchase", "state", "attempts", "last answer")
-    for notification in notifications:
-        last = notification["attempts"][-1] if notification["attempts"] else {}
-        answered = last.get("status") or last.get("answer") or last.get("did", "")
-        table.add_row(
-            shown(notification["at_ms"]),
-            notification["kind"],
-            _short(notification["purchase"] or ""),
-            notification["state"],
-            str(len(notification["attempts"])),
-            str(answered),
-        )
-    console.print(table)
-
-
-def _table(*columns: str) -> Table:
-    """Nothing is cut: ids are there to be copied, and a narrow terminal wraps."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _answer(attempts: list[dict[str, Any]]) -> str:
+    """The last one."""
+    last = attempts[-1] if attempts else {}
+    return str(last.get("status") or last.get("answer") or last.get("did", ""))
 
 
 def _more(one: dict[str, Any]) -> str:

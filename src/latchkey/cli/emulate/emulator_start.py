@@ -1,6 +1,5 @@
 """Runs a store emulator until it is stopped, and prints the next steps."""
 
-import asyncio
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from latchkey.domain.stores.store import APP_STORE, PLAY_STORE, STRIPE
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import ServedEmulator, checked_url, keep_time, running
 from latchkey.emulators.notification_outbox import OutgoingNotification, SendAttempt
+from latchkey.first_of import first_of
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.process.supervision.listeners import bind, bind_wished
@@ -80,16 +80,9 @@ async def run(store: Emulator[Any, Any], folder: EmulatorFolder, wishes: Wishes)
         store.outbox.attempted = lambda message, attempt: _show(console, message, attempt)
         _introduce(console, store, folder, wishes, served)
         write_json(folder.control, {"store": store.name, "control_url": served.control_url})
-        ticking = asyncio.create_task(keep_time(store))
-        stopping = asyncio.create_task(signal.asked.wait())
         try:
-            await asyncio.wait({ticking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if ticking.done():
-                await ticking
+            await first_of(keep_time(store), signal.asked.wait())
         finally:
-            for task in (ticking, stopping):
-                task.cancel()
-            await asyncio.gather(ticking, stopping, return_exceptions=True)
             folder.control.unlink(missing_ok=True)
 
 

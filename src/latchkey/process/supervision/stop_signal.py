@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from latchkey.first_of import first_of
 
 T = TypeVar("T")
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -46,12 +48,9 @@ class StopSignal:
 
     async def unless_asked(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; raises StoppedError if a stop is requested before it is done."""
-        doing = asyncio.create_task(work)
-        asked = asyncio.create_task(self.asked.wait())
-        await asyncio.wait({doing, asked}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        if not doing.done():
-            doing.cancel()
-            await asyncio.gather(doing, return_exceptions=True)
+
+        async def stopped() -> NoReturn:
+            await self.asked.wait()
             raise StoppedError
-        return await doing
+
+        return await first_of(work, stopped())

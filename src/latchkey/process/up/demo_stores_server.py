@@ -15,6 +15,7 @@ from latchkey.cli.data_folder import Connection, read_json, write_json
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.emulator_server import keep_time, running
+from latchkey.first_of import first_of
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
 from latchkey.process.up.demo_stores import StoresOrders
@@ -36,15 +37,8 @@ class _RefusedError(Exception):
 async def serve(orders: StoresOrders, stop: asyncio.Event) -> None:
     authority = Path(orders.connection.ca_cert).read_bytes
     async with HttpClient(timeout=60, extra_ca=authority(), use_proxy=False) as http:
-        work: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-        work += [asyncio.create_task(_live(orders, name, http, authority)) for name in orders.connection.stores]
         # A store that fails ends the process, and the supervisor starts it again.
-        done, rest = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-        for task in done:
-            await task
+        await first_of(stop.wait(), *(_live(orders, name, http, authority) for name in orders.connection.stores))
 
 
 async def _live(orders: StoresOrders, name: str, http: HttpClient, authority: Callable[[], bytes]) -> None:

@@ -22,7 +22,7 @@ from latchkey.subjects.charts import render, wire
 from latchkey.subjects.charts import usecases as charts
 from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import MOST_FILTERS, MOST_VALUES, definition_of
-from latchkey.subjects.charts.rules.definition import Definition
+from latchkey.subjects.charts.rules.definition import METRICS, Definition
 from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
 from latchkey.subjects.segments.rules.filter import single
 from latchkey.subjects.segments.usecases.customer_lists import active_customers
@@ -188,7 +188,7 @@ async def read_overview_metrics(
     """The most important numbers: as of now, or over the last 28 days."""
     _once_each(call.request, "currency", "environment")
     where, now = environment_of(environment), call.now()
-    asked = render.METRICS, where, OVERVIEW_DAYS, currency, now
+    asked = METRICS, where, OVERVIEW_DAYS, currency, now
     found = await charts.read_last_days(call.services.charts, call.project_id, *asked)
     return reply(render.overview(found, await call.run(active_customers, where, now), now))
 

@@ -23,7 +23,7 @@ from latchkey.subjects.charts.rules.chart import (
     Value,
     VariantResult,
 )
-from latchkey.subjects.charts.rules.definition import Choice, Definition, Dimension, Unit
+from latchkey.subjects.charts.rules.definition import METRICS, Choice, Definition, Dimension, Unit
 from latchkey.subjects.charts.rules.facts import REST, Resolution, day_of
 from latchkey.wire.attributes import from_attributes
 
@@ -233,17 +233,6 @@ def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.Cha
 def _named(choices: Iterable[Choice]) -> list[wire.Named]:
     return [wire.Named(id=choice.id, display_name=choice.title) for choice in choices]
 
-
-# With ids and names: the vendor's, and ours, which follow after active users.
-METRICS = {
-    "trials": ("active_trials", "Active Trials"),
-    "actives": ("active_subscriptions", "Active Subscriptions"),
-    "mrr": ("mrr", "MRR"),
-    "revenue": ("revenue", "Revenue"),
-    "customers_new": ("new_customers", "New Customers"),
-    "arr": ("arr", "ARR"),
-    "customers_paying": ("new_paying_customers", "New Paying Customers"),
-}
 
 _ACTIVE_USERS = (
     "Customers who were seen in the last 28 days: an app asked for them, or they bought something. Exact to the hour."

@@ -4,7 +4,7 @@ from typing import Any
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Needs, Pages, Response, Visit
-from latchkey.subjects.exports.rules import Export
+from latchkey.subjects.exports.rules import Export, ExportSettings
 from latchkey.subjects.exports.usecases import schedules
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
 from latchkey.subjects.exports.usecases.writer import WHAT
@@ -14,7 +14,7 @@ pages = Pages()
 EVERY = (("hour", "Every hour"), ("day", "Every day"), ("week", "Every week, on Monday"), ("never", "Only when asked"))
 MODES = (("increment", "What changed since the last run"), ("whole", "Everything, every time"))
 FORMAT_TITLES = (("csv", "CSV"), ("jsonl", "JSON Lines"), ("parquet", "Parquet"))
-NEW: dict[str, Any] = {**schedules.DEFAULTS, "name": "", "what": WHAT, "destination": ""}
+NEW = ExportSettings(name="", what=WHAT, destination="")
 
 
 @pages.get("/exports/new", Needs.MANAGE)

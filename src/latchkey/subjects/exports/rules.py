@@ -16,17 +16,17 @@ class ExportSettings:
 
     name: str
     what: Sequence[str]
-    format: str
-    incremental: bool
-    with_tokens: bool
+    format: str = "parquet"
+    incremental: bool = True
+    with_tokens: bool = False
     destination: str
-    endpoint: str | None
-    region: str | None
+    endpoint: str | None = None
+    region: str | None = None
     # Encrypted; None for a folder. `access_key` is the part that may be shown.
     credentials: bytes | None = field(default=None, repr=False)
     access_key: str | None = None
-    every: Every
-    enabled: bool
+    every: Every = "day"
+    enabled: bool = True
 
     @property
     def schedule(self) -> Every:

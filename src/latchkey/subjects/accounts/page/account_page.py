@@ -1,6 +1,8 @@
 """Your own account: the password, your sessions, the second factor and its recovery codes."""
 
+import tomllib
 from functools import partial
+from importlib.resources import files
 
 import segno
 from msgspec import Struct
@@ -13,41 +15,13 @@ from latchkey.subjects.accounts.usecases import accounts, second_factor, session
 from latchkey.subjects.api_keys.usecases import hash_of
 from latchkey.subjects.mail.usecases import MailKind
 
-# The first that is found counts. Most browsers also claim to be the ones further down.
-_BROWSERS = (
-    ("Edg/", "Edge"),
-    ("EdgA/", "Edge"),
-    ("EdgiOS/", "Edge"),
-    ("OPR/", "Opera"),
-    ("OPiOS/", "Opera"),
-    ("Vivaldi/", "Vivaldi"),
-    ("SamsungBrowser/", "Samsung Internet"),
-    ("DuckDuckGo/", "DuckDuckGo"),
-    ("FxiOS/", "Firefox"),
-    ("Firefox/", "Firefox"),
-    ("CriOS/", "Chrome"),
-    ("Chromium/", "Chromium"),
-    ("HeadlessChrome/", "Chrome without a window"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
-    ("curl/", "curl"),
-)
-_SYSTEMS = (
-    ("iPhone", "an iPhone"),
-    ("iPad", "an iPad"),
-    ("Android", "Android"),
-    ("CrOS", "ChromeOS"),
-    ("Windows", "Windows"),
-    ("Macintosh", "a Mac"),
-    ("Linux", "Linux"),
-    ("X11", "Unix"),
-)
+_AGENTS = tomllib.loads((files(__package__) / "user_agents.toml").read_text(encoding="utf-8"))
 
 
 def in_words(agent: str) -> str:
     """What is not known is left out."""
-    browser = next((title for sign, title in _BROWSERS if sign in agent), "")
-    system = next((title for sign, title in _SYSTEMS if sign in agent), "")
+    browser = next((title for sign, title in _AGENTS["browsers"].items() if sign in agent), "")
+    system = next((title for sign, title in _AGENTS["systems"].items() if sign in agent), "")
     if not browser and not system:
         return "An unknown browser"
     return f"{browser or 'An unknown browser'} on {system}" if system else browser

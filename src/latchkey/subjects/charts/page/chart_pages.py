@@ -22,7 +22,7 @@ from latchkey.subjects.charts.page.view import CURRENCIES, Offered, ViewEnvironm
 from latchkey.subjects.charts.render import chart_csv
 from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Value
 from latchkey.subjects.charts.rules.chart_requests import definition_of
-from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, Definition, Unit
+from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, SECTIONS, Definition, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution, date_of
 from latchkey.subjects.charts.rules.figures import CARDS, TITLES, Headline, card_headline, full, is_by_week, main_series
 from latchkey.subjects.charts.usecases import read_chart, read_last_days, read_values
@@ -33,15 +33,6 @@ from latchkey.subjects.purchase_intake.usecases.journal import standing_of
 
 pages = Pages()
 
-SECTIONS = {
-    "Revenue": ("mrr", "mrr_movement", "arr", "revenue"),
-    "Subscriptions": ("actives", "actives_movement", "actives_new", "subscription_status"),
-    "Trials": ("trials", "trials_movement", "trials_new", "trial_conversion_rate"),
-    "Customers": ("customers_new", "customers_paying", "initial_conversion", "conversion_to_paying"),
-    "Retention and LTV": ("subscription_retention", "cohort_explorer", "ltv_per_customer", "ltv_per_paying_customer"),
-    "Health": ("churn", "renewal_rate", "billing_recovery", "refund_rate"),
-    "Experiments": ("experiment_results",),
-}
 # The list of charts shows this many days, by day.
 DAYS = 28
 # Charts whose card is a line over these days.

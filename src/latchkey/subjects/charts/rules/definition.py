@@ -141,6 +141,8 @@ class Dimension(Struct, frozen=True):
 _DATA = tomllib.loads(files("latchkey.subjects.charts.rules").joinpath("charts.toml").read_text("utf-8"))
 # The headings that charts stand under, in order.
 GROUPS: tuple[str, ...] = tuple(_DATA["charts"])
+SECTIONS: dict[str, list[str]] = _DATA["sections"]
+METRICS: dict[str, tuple[str, str]] = {name: (id, title) for name, (id, title) in _DATA["metrics"].items()}
 CHOICES = {name: tuple(Choice(id, title) for id, title in found.items()) for name, found in _DATA["choices"].items()}
 WINDOWS = CHOICES["windows"]
 assert len(WINDOWS) == len(LIFETIMES)

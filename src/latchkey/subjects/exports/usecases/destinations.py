@@ -12,10 +12,12 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -150,23 +152,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.\-_]{1,61}[a-z0-9]", re.IGNORECASE)
 _REGION = re.compile(r"[a-z0-9\-]{1,40}", re.IGNORECASE)
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
-# By the error code of the protocol.
-_WORDS = {
-    "NoSuchBucket": "there is no such bucket",
-    "InvalidAccessKeyId": "the access key is not known there",
-    "SignatureDoesNotMatch": "the secret access key is wrong",
-    "InvalidToken": "the session token is wrong",
-    "ExpiredToken": "the session token has expired",
-    "AccessDenied": "the access key may not do this; it needs to write, read and list objects",
-    "AllAccessDisabled": "the bucket is closed",
-    "PermanentRedirect": "the bucket is in another region",
-    "AuthorizationHeaderMalformed": "the region is wrong",
-    "QuotaExceeded": "there is no room left",
-    "XMinioStorageFull": "there is no room left",
-    "EntityTooLarge": "a file is too large for it",
-    "SlowDown": "it is overloaded",
-    "RequestTimeTooSkewed": "the clock of this machine is wrong",
-}
+_BUCKETS = tomllib.loads((files(__package__) / "buckets.toml").read_text(encoding="utf-8"))
+PUBLIC = tuple(_BUCKETS["public"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +278,7 @@ def refused(error: Exception, shown: str) -> DestinationRefused:
     code = _CODE.search(text)
     name = type(error).__name__
     if code is not None:
-        words = _WORDS.get(code[1], f"the service answered {code[1]}")
+        words = _BUCKETS["errors"].get(code[1], f"the service answered {code[1]}")
     elif name in {"PermissionDeniedError", "UnauthenticatedError", "PermissionError"}:
         words = "the access key may not do this; it needs to write, read and list objects"
     elif "kind: Connect" in text:

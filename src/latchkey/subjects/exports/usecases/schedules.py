@@ -7,10 +7,9 @@ import re
 import secrets
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -23,12 +22,13 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.naming import checked_name
 from latchkey.domain.refusal import Checks, Invalid, Refusal
 from latchkey.engine.due_work import Lookout
+from latchkey.first_of import first_of
 from latchkey.settings import Settings as ServiceSettings
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import Export, ExportRun, ExportSettings, next_time, retry_time
 from latchkey.subjects.exports.storage import EXPORTS
 from latchkey.subjects.exports.usecases import destinations
-from latchkey.subjects.exports.usecases.destinations import Destination, FolderDestination
+from latchkey.subjects.exports.usecases.destinations import PUBLIC, Destination, FolderDestination
 from latchkey.subjects.exports.usecases.export_formats import FORMATS
 from latchkey.subjects.exports.usecases.writer import ExportCursor, ExportOrder, checked_what, missing, parse, run
 from latchkey.subjects.exports.wire import SCHEMA_VERSION, Format, Manifest
@@ -42,18 +42,6 @@ load_export, list_exports, last_runs = EXPORTS.get, EXPORTS.load_page, storage.l
 MOST = 20
 LONGEST_DESTINATION = 1_000
 _FOLDER = re.compile(r"[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*(/[A-Za-z0-9_=\-][A-Za-z0-9_.=\-]*)*")
-# Services that may be named without the operator's leave. Whoever may save an export can make the service call them.
-_PUBLIC = (
-    ".amazonaws.com",
-    ".amazonaws.com.cn",
-    ".r2.cloudflarestorage.com",
-    "storage.googleapis.com",
-    ".backblazeb2.com",
-    ".digitaloceanspaces.com",
-    ".linodeobjects.com",
-    ".scw.cloud",
-    ".wasabisys.com",
-)
 
 
 class Exports(Struct, frozen=True):
@@ -119,7 +107,7 @@ class Exports(Struct, frozen=True):
         self, project_id: str, id: str, given: Mapping[str, Any], before: ExportSettings | None
     ) -> ExportSettings:
         known = {} if before is None else {name: getattr(before, name) for name in ExportSettings.__dataclass_fields__}
-        merged = {**DEFAULTS, **known, **given}
+        merged = {**known, **given}
         access, secret = merged.pop("access_key_id", None), merged.pop("secret_access_key", None)
         with Checks() as check:
             merged["name"] = check(checked_name, merged["name"])
@@ -127,7 +115,7 @@ class Exports(Struct, frozen=True):
             for name in ("destination", "endpoint", "region", "access_key_id", "secret_access_key"):
                 if len(given.get(name) or "") > LONGEST_DESTINATION:
                     check.add(Invalid(f"It has at most {LONGEST_DESTINATION:,} characters.", param=name))
-            check(self._check_place, merged["destination"], merged["endpoint"], merged["region"])
+            check(self._check_place, merged["destination"], merged.get("endpoint"), merged.get("region"))
         settings = ExportSettings(**merged)
         if not settings.destination.startswith(destinations.SCHEME):
             return replace(settings, credentials=None, access_key=None, endpoint=None, region=None)
@@ -163,23 +151,12 @@ class Exports(Struct, frozen=True):
         host = (parts.hostname or "").lower()
         if host in self.hosts or f"{host}:{parts.port}" in self.hosts:
             return
-        public = host in _PUBLIC or host.endswith(tuple(one for one in _PUBLIC if one.startswith(".")))
+        public = host in PUBLIC or host.endswith(tuple(one for one in PUBLIC if one.startswith(".")))
         if parts.scheme != "https" or parts.port not in {None, 443} or not public:
             raise Refusal(
                 "This installation does not allow that endpoint; the operator can (setting export_allow_hosts).",
                 param="endpoint",
             )
-
-
-DEFAULTS: dict[str, Any] = {
-    "format": "parquet",
-    "incremental": True,
-    "with_tokens": False,
-    "endpoint": None,
-    "region": None,
-    "every": "day",
-    "enabled": True,
-}
 
 
 def _place(project_id: str, id: str) -> str:
@@ -247,18 +224,9 @@ class LeaseLostError(Exception):
 async def run_exports(lookout: Lookout, exports: Exports, now: Callable[[], Ms], stop: asyncio.Event) -> None:
     """Runs until the lookout ends. When `stop` is set, a running export is given up; another process begins it
     again."""
-    while await lookout.until(lambda seen: seen.export_at) is not None:
-        working = asyncio.create_task(run_next(exports, now))
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not working.done():
-            working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
-            return
+    while not stop.is_set() and await lookout.until(lambda seen: seen.export_at) is not None:
         try:
-            working.result()
+            await first_of(run_next(exports, now), stop.wait())
         except Exception:
             # The database may be unreachable. Exports are then late; nothing else depends on them.
             log.exception("exports failed")
@@ -272,7 +240,7 @@ async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
             return False
         run = await storage.begin_run(connection, export, now())
     try:
-        manifest = await _leased(exports, export, now)
+        manifest = await first_of(_export(exports, export, now), _keep(exports, export, now))
     except LeaseLostError:
         log.warning("export lost its lease", project_id=export.project_id, export_id=export.id)
     except Refusal as refusal:
@@ -286,33 +254,18 @@ async def run_next(exports: Exports, now: Callable[[], Ms]) -> bool:
     return True
 
 
-async def _leased(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:
-    """Runs the export while the lease is renewed. If it is lost, another process has the export."""
-    working = asyncio.create_task(_export(exports, export, now))
-    keeping = asyncio.create_task(_keep(exports, export, now))
-    try:
-        done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        if working in done:
-            return working.result()
-        await keeping
-        raise LeaseLostError
-    finally:
-        for task in (working, keeping):
-            task.cancel()
-            with suppress(BaseException):
-                await task
-
-
-async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> None:
-    """Returns when another process has the export."""
+async def _keep(exports: Exports, export: Export, now: Callable[[], Ms]) -> NoReturn:
+    """Renews the lease. If it is lost, another process has the export."""
     while True:
         await asyncio.sleep(_RENEWED_EVERY)
         try:
-            if not await storage.renew(exports.database, *_held(export), now() + LEASE):
-                return
+            kept = await storage.renew(exports.database, *_held(export), now() + LEASE)
         except Exception:
             # The next attempt may succeed before the lease runs out.
             log.warning("export lease not renewed", project_id=export.project_id, export_id=export.id)
+        else:
+            if not kept:
+                raise LeaseLostError
 
 
 async def _export(exports: Exports, export: Export, now: Callable[[], Ms]) -> Manifest:

@@ -180,19 +180,8 @@ def _balances(cells: Mapping[str, Any]) -> dict[str, int]:
 
 
 # Columns that are attributes with a reserved name.
-_RESERVED = {
-    "email": "$email",
-    "phone_number": "$phoneNumber",
-    "media_source": "$mediaSource",
-    "campaign": "$campaign",
-    "ad_group": "$adGroup",
-    "ad": "$ad",
-    "keyword": "$keyword",
-    "creative": "$creative",
-    "idfa": "$idfa",
-    "idfv": "$idfv",
-    "gps_ad_id": "$gpsAdId",
-}
+_LISTED = "email phone_number media_source campaign ad_group ad keyword creative idfa idfv gps_ad_id"
+_RESERVED = {column: "$" + re.sub("_(.)", lambda found: found[1].upper(), column) for column in _LISTED.split()}
 _GAP = re.compile(r"[^a-z0-9]+")
 
 

@@ -27,13 +27,8 @@ from latchkey.subjects.imports.rules.row import CustomerRow, RowError, RowKind, 
 # Without these a file is no transaction export.
 NEEDED = frozenset(
     {
-        "rc_original_app_user_id",
-        "store",
-        "store_transaction_id",
-        "original_store_transaction_id",
-        "product_identifier",
-        "start_time",
-        "is_auto_renewable",
+        *("rc_original_app_user_id", "store", "store_transaction_id", "original_store_transaction_id"),
+        *("product_identifier", "start_time", "is_auto_renewable"),
     }
 )
 _ORDER_NUMBER = re.compile(r"\.\.\d+$")

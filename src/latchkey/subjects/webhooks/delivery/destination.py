@@ -12,6 +12,7 @@ only presets write them, where a log can mask them.
 import base64
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
@@ -416,27 +417,7 @@ def context_of(event: dict[str, Any], settings: Mapping[str, str], dashboard: st
     }
 
 
-_LINES = {
-    EventType.INITIAL_PURCHASE: "bought {product}{money}",
-    EventType.TRIAL_STARTED: "started a trial of {product}",
-    EventType.TRIAL_CANCELLED: "cancelled the trial of {product}",
-    EventType.RENEWAL: "renewed {product}{money}",
-    EventType.CANCELLATION: "turned off renewal of {product}",
-    EventType.UNCANCELLATION: "turned renewal of {product} on again",
-    EventType.NON_RENEWING_PURCHASE: "bought {product}{money}",
-    EventType.EXPIRATION: "lost access: {product} ended",
-    EventType.BILLING_ISSUE: "has a billing issue with {product}",
-    EventType.PRODUCT_CHANGE: "changes from {product} to {new}",
-    EventType.REFUND: "was refunded {product}{money}",
-    EventType.SUBSCRIPTION_PAUSED: "paused {product}",
-    EventType.SUBSCRIPTION_EXTENDED: "got a longer period of {product}",
-    EventType.TRANSFER: "received purchases of another user",
-    EventType.TEMPORARY_ENTITLEMENT_GRANT: "got temporary access while the store does not answer",
-    EventType.INVOICE_ISSUANCE: "was sent an invoice for {product}{money}",
-    EventType.VIRTUAL_CURRENCY_TRANSACTION: "has a new balance of {currency}",
-    EventType.EXPERIMENT_ENROLLMENT: "was enrolled in an experiment",
-    EventType.SUBSCRIBER_ALIAS: "was merged with another user",
-}
+_LINES = tomllib.loads((files(__package__) / "lines.toml").read_text(encoding="utf-8"))
 
 
 def line(event: Mapping[str, Any]) -> str:

@@ -5,8 +5,10 @@ import asyncio
 import ipaddress
 import socket
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
 
 from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target, literal, refusal, target
 from latchkey.http_client import HttpConnectTimeoutError, HttpTimeoutError, Url, causes_of
@@ -83,22 +85,7 @@ class Resolver:
         return found
 
 
-# The client lists nested causes. The first entry here that matches one of them names the failure.
-_WORDS = {
-    "certificate expired": ("certificate expired", "CertExpired"),
-    "certificate not valid yet": ("not valid yet",),
-    "certificate belongs to another name": ("not valid for name", "NotValidForName"),
-    "certificate not trusted: its issuer is unknown": ("UnknownIssuer",),
-    "certificate not trusted": ("invalid peer certificate",),
-    "connection refused": ("Connection refused",),
-    "no route to the receiver": ("Network is unreachable", "No route to host"),
-    "the receiver does not speak TLS": ("InvalidContentType",),
-    "TLS handshake refused": ("HandshakeFailure", "received fatal alert"),
-    "the receiver closed the connection before it had answered": (
-        "connection closed", "close_notify", "Connection reset", "Broken pipe", "end of file",
-    ),
-    "the answer is not HTTP": ("invalid HTTP", "invalid URI", "parsed"),
-}  # fmt: skip
+_FAILURES = tomllib.loads((files(__package__) / "failures.toml").read_text(encoding="utf-8"))
 _NOT_CONNECTED = ("tcp connect error", "Connection refused", "Network is unreachable", "No route to host")
 
 
@@ -108,7 +95,7 @@ def in_words(error: Exception, took_ms: int, timeout_ms: int) -> str:
             return f"could not connect within {_seconds(took_ms)}"
         return f"timed out after {_seconds(timeout_ms)}"
     causes = causes_of(error)
-    for words, signs in _WORDS.items():
+    for words, signs in _FAILURES.items():
         if any(sign in cause for cause in causes for sign in signs):
             return words
     return f"request failed: {causes[-1]}" if causes else f"request failed: {type(error).__name__}"
