@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, cast
 
@@ -87,6 +87,21 @@ class Listener:
             return answering
 
         return answer
+
+
+@contextlib.asynccontextmanager
+async def served(
+    application: Any, listening: socket.socket, settings: Settings, drain_seconds: float = 5.0
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Serves until the block ends; then the requests under way have this long."""
+    listener = Listener(application, listening, settings)
+    serving = asyncio.create_task(listener.serve())
+    try:
+        yield serving
+    finally:
+        listener.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(serving, drain_seconds)
 
 
 def _take(listening: socket.socket, hops: int) -> None:

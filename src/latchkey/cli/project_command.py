@@ -1,19 +1,16 @@
 """What commands on a deployment or on one project have in common: options, use cases, and the audit log."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import msgspec
 import typer
 
 from latchkey.cli.command import Printer
-from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.cli.output import JsonOption
-from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url, is_of_up
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption, database_url, settings_of
 from latchkey.database.pool import Database
 from latchkey.database.rows import InProject
 from latchkey.domain.refusal import Refusal
@@ -21,7 +18,7 @@ from latchkey.engine.changes import Changes
 from latchkey.engine.reads import CustomerView, Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.now import real_now
-from latchkey.settings import Settings, load
+from latchkey.settings import Settings
 from latchkey.subjects.audit import usecases as audit
 from latchkey.subjects.projects import usecases as projects
 
@@ -117,9 +114,7 @@ async def project_context(
     async with office(config, data, as_json, **pool) as at:
         catalogs, project_id = Catalogs(), await chosen(at.database, project)
         changes, reader = Changes(at.database, real_now, catalogs), Reader(at.database, catalogs)
-        settings = load(os.environ, config)
-        if is_of_up(config, data):
-            settings = _as_up(settings, DataFolder(data))
+        settings = settings_of(config, data)
         yield ProjectContext(as_json, at.database, config, data, project_id, settings, catalogs, changes, reader)
         await changes.drain()
 
@@ -127,15 +122,6 @@ async def project_context(
 def extended(kind: type[D], at: ProjectContext, **more: Any) -> D:
     """A desk of this kind, with what it has beside."""
     return kind(**{name: getattr(at, name) for name in ProjectContext.__dataclass_fields__}, **more)
-
-
-def _as_up(settings: Settings, folder: DataFolder) -> Settings:
-    """With what `latchkey up` sets by itself."""
-    return msgspec.structs.replace(
-        settings,
-        public_url=settings.public_url or read_json(folder.connection).get("base_url", ""),
-        mail_folder=settings.mail_folder or (None if settings.smtp_host else folder.mail),
-    )
 
 
 async def chosen(database: Database, project: str | None) -> str:

@@ -5,12 +5,10 @@ With another one the service would start and respond, but deliver nothing: it co
 
 from typing import Any
 
-from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.project_command import ProjectContext
-from latchkey.cli.target_database import is_of_up
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.database.sql import query
-from latchkey.settings import Problem, SettingsRefusedError
+from latchkey.settings import Problem, Settings, SettingsRefusedError
 
 
 async def problem_with(connection: Any, key: bytes) -> Problem | None:
@@ -28,14 +26,13 @@ async def problem_with(connection: Any, key: bytes) -> Problem | None:
     return None
 
 
-async def checked(at: ProjectContext) -> bytes:
-    """The key for a command that reads or writes secrets: that of the running `latchkey up`, or the configured one."""
-    key = DataFolder(at.data).secret_key() if is_of_up(at.config, at.data) else at.settings.secret_key
-    if not key:
+async def checked(at: ProjectContext) -> Settings:
+    """For a command that reads or writes secrets."""
+    if not at.settings.secret_key:
         remedy = "Give the one that `latchkey serve` runs with: it encrypts the secrets in the database."
         raise SettingsRefusedError([Problem("LATCHKEY_SECRET_KEY", "is missing.", remedy)])
     async with at.database.acquire() as connection:
-        wrong = await problem_with(connection, key)
+        wrong = await problem_with(connection, at.settings.secret_key)
     if wrong is not None:
         raise SettingsRefusedError([wrong])
-    return key
+    return at.settings

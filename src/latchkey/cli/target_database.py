@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 
 from latchkey.cli import output
 from latchkey.cli.data_folder import DataFolder, read_json
 from latchkey.domain.refusal import Refusal
-from latchkey.settings import Problem, SettingsRefusedError, load
+from latchkey.settings import LOOPBACK, Problem, Settings, SettingsRefusedError, load
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="A settings file. docs/latchkey.toml lists all settings.")
@@ -40,6 +41,23 @@ def is_of_up(config: Path | None, data: Path) -> bool:
     """Whether `database_url` is the address of the `latchkey up` of this folder."""
     found = read_json(DataFolder(data).connection).get("database_url")
     return found is not None and load(os.environ, config).database_url in {"", found}
+
+
+def settings_of(config: Path | None, data: Path) -> Settings:
+    """Of the service whose database it is: the given ones, with what `latchkey up` sets by itself."""
+    given, folder = load(os.environ, config), DataFolder(data)
+    if not is_of_up(config, data):
+        return given
+    authority = folder.tls / "authority.pem"
+    return replace(
+        given,
+        secret_key=folder.secret_key(),
+        public_url=given.public_url or read_json(folder.connection).get("base_url", ""),
+        mail_folder=given.mail_folder or (None if given.smtp_host else folder.mail),
+        webhook_allow_networks=(*LOOPBACK, *given.webhook_allow_networks),
+        # Receivers on this machine may have certificates of its own authority.
+        webhook_extra_ca=given.webhook_extra_ca or (authority if authority.exists() else None),
+    )
 
 
 def _of_up(data: Path) -> str:

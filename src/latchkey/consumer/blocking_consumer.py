@@ -14,8 +14,9 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import wraps
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 from starlette.requests import Request
@@ -27,16 +28,13 @@ from latchkey.consumer.api.access_guard import AccessRefused, UserId
 from latchkey.consumer.api.http_endpoint import reply
 from latchkey.consumer.api.operator_endpoints import OPERATOR_ENDPOINTS
 from latchkey.consumer.api.user_endpoints import USER_ENDPOINTS
-from latchkey.consumer.billing_service import View
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.job_runner import Handler
 from latchkey.consumer.reference_consumer import WEBHOOK_PATH, Consumer
-from latchkey.consumer.rules.record import LocalCopy
-from latchkey.consumer.storage.jobs import NewJob
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
+P, T = ParamSpec("P"), TypeVar("T")
 Read = Callable[[int], bytes]
 
 # These are for callers that send a secret in Authorization. No browser does that by itself, so they need no protection
@@ -149,6 +147,19 @@ class LoopThread:
             await asyncio.sleep(1)
 
 
+def blocking(
+    method: Callable[Concatenate[Consumer, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["BlockingConsumer", P], T]:
+    """A method of `Consumer` without `await`."""
+
+    @wraps(method)
+    def waiting(self: "BlockingConsumer", *given: P.args, **named: P.kwargs) -> T:
+        running = self._loop.start()
+        return RequestThread().run(method(running.consumer, *given, **named), running.loop)
+
+    return waiting
+
+
 class BlockingConsumer:
     """What Django's and Flask's consumers share. `identify` finds the signed-in user's id in the framework's request;
     by default it is read from a JWT. `jobs` are additional kinds of background work, by name."""
@@ -173,32 +184,11 @@ class BlockingConsumer:
         """Finish running jobs and close connections; also called at the end of the process."""
         self._loop.stop()
 
-    # The methods of `Consumer`, which say what they do, without `await`.
-
-    def view(self, app_user_id: str) -> View:
-        return self._wait(lambda consumer: consumer.view(app_user_id))
-
-    def has_entitlement(self, app_user_id: str, entitlement_id: str) -> bool:
-        return self._wait(lambda consumer: consumer.has_entitlement(app_user_id, entitlement_id))
-
-    def local(self, app_user_id: str) -> LocalCopy | None:
-        return self._wait(lambda consumer: consumer.local(app_user_id))
-
-    def balances(self, app_user_id: str) -> dict[str, int | float]:
-        return self._wait(lambda consumer: consumer.balances(app_user_id))
-
-    def experiments(self, app_user_id: str) -> dict[str, str]:
-        return self._wait(lambda consumer: consumer.experiments(app_user_id))
-
-    def invoices(self, app_user_id: str) -> list[bytes]:
-        return self._wait(lambda consumer: consumer.invoices(app_user_id))
-
-    def later(self, job: NewJob) -> None:
-        self._wait(lambda consumer: consumer.later(job))
-
-    def _wait(self, work: Callable[[Consumer], Coroutine[Any, Any, T]]) -> T:
-        running = self._loop.start()
-        return RequestThread().run(work(running.consumer), running.loop)
+    # Their docstrings are those of `Consumer`.
+    view, has_entitlement = blocking(Consumer.view), blocking(Consumer.has_entitlement)
+    local, balances = blocking(Consumer.local), blocking(Consumer.balances)
+    experiments, invoices = blocking(Consumer.experiments), blocking(Consumer.invoices)
+    later = blocking(Consumer.later)
 
     def _answer(self, path: str, request: Any, query: str, params: dict[str, Any], read: Read) -> Response:
         """The reply of the endpoint at this path. `read` returns the next bytes of the body, and none at its end; what

@@ -26,7 +26,7 @@ from latchkey.emulators.control_requests import converted, invalid_if, refuse_if
 from latchkey.emulators.emulator import Emulator
 from latchkey.emulators.misbehaviour import Misbehaviour
 from latchkey.emulators.notification_outbox import OutgoingNotification
-from latchkey.server import Listener
+from latchkey.server import served
 from latchkey.settings import Settings
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -266,7 +266,6 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-_DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
 _PLAIN = Settings(behind_proxy=True)
 
@@ -292,11 +291,11 @@ async def running(
         stack.callback(own.close)
         stack.callback(other.close)
         stack.push_async_callback(store.close)
-        await stack.enter_async_context(_listening(store.application(), own, tls or _PLAIN))
+        await stack.enter_async_context(served(store.application(), own, tls or _PLAIN))
         base_url = f"{'https' if tls else 'http'}://{_LOOPBACK}:{own.getsockname()[1]}"
         if before_control is not None:
             await before_control(base_url)
-        await stack.enter_async_context(_listening(application(store), other, _PLAIN))
+        await stack.enter_async_context(served(application(store), other, _PLAIN))
         yield ServedEmulator(base_url, f"http://{_LOOPBACK}:{other.getsockname()[1]}/control")
 
 
@@ -311,15 +310,3 @@ def _free_port() -> socket.socket:
     listening = socket.create_server((_LOOPBACK, 0))
     listening.setblocking(False)
     return listening
-
-
-@contextlib.asynccontextmanager
-async def _listening(application: Any, listening: socket.socket, settings: Settings) -> AsyncIterator[None]:
-    listener = Listener(application, listening, settings)
-    serving = asyncio.create_task(listener.serve())
-    try:
-        yield
-    finally:
-        listener.stop()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(serving, _DRAIN_SECONDS)

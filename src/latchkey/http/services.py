@@ -33,9 +33,8 @@ from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import Idempotency
-from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
-from latchkey.subjects.webhooks.delivery.sending.sender import Sender
-from latchkey.subjects.webhooks.usecases.registry import Registry
+from latchkey.subjects.webhooks.delivery.sending.sender import sender_of
+from latchkey.subjects.webhooks.usecases.registry import registry_of
 
 
 class Metrics(Collector):
@@ -104,7 +103,7 @@ class Services:
         deliverer: Deliverer | None = None,
     ) -> None:
         """`restarting` names the processes of this machine that crash again and again, for the health check."""
-        sealer, allowed = Sealer(settings.secret_key), settings.webhook_allow_networks
+        sealer = Sealer(settings.secret_key)
         # The front, for a route that asks others with the caller's key.
         self.application: Any = None
         self.database = database
@@ -125,17 +124,9 @@ class Services:
         self.second_factors = SecondFactors(database, sealer)
         # None: no mail is sent.
         self.mail = mail_of(database, settings)
-        mailbox = mailbox_of(database, settings)
-        self.webhooks = Registry(database, sealer, allowed, mailbox)
+        self.webhooks = registry_of(database, settings)
         # Only for test events; real events are sent by the delivery role.
-        self.sender = Sender(
-            now,
-            timeout_ms=settings.webhook_timeout_ms,
-            allowed=allowed,
-            extra_ca=settings.webhook_extra_ca,
-            public_url=settings.public_url,
-            mailbox=mailbox,
-        )
+        self.sender = sender_of(settings, self.webhooks.mailbox, now)
         self.stores = connect(database, settings, now)
         # Notifications from stores, and receipts of real stores.
         self.inbox = NotificationInbox(self.stores)

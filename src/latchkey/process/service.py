@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -106,10 +107,8 @@ async def run_process(
         _watched(settings, database, roles, identity, metrics) as watch,
     ):
         worker = make_worker(database, settings, number, before) if "delivery" in roles else None
-        running = [
-            asyncio.create_task(_forever(role, settings, database, worker, listening, stop, watch, restarting))
-            for role in roles
-        ]
+        process = _Process(settings, database, worker, listening, stop, watch, restarting)
+        running = [asyncio.create_task(process.run(role)) for role in roles]
         ended = asyncio.create_task(stop.wait())
         try:
             await _started(running)
@@ -174,117 +173,111 @@ def open_database(settings: Settings, roles: Sequence[str]) -> Database:
     )
 
 
-async def _forever(
-    role: str,
-    settings: Settings,
-    database: Database,
-    worker: Worker | None,
-    listening: socket.socket | None,
-    stop: asyncio.Event,
-    watch: Watch,
-    restarting: Restarting,
-) -> None:
-    try:
-        match role:
-            case "api":
-                assert listening is not None, "the api role needs a listening socket"
-                await _answer_requests(settings, database, worker, listening, stop, watch, restarting)
-            case "clock":
-                lookout, changes = Lookout(database, real_now), Changes(database, real_now, deliverer=worker)
-                # An address of exchange rates is guarded as the address of a webhook is.
-                rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
-                await asyncio.gather(
-                    lookout.run(stop),
-                    run_pruning(
-                        database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
-                    ),
-                    run_clock(lookout, database, real_now),
-                    run_roller(lookout, database, real_now),
-                    run_bulk_grants(lookout, changes, real_now, stop),
-                    _hear_stores(settings, database, lookout, changes, stop),
-                    _tell_members(settings, database, lookout, stop),
-                    run_exports(lookout, exports_of(database, settings), real_now, stop),
-                    run_rates(database, rates, settings.exchange_rates, real_now, stop),
-                )
-            case "delivery":
-                assert worker is not None, "the delivery role needs a worker"
-                await run_delivery(worker, database, settings, stop)
-            case _:
-                raise ValueError(f"{role} is no role")
-    except Exception:
-        log.exception("role failed", role=role)
-        raise
+@dataclass(frozen=True, slots=True)
+class _Process:
+    settings: Settings
+    database: Database
+    worker: Worker | None
+    listening: socket.socket | None
+    stop: asyncio.Event
+    watch: Watch
+    restarting: Restarting
 
+    async def run(self, role: str) -> None:
+        settings, database, stop = self.settings, self.database, self.stop
+        try:
+            match role:
+                case "api":
+                    assert self.listening is not None, "the api role needs a listening socket"
+                    await self._answer_requests(self.listening)
+                case "clock":
+                    lookout, changes = Lookout(database, real_now), Changes(database, real_now, deliverer=self.worker)
+                    # An address of exchange rates is guarded as the address of a webhook is.
+                    rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
+                    await asyncio.gather(
+                        lookout.run(stop),
+                        run_pruning(
+                            database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
+                        ),
+                        run_clock(lookout, database, real_now),
+                        run_roller(lookout, database, real_now),
+                        run_bulk_grants(lookout, changes, real_now, stop),
+                        self._hear_stores(lookout, changes),
+                        self._tell_members(lookout),
+                        run_exports(lookout, exports_of(database, settings), real_now, stop),
+                        run_rates(database, rates, settings.exchange_rates, real_now, stop),
+                    )
+                case "delivery":
+                    assert self.worker is not None, "the delivery role needs a worker"
+                    await run_delivery(self.worker, database, settings, stop)
+                case _:
+                    raise ValueError(f"{role} is no role")
+        except Exception:
+            log.exception("role failed", role=role)
+            raise
 
-async def _tell_members(settings: Settings, database: Database, lookout: Lookout, stop: asyncio.Event) -> None:
-    stores = connect(database, settings, real_now)
-    charts = FactCache(database, settings.charts_folder or default_folder())
-    # The addresses of members are guarded as those of webhooks are.
-    allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
-    sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
-    try:
-        alerts = Alerts(settings, stores, charts, sender, mail_of(database, settings))
-        await asyncio.gather(
-            run_alerts(lookout, alerts, real_now, stop), run_mail(lookout, database, alerts.send, real_now, stop)
+    async def _tell_members(self, lookout: Lookout) -> None:
+        settings, database = self.settings, self.database
+        stores = connect(database, settings, real_now)
+        charts = FactCache(database, settings.charts_folder or default_folder())
+        # The addresses of members are guarded as those of webhooks are.
+        allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
+        sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
+        try:
+            alerts = Alerts(settings, stores, charts, sender, mail_of(database, settings))
+            await asyncio.gather(
+                run_alerts(lookout, alerts, real_now, self.stop),
+                run_mail(lookout, database, alerts.send, real_now, self.stop),
+            )
+        finally:
+            await sender.close()
+            await charts.end()
+            await stores.close()
+
+    async def _hear_stores(self, lookout: Lookout, changes: Changes) -> None:
+        settings, database = self.settings, self.database
+        stores = connect(database, settings, real_now)
+        processor = Processor(database, stores, changes, real_now)
+        grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
+        receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
+        reader, mail = Reader(database, changes.catalogs), mail_of(database, settings)
+        checkouts = Checkouts(stores, changes, reader, receipts, mail)
+        try:
+            await asyncio.gather(
+                run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, self.stop),
+                run_checkouts(lookout, checkouts, database, real_now, self.stop),
+            )
+        finally:
+            await receipts.drain()
+            await stores.close()
+
+    async def _answer_requests(self, listening: socket.socket) -> None:
+        from latchkey.process.dashboard_application import Dashboard
+        from latchkey.process.http_application import create_application
+        from latchkey.server import Listener
+
+        opened, settings = list[Dashboard](), self.settings
+
+        def pages(services: Services) -> Dashboard:
+            opened.append(Dashboard(services, settings))
+            return opened[0]
+
+        application = create_application(
+            self.database, settings, real_now, pages, self.watch, self.restarting, self.worker
         )
-    finally:
-        await sender.close()
-        await charts.end()
-        await stores.close()
-
-
-async def _hear_stores(
-    settings: Settings, database: Database, lookout: Lookout, changes: Changes, stop: asyncio.Event
-) -> None:
-    stores = connect(database, settings, real_now)
-    processor = Processor(database, stores, changes, real_now)
-    grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
-    receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
-    reader, mail = Reader(database, changes.catalogs), mail_of(database, settings)
-    checkouts = Checkouts(stores, changes, reader, receipts, mail)
-    try:
-        await asyncio.gather(
-            run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),
-            run_checkouts(lookout, checkouts, database, real_now, stop),
-        )
-    finally:
-        await receipts.drain()
-        await stores.close()
-
-
-async def _answer_requests(
-    settings: Settings,
-    database: Database,
-    worker: Worker | None,
-    listening: socket.socket,
-    stop: asyncio.Event,
-    watch: Watch,
-    restarting: Restarting,
-) -> None:
-    from latchkey.process.dashboard_application import Dashboard
-    from latchkey.process.http_application import create_application
-    from latchkey.server import Listener
-
-    opened: list[Dashboard] = []
-
-    def pages(services: Services) -> Dashboard:
-        opened.append(Dashboard(services, settings))
-        return opened[0]
-
-    application = create_application(database, settings, real_now, pages, watch, restarting, worker)
-    listener = Listener(application, listening, settings)
-    serving = asyncio.create_task(listener.serve())
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not serving.done():
-        await listener.leave(settings.shutdown_delay_seconds)
-    for dashboard in opened:
-        dashboard.closing.set()
-    listener.stop()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(settings.drain_seconds):
-            await serving
+        listener = Listener(application, listening, settings)
+        serving = asyncio.create_task(listener.serve())
+        stopping = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not serving.done():
+            await listener.leave(settings.shutdown_delay_seconds)
+        for dashboard in opened:
+            dashboard.closing.set()
+        listener.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settings.drain_seconds):
+                await serving
 
 
 async def _started(running: Sequence[asyncio.Task[None]]) -> None:

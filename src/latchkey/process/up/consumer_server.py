@@ -12,9 +12,10 @@ from latchkey import logs
 from latchkey.consumer.consumer_settings import Settings
 from latchkey.consumer.reference_consumer import Consumer
 from latchkey.consumer.storage.schema import migrate
+from latchkey.first_of import first_of
 from latchkey.process.supervision.listeners import ConsumerFailedError
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child
-from latchkey.server import Listener
+from latchkey.server import served
 from latchkey.settings import Settings as Transport
 
 DRAIN_SECONDS = 10.0
@@ -42,33 +43,24 @@ async def serve(
         from latchkey.cli.demo_app.application import DemoApp
 
         demo = DemoApp(consumer, demo_key)
-    listener = Listener(demo.application if demo is not None else consumer._standalone, listening, tls)
-    serving = asyncio.create_task(listener.serve())
-    stopping = asyncio.create_task(stop.wait())
-    ready()
-    # In the background: the service may be unreachable for a moment, and events are received all the same.
-    checking = asyncio.create_task(_misconfigured(consumer))
-    await asyncio.wait({serving, stopping, checking}, return_when=asyncio.FIRST_COMPLETED)
-    problem = checking.result() if checking.done() else None
-    if problem is None:
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    checking.cancel()
-    stopping.cancel()
-    if demo is not None:
-        demo.hang_up()
-    listener.stop()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(serving, DRAIN_SECONDS)
-    if demo is not None:
-        await demo.close()
-    if problem is not None:
-        raise ConsumerFailedError(problem)
+    application = demo.application if demo is not None else consumer._standalone
+    async with contextlib.AsyncExitStack() as stack:
+        if demo is not None:
+            stack.push_async_callback(demo.close)
+        serving = await stack.enter_async_context(served(application, listening, tls, DRAIN_SECONDS))
+        if demo is not None:
+            stack.callback(demo.hang_up)
+        ready()
+        # In the background: the service may be unreachable for a moment, and events are received all the same.
+        await first_of(asyncio.wait([serving]), stop.wait(), _refuse_misconfigured(consumer))
 
 
-async def _misconfigured(consumer: Consumer) -> str | None:
-    """A certain problem with the connection to the service, for which waiting would not help."""
+async def _refuse_misconfigured(consumer: Consumer) -> None:
+    """Fails if the connection to the service has a certain problem, for which waiting would not help."""
     found = await consumer.check_connection()
-    return found.problem if found.certain else None
+    if found.certain:
+        raise ConsumerFailedError(found.problem)
+    await asyncio.Event().wait()
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ import structlog
 
 from latchkey.cli.data_folder import Connection, ConsumerConnection, DemoUser, PushConnection, read_json, write_json
 from latchkey.database.pool import Database
-from latchkey.database.sealing import Sealer
 from latchkey.domain.refusal import NotFound
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates
@@ -25,7 +24,7 @@ from latchkey.process.supervision.listeners import bind_wished
 from latchkey.process.supervision.supervisor import Child
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key, find_key
-from latchkey.subjects.webhooks.usecases.registry import Registry
+from latchkey.subjects.webhooks.usecases.registry import registry_of
 
 MODULE = "latchkey.process.up.consumer_server"
 NAME = "Demo consumer"
@@ -75,7 +74,7 @@ class DemoConsumer:
         if known is None or known.project_id != project_id:
             issued = await create_secret_key(database, project_id, NAME, now, scopes={"read"})
             kept.api_key = issued.plaintext
-        registry = Registry(database, Sealer(settings.secret_key), settings.webhook_allow_networks)
+        registry = registry_of(database, settings)
         setup = {
             "name": NAME,
             "url": self.base_url + WEBHOOK_PATH,

@@ -4,7 +4,6 @@ push.sqlite   devices and what was sent
 push.json     its app id, its key and its port, so that the next start has the same ones
 """
 
-import asyncio
 import contextlib
 import secrets
 import uuid
@@ -18,10 +17,8 @@ from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.process.supervision.listeners import bind_wished
 from latchkey.push.sandbox.sandbox_app import Sandbox
 from latchkey.push.sandbox.sandbox_database import SandboxDatabase
-from latchkey.server import Listener
+from latchkey.server import served
 from latchkey.settings import Settings
-
-DRAIN_SECONDS = 5.0
 
 
 @contextlib.asynccontextmanager
@@ -35,17 +32,11 @@ async def push_sandbox(
     write_json(folder / "push.json", kept)
     app_id, key = kept["app_id"], kept["rest_api_key"]
     sandbox = Sandbox(app_id, key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
-    listener = Listener(sandbox.application, listening, Settings(tls_cert=certificates.cert, tls_key=certificates.key))
-    serving = asyncio.create_task(listener.serve())
-    try:
-        yield PushConnection(base_url=f"https://{shown_host}:{kept['port']}", app_id=app_id, rest_api_key=key)
-    finally:
-        sandbox.streams.close()
-        listener.stop()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(serving, DRAIN_SECONDS)
-        sandbox.database.close()
-        listening.close()
+    tls = Settings(tls_cert=certificates.cert, tls_key=certificates.key)
+    with contextlib.closing(listening), contextlib.closing(sandbox.database):
+        async with served(sandbox.application, listening, tls):
+            with contextlib.closing(sandbox.streams):
+                yield PushConnection(base_url=f"https://{shown_host}:{kept['port']}", app_id=app_id, rest_api_key=key)
 
 
 def _remembered(folder: Path) -> dict[str, Any]:

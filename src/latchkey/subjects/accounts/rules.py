@@ -309,28 +309,25 @@ def _without_port(word: str) -> str:
     return word.partition(":")[0] if word.count(":") == 1 else word
 
 
-@lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
     """Who counts as one address for a limit: an IPv6 client chooses freely among the addresses of its /64."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ip_network((parsed, 64), strict=False))
-    return str(parsed.ipv4_mapped) if isinstance(parsed, IPv6Address) else address
+    return _network(address, 32, 64).removesuffix("/32")
 
 
-@lru_cache(maxsize=4096)
 def roughly(address: str) -> str:
     """An address cut to its network, for a log: that of a phone belongs to a person."""
+    return _network(address, 24, 48)
+
+
+@lru_cache(maxsize=8192)
+def _network(address: str, length: int, length_of_ipv6: int) -> str:
     try:
         parsed = ip_address(address)
     except ValueError:
         return address
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped
-    return str(ip_network((parsed, 48 if isinstance(parsed, IPv6Address) else 24), strict=False))
+    if isinstance(parsed, IPv6Address):
+        parsed, length = (parsed.ipv4_mapped, length) if parsed.ipv4_mapped else (parsed, length_of_ipv6)
+    return str(ip_network((parsed, length), strict=False))
 
 
 class Membership(Struct, frozen=True):

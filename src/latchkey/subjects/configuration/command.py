@@ -11,24 +11,20 @@ from typing import Annotated, Any, ClassVar
 import typer
 import yaml
 from msgspec import MsgspecError, convert, json
-from msgspec.structs import replace
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import Options, Printer, argument, command, flag
 from latchkey.cli.output import JsonOption, YesOption
 from latchkey.cli.project_command import ACTOR, ProjectContext, ProjectOption, project_context
-from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
-from latchkey.database.sealing import Sealer
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption
 from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.http_client import HttpClient, HttpError, causes_of
 from latchkey.now import real_now
-from latchkey.settings import LOOPBACK
 from latchkey.subjects.configuration import wire
 from latchkey.subjects.configuration.rules import references
 from latchkey.subjects.configuration.usecases import planning
 from latchkey.subjects.configuration.usecases.document import schema
-from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
-from latchkey.subjects.webhooks.usecases.registry import Registry
+from latchkey.subjects.webhooks.usecases.registry import Registry, registry_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -68,10 +64,7 @@ async def config_desk(
             yield ConfigDesk(as_json, await _over_https(http, url.rstrip("/"), project))
         return
     async with project_context(project, config, data, as_json) as at:
-        allowed = (*(LOOPBACK if is_of_up(config, data) else ()), *at.settings.webhook_allow_networks)
-        key = await secret_key.checked(at)
-        mailbox = mailbox_of(at.database, replace(at.settings, secret_key=key))
-        webhooks = Registry(at.database, Sealer(key), allowed, mailbox)
+        webhooks = registry_of(at.database, await secret_key.checked(at))
         yield ConfigDesk(as_json, _in_database(at, webhooks))
 
 

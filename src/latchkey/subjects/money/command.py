@@ -1,18 +1,15 @@
 """`latchkey rates`: the exchange rates of this deployment."""
 
-import os
-
 import typer
 
 from latchkey.cli import output
 from latchkey.cli.command import argument, command, flag, option
 from latchkey.cli.output import shown as shown_instant
 from latchkey.cli.project_command import Office, audited, office
-from latchkey.cli.target_database import is_of_up
+from latchkey.cli.target_database import settings_of
 from latchkey.domain.money.exchange_rates import date_of
 from latchkey.engine.storage.catalog.rates import StoredRate
 from latchkey.now import real_now
-from latchkey.settings import LOOPBACK, load
 from latchkey.subjects.money import usecases
 from latchkey.subjects.money.usecases import RateSource, shown
 
@@ -31,11 +28,9 @@ async def take(
     replace: bool = flag("Overwrite known rates. Payments that were converted before keep their amounts.", "--replace"),
 ) -> None:
     """Import rates from a file or an https address: all of them, or none if a line is wrong."""
-    settings = load(os.environ, at.config)
-    networks = settings.webhook_allow_networks
-    if is_of_up(at.config, at.data):
-        networks = (*LOOPBACK, *networks)
-    text = await RateSource(allowed=networks, extra_ca=settings.webhook_extra_ca).read(source)
+    settings = settings_of(at.config, at.data)
+    guard = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
+    text = await guard.read(source)
     async with audited(at.database, None, "rates.imported", shown(source), replace=str(replace).lower()):
         taken = await usecases.take(at.database, text, shown(source), real_now(), replace=replace)
     words = [f"{taken.new:,} new"]

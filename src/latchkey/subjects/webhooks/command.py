@@ -4,30 +4,25 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 import typer
 from msgspec import DecodeError, json
-from msgspec.structs import replace
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import LIMIT, argument, command, flag, option
-from latchkey.cli.data_folder import DataFolder
 from latchkey.cli.output import JsonOption, shown, typed
 from latchkey.cli.project_command import ProjectContext, ProjectOption, extended, project_context
-from latchkey.cli.target_database import DATA, ConfigOption, DataOption, is_of_up
-from latchkey.database.sealing import Sealer, UnsealableError
+from latchkey.cli.target_database import DATA, ConfigOption, DataOption
+from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
-from latchkey.settings import LOOPBACK
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
-from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.sending.sender import sender_of
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
 from latchkey.subjects.webhooks.usecases import registry
-from latchkey.subjects.webhooks.usecases.registry import Registry
+from latchkey.subjects.webhooks.usecases.registry import Registry, registry_of
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 
 app = typer.Typer(no_args_is_help=True)
@@ -42,8 +37,6 @@ WEBHOOK = argument("The webhook's id.", metavar="WEBHOOK")
 @dataclass(frozen=True, slots=True)
 class WebhookDesk(ProjectContext):
     webhooks: Registry
-    # The receivers of a `latchkey up` have certificates of its own authority.
-    extra_ca: Path | None
 
 
 @asynccontextmanager
@@ -51,16 +44,9 @@ async def webhook_desk(
     project: ProjectOption = None, config: ConfigOption = None, data: DataOption = DATA, as_json: JsonOption = False
 ) -> AsyncIterator[WebhookDesk]:
     async with project_context(project, config, data, as_json) as at:
-        key = await secret_key.checked(at)
-        allowed, extra_ca = at.settings.webhook_allow_networks, at.settings.webhook_extra_ca
-        if is_of_up(config, data):
-            allowed = (*LOOPBACK, *allowed)
-            authority = DataFolder(data).tls / "authority.pem"
-            extra_ca = extra_ca or (authority if authority.exists() else None)
-        mailbox = mailbox_of(at.database, replace(at.settings, secret_key=key))
-        webhooks = Registry(at.database, Sealer(key), allowed, mailbox)
+        webhooks = registry_of(at.database, await secret_key.checked(at))
         try:
-            yield extended(WebhookDesk, at, webhooks=webhooks, extra_ca=extra_ca)
+            yield extended(WebhookDesk, at, webhooks=webhooks)
         except UnsealableError:
             raise Refusal("LATCHKEY_SECRET_KEY does not decrypt the secrets of this webhook.") from None
 
@@ -214,14 +200,7 @@ async def send_test_event(
     if event_type.upper() not in TYPES:
         raise typer.BadParameter(f"{event_type!r} is none of {', '.join(TYPES)}.", param_hint="--type")
     found = await at.webhooks.load(at.project_id, webhook)
-    sender = Sender(
-        real_now,
-        timeout_ms=at.settings.webhook_timeout_ms,
-        allowed=at.webhooks.allowed,
-        extra_ca=at.extra_ca,
-        public_url=at.settings.public_url,
-        mailbox=at.webhooks.mailbox,
-    )
+    sender = sender_of(at.settings, at.webhooks.mailbox)
     try:
         async with at.audited("webhook.tested", webhook, type=event_type.upper()):
             tried = await send_test(sender, found, event_type.upper(), real_now())

@@ -55,9 +55,8 @@ async def store_desk(
 ) -> AsyncIterator[StoreDesk]:
     """For commands that ask stores, and so need the secret key."""
     async with project_context(project, config, data, as_json) as at:
-        settings = msgspec.structs.replace(at.settings, secret_key=await secret_key.checked(at))
         base = read_json(DataFolder(data).connection).get("base_url", "") if is_of_up(config, data) else ""
-        connections = connect(at.database, settings, real_now)
+        connections = connect(at.database, await secret_key.checked(at), real_now)
         try:
             yield extended(StoreDesk, at, connections=connections, base=str(base))
         except UnsealableError:

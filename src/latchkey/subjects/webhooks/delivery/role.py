@@ -27,7 +27,7 @@ from latchkey.subjects.webhooks.delivery import webhook_health
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker, listen
 from latchkey.subjects.webhooks.delivery.sending.mailbox import mailbox_of
-from latchkey.subjects.webhooks.delivery.sending.sender import Sender
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender, sender_of
 from latchkey.subjects.webhooks.delivery.webhook_health import retry_through_outages
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
@@ -39,17 +39,9 @@ _RESTORED_SECONDS = 5.0
 
 
 def make_worker(database: Database, settings: Settings, number: int = 0, ended: Sequence[int] = ()) -> Worker:
-    sender = Sender(
-        real_now,
-        timeout_ms=settings.webhook_timeout_ms,
-        allowed=settings.webhook_allow_networks,
-        extra_ca=settings.webhook_extra_ca,
-        public_url=settings.public_url,
-        mailbox=mailbox_of(database, settings),
-    )
     return Worker(
         database,
-        sender,
+        sender_of(settings, mailbox_of(database, settings)),
         Sealer(settings.secret_key),
         now=real_now,
         chance=random.random,

@@ -22,11 +22,12 @@ from latchkey.domain.problem import ProblemKind, ProjectProblem, isolated
 from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.engine.storage import state
+from latchkey.settings import Settings
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, compiled
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox, checked_mailbox
+from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox, checked_mailbox, mailbox_of
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
 from latchkey.subjects.webhooks.usecases import destination_settings
@@ -167,6 +168,11 @@ class Registry:
         if fields.get("app_id") is not None:
             await load_app(self.database, project_id, fields["app_id"])
         return fields
+
+
+def registry_of(database: Database, settings: Settings) -> Registry:
+    allowed, mailbox = settings.webhook_allow_networks, mailbox_of(database, settings)
+    return Registry(database, Sealer(settings.secret_key), allowed, mailbox)
 
 
 def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:

@@ -11,6 +11,8 @@ from msgspec import Struct
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Address, Network, NotAllowed, Target
 from latchkey.http_client import HttpClient, HttpError, Url
+from latchkey.now import real_now
+from latchkey.settings import Settings
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox
@@ -201,3 +203,14 @@ class Sender:
             # The log stores the bytes that were sent, and a small body cannot decompress into a huge one.
             decompress=False,
         )
+
+
+def sender_of(settings: Settings, mailbox: Mailbox | None, now: Callable[[], Ms] = real_now) -> Sender:
+    return Sender(
+        now,
+        timeout_ms=settings.webhook_timeout_ms,
+        allowed=settings.webhook_allow_networks,
+        extra_ca=settings.webhook_extra_ca,
+        public_url=settings.public_url,
+        mailbox=mailbox,
+    )
