@@ -34,7 +34,8 @@ from latchkey.consumer.reference_consumer import WEBHOOK_PATH, Consumer
 
 log = structlog.get_logger()
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 Read = Callable[[int], bytes]
 
 # These are for callers that send a secret in Authorization. No browser does that by itself, so they need no protection
