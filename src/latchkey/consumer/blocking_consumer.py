@@ -154,7 +154,7 @@ def blocking(
     """A method of `Consumer` without `await`."""
 
     @wraps(method)
-    def waiting(self: "BlockingConsumer", *given: P.args, **named: P.kwargs) -> T:
+    def waiting(self: "BlockingConsumer", /, *given: P.args, **named: P.kwargs) -> T:
         running = self._loop.start()
         return RequestThread().run(method(running.consumer, *given, **named), running.loop)
 

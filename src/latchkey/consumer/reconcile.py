@@ -178,8 +178,10 @@ class Reconciler:
         why = SET_BACK if set_back else _why(report, copy, service, same_id)
         report.differences.append(Difference(user, local, service, why, mended))
 
-    async def _compare_alias(self, report: ReconcileReport, alias: str, user: str, *, mend: bool, deadline: float) -> None:
-        """Whether the id still leads to that customer. After an erasure it may be another one, of which no event tells."""
+    async def _compare_alias(
+        self, report: ReconcileReport, alias: str, user: str, *, mend: bool, deadline: float
+    ) -> None:
+        """Whether the id still leads to that customer. After an erasure it may be another's, and no event tells it."""
         try:
             reading = await self._billing.read(alias, details=False, deadline=deadline)
             if reading.customer_id == user:
