@@ -266,7 +266,8 @@ async def test_slack_that_fails_is_tried_again_and_one_that_is_gone_is_not(shop:
     ],
 )
 async def test_an_address_inside_is_refused_when_it_is_saved(shop: Alerting, address: str) -> None:
-    outside = msgspec.structs.replace(shop.alerts, allowed=())
+    strict = msgspec.structs.replace(shop.alerts.settings, webhook_allow_networks=())
+    outside = msgspec.structs.replace(shop.alerts, settings=strict)
     ada = await shop.member(kinds=())
     with pytest.raises(Invalid):
         await outside.subscribe(shop.post.project_id, ada, ["store"], "never", "slack", address, 0)
