@@ -1,15 +1,13 @@
 """Access control: every page, requested by everybody who must not see it. New pages are covered automatically."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import product
 from urllib.parse import urljoin, urlsplit
 
 import pytest
-import structlog
 from starlette.routing import Route, compile_path
-from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.testing import capture_logs
 
 from latchkey.dashboard.page import Needs, Page
@@ -80,15 +78,6 @@ class Cast:
     async def ask(self, person: Person, page: Page, **headers: str) -> Reply:
         path = self.path(page)
         return await (person.get(path, **headers) if page.method == "GET" else person.post(path, None, **headers))
-
-
-@pytest.fixture(autouse=True)
-def short_log() -> Iterator[None]:
-    """Short tracebacks for pages that fail: with local variables each would take seconds."""
-    before = structlog.get_config()
-    structlog.configure(processors=[ConsoleRenderer(colors=False, exception_formatter=plain_traceback)])
-    yield
-    structlog.configure(**before)
 
 
 @pytest.fixture(scope="module")
