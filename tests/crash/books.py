@@ -15,15 +15,17 @@ BEGINNINGS = {"INITIAL_PURCHASE", "NON_RENEWING_PURCHASE"}
 
 async def audit(database: Database) -> tuple[dict[str, Customer], dict[str, list[dict[str, Any]]]]:
     """Check that customers and events agree and nothing is missing; gives every customer and its events."""
-    people = await database.pool.fetch("select id, app_user_id, state, next_due_at from customers")
-    rows = await database.pool.fetch("select position, customer_id, sequence, body from events order by position")
-    head = await database.pool.fetchval("select position from feeds")
-    owned = await database.pool.fetch("select store, store_id, customer_id from purchase_owners")
-    movements = await database.pool.fetch(
-        "select customer_id, sum(amount)::bigint as amount from currency_transactions group by customer_id"
-    )
+    # One moment: a purchase that was answered with 503 may commit while this reads.
+    async with database.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        people = await connection.fetch("select id, app_user_id, state, next_due_at from customers")
+        rows = await connection.fetch("select position, customer_id, sequence, body from events order by position")
+        head = await connection.fetchval("select position from feeds")
+        owned = await connection.fetch("select store, store_id, customer_id from purchase_owners")
+        movements = await connection.fetch(
+            "select customer_id, sum(amount)::bigint as amount from currency_transactions group by customer_id"
+        )
+        named = await connection.fetch("select app_user_id, customer_id from aliases")
     filed = {row["customer_id"]: row["amount"] for row in movements}
-    named = await database.pool.fetch("select app_user_id, customer_id from aliases")
 
     assert len(rows) == head, "a position is missing in the feed"
     assert [row["position"] for row in rows] == list(range(1, head + 1)), "a position is missing in the feed"
