@@ -15,8 +15,8 @@ from latchkey.emulators.misbehaviour import faulty
 from latchkey.emulators.stripe import checkout_pages
 from latchkey.emulators.stripe import stripe_queries as queries
 from latchkey.emulators.stripe import stripe_writes as writes
-from latchkey.emulators.stripe.stripe_books import DAY_S
-from latchkey.emulators.stripe.stripe_catalog_objects import session_secret, stripe_object
+from latchkey.emulators.stripe.stripe_books import DAY_S, secret_of
+from latchkey.emulators.stripe.stripe_catalog_objects import stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import StripeEmulator
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
@@ -125,7 +125,7 @@ class _Api:
         return faulty(self._store.dice, answer, busy=_BUSY)
 
     async def account(self, _: Request, id: str, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
-        return stripe_object("account", self._store.account)
+        return stripe_object(self._store.books, "account", self._store.account, {})
 
     async def events(self, request: Request, _: str, asked: dict[str, Any]) -> Any:
         since = self._store.now - _EVENTS_FOR
@@ -237,7 +237,7 @@ class _Api:
         if not _same(asked.get("key"), self._store.keys.publishable_key):
             raise queries.StripeError(401, "Invalid API Key provided.", code="invalid_api_key")
         if id in books.sessions:
-            secret = session_secret(books, books.sessions[id])
+            secret = secret_of(books, id)
         else:
             intent = books.intents.get(id) or books.setups.get(id)
             secret = intent.client_secret if intent else ""

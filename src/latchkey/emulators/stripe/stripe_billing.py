@@ -78,22 +78,21 @@ def _draft(
 ) -> StripeInvoice:
     """A new invoice with these lines and the prorations that wait. It becomes the subscription's latest."""
     made = sum(invoice.subscription == of.id for invoice in changes.books.invoices.values())
-    invoice = StripeInvoice(
-        id=changes.id("in"),
+    invoice = changes.new(
+        StripeInvoice,
+        "in",
         number=f"{of.customer[-8:].upper()}-{made + 1:04}",
         customer=of.customer,
         subscription=of.id,
         currency=of.currency,
         billing_reason=reason,
-        created=changes.at,
         period_start=of.starts,
         period_end=of.ends,
         lines=(*of.pending, *lines),
         sent=of.sends_invoices,
         metadata=of.metadata,
     )
-    invoice = replace(invoice, amount_due=max(0, invoice.total))
-    changes.put(invoice)
+    invoice = changes.put(invoice, amount_due=max(0, invoice.total))
     changes.put(changes.subscription(of.id), latest_invoice=invoice.id, pending=())
     return invoice
 
@@ -153,17 +152,7 @@ def finalize(changes: StripeChangeset, invoice: StripeInvoice) -> StripeInvoice:
 def new_intent(
     changes: StripeChangeset, amount: int, currency: str, customer: str | None, **fields: Any
 ) -> PaymentIntent:
-    id = changes.id("pi")
-    intent = PaymentIntent(
-        id=id,
-        client_secret=changes.secret(id),
-        amount=amount,
-        currency=currency,
-        customer=customer,
-        created=changes.at,
-        **fields,
-    )
-    return changes.put(intent)
+    return changes.new(PaymentIntent, "pi", amount=amount, currency=currency, customer=customer, **fields)
 
 
 def pay(changes: StripeChangeset, invoice: StripeInvoice) -> None:
@@ -216,27 +205,23 @@ def charged(changes: StripeChangeset, intent: PaymentIntent) -> None:
 
 def invoices_of(changes: StripeChangeset, subscription: str, *statuses: str) -> list[StripeInvoice]:
     """Oldest first."""
-    return [
-        invoice
-        for invoice in changes.books.invoices.values()
-        if invoice.subscription == subscription and invoice.status in statuses
-    ]
+    every = changes.books.invoices.values()
+    return [invoice for invoice in every if invoice.subscription == subscription and invoice.status in statuses]
 
 
 def _charge(changes: StripeChangeset, intent: PaymentIntent, *, succeeded: bool) -> StripeCharge:
     customer = changes.books.customers.get(intent.customer or "")
-    charge = StripeCharge(
-        id=changes.id("ch"),
+    return changes.new(
+        StripeCharge,
+        "ch",
         amount=intent.amount,
         currency=intent.currency,
         customer=intent.customer,
         payment_intent=intent.id,
-        created=changes.at,
         succeeded=succeeded,
         country=customer.country if customer else None,
         metadata=intent.metadata,
     )
-    return changes.put(charge)
 
 
 def _emit_paid(changes: StripeChangeset, invoice: StripeInvoice) -> None:
@@ -273,17 +258,16 @@ def give_back(
     refuse_if(charge.disputed, f"Charge {charge.id} has been charged back; cannot issue a refund.", "charge")
     if not 0 < given <= left:
         raise Refusal(f"Refund amount ({given}) is greater than unrefunded amount on charge ({left})", param="amount")
-    made = StripeRefund(
-        id=changes.id("re"),
+    made = changes.new(
+        StripeRefund,
+        "re",
         charge=charge.id,
         payment_intent=charge.payment_intent,
         amount=given,
         currency=charge.currency,
-        created=changes.at,
         reason=reason,
         metadata=metadata or {},
     )
-    changes.put(made)
     before = {"amount_refunded": charge.amount_refunded, "refunded": False}
     charge = changes.put(charge, amount_refunded=charge.amount_refunded + given)
     changes.emit("refund.created", made)
@@ -295,11 +279,8 @@ def charge_named(books: StripeBooks, purchase: str, name: str | None) -> StripeC
     """The latest payment of the purchase, or the one that is named by its charge, payment intent or invoice."""
     charges = charges_of(books, purchase)
     if name is not None:
-        charges = [
-            charge
-            for charge in charges
-            if name in (charge.id, charge.payment_intent, books.intents[charge.payment_intent].invoice)
-        ]
+        invoices = {intent.id: intent.invoice for intent in books.intents.values()}
+        charges = [one for one in charges if name in (one.id, one.payment_intent, invoices[one.payment_intent])]
         if not charges:
             raise NotFound(f"The purchase has no payment {name!r}.", param="payment")
     refuse_if(not charges, "Nothing was paid.")
@@ -339,16 +320,15 @@ def dispute(changes: StripeChangeset, id: str, *, payment: str | None = None, re
     charge = charge_named(changes.books, id, payment)
     refuse_if(charge.disputed, f"Charge {charge.id} is disputed already.", "charge")
     refuse_if(charge.amount_refunded >= charge.amount, f"Charge {charge.id} has already been refunded.", "charge")
-    made = StripeDispute(
-        id=changes.id("du"),
+    made = changes.new(
+        StripeDispute,
+        "du",
         charge=charge.id,
         payment_intent=charge.payment_intent,
         amount=charge.amount - charge.amount_refunded,
         currency=charge.currency,
-        created=changes.at,
         reason=reason,
     )
-    changes.put(made)
     changes.put(charge, disputed=True)
     changes.emit("charge.dispute.created", made)
     changes.emit("charge.dispute.funds_withdrawn", made)

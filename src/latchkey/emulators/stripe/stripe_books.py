@@ -329,6 +329,10 @@ def drawn(series: str, what: str, length: int) -> str:
     return "".join(letters)
 
 
+def secret_of(books: StripeBooks, id: str) -> str:
+    return f"{id}_secret_{drawn(books.series, f'secret of {id}', 25)}"
+
+
 def next_period(price: StripePrice, starts: Seconds, anchor: Seconds) -> Seconds:
     """When the period that starts then ends: on the day of the month of the anchor."""
     lengths = {

@@ -38,14 +38,18 @@ class StripeChangeset:
         self.books = replace(self.books, **{shelf: {**getattr(self.books, shelf), record.id: record}})
         return record
 
+    def new(self, type: type[R], kind: str, **fields: Any) -> R:
+        """Keeps an object that begins to exist now, with an id of this kind, and a secret if its type has one."""
+        id = self.id(kind)
+        if issubclass(type, stripe_books.StripeIntent):
+            fields["client_secret"] = stripe_books.secret_of(self.books, id)
+        return self.put(type(id=id, created=self.at, **fields))
+
     def id(self, kind: str) -> str:
         if kind == "cs":
             return f"cs_{'live' if self.books.live else 'test'}_a1{self._draw('cs', 56)}"
         digit = _DIGITS.get(kind, "1")
         return f"{kind}_{digit}{self._draw(kind, 23 if digit else 14)}"
-
-    def secret(self, id: str) -> str:
-        return f"{id}_secret_{stripe_books.drawn(self.books.series, f'secret of {id}', 25)}"
 
     def emit(self, type: str, record: stripe_books.StripeRecord, **previous: Any) -> None:
         """`previous` are the values before, of fields that have changed."""

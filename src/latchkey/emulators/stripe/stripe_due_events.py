@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from latchkey.emulators.stripe import stripe_billing, stripe_books, stripe_purchases
-from latchkey.emulators.stripe.stripe_catalog_objects import pause_collection
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 
 # The first payment has to come within this time.
@@ -105,7 +105,7 @@ def give_up(changes: StripeChangeset, id: str) -> None:
 
 def resume(changes: StripeChangeset, id: str) -> None:
     subscription = changes.subscription(id)
-    changes.update(subscription, {"pause_collection": pause_collection(subscription)}, pause=None)
+    changes.update(subscription, {"pause_collection": to_builtins(subscription.pause)}, pause=None)
 
 
 def _cycle(changes: StripeChangeset, id: str) -> None:
@@ -122,9 +122,8 @@ def _cycle(changes: StripeChangeset, id: str) -> None:
         paused = changes.update(subscription, {"status": "trialing"}, status=stripe_books.StripeStatus.PAUSED)
         changes.emit("customer.subscription.paused", paused)
         return
-    before = {
-        "items": {"data": [{"current_period_end": subscription.ends, "current_period_start": subscription.starts}]}
-    }
+    period = {"current_period_end": subscription.ends, "current_period_start": subscription.starts}
+    before = {"items": {"data": [period]}}
     anchor = subscription.ends if after_trial else subscription.anchor
     price = changes.price(subscription.next_price or subscription.items[0].price)
     ends = stripe_books.next_period(price, subscription.ends, anchor)

@@ -193,9 +193,8 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
         data: dict[str, Any] = {"object": event.object}
         if event.previous is not None:
             data["previous_attributes"] = event.previous
-        return stripe_object(
-            "event", event, api_version=API_VERSION, data=data, livemode=self.books.live, pending_webhooks=int(waiting)
-        )
+        sent = {"api_version": API_VERSION, "data": data, "pending_webhooks": int(waiting)}
+        return stripe_object(self.books, "event", event, sent)
 
     def _change(self, books: StripeBooks, notices: tuple[StripeEvent, ...]) -> None:
         """All events are in the log; those that the endpoint asked for are sent."""

@@ -25,15 +25,11 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     """A subscription gives access for the time that is paid for, or free."""
     paid = _paid(books, subscription)
     latest = paid[-1] if paid else None
-    ends = (
-        subscription.trial_end
-        if subscription.status is StripeStatus.TRIALING
-        else (latest[1].ends if latest else subscription.starts)
-    )
+    ends = latest[1].ends if latest else subscription.starts
+    if subscription.status is StripeStatus.TRIALING:
+        ends = subscription.trial_end or ends
     taken_at = _taken_back_at(books, paid)
-    access = ends or subscription.starts
-    if subscription.ended_at is not None:
-        access = min(access, subscription.ended_at)
+    access = ends if subscription.ended_at is None else min(ends, subscription.ended_at)
     debt = _debt(books, subscription, paid) if subscription.status in _IN_DEBT else None
     gave_up_at = None
     if debt is not None:
@@ -60,7 +56,7 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
         product_id=price.name,
         periods=len(paid),
         active=subscription.status in _RUNNING and access > now,
-        ends_at=ends * SECOND if ends is not None else None,
+        ends_at=ends * SECOND,
         access_ends_at=access * SECOND,
         access_had_ended_at=gave_up_at * SECOND if gave_up_at is not None else None,
         auto_renew=not ended and not subscription.cancel_at_period_end and subscription.cancel_at is None,
@@ -125,9 +121,7 @@ def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[Ex
         return []
     intent = books.intents[session.payment_intent]
     customer = books.customers.get(session.customer or "")
-    account_token = session.client_reference_id or next(
-        iter((session.metadata or session.made_metadata).values()), None
-    )
+    account = session.client_reference_id or next(iter((session.metadata or session.made_metadata).values()), None)
     taken_at = _charge_taken_at(books, intent.latest_charge)
     several = len(session.items) > 1
     return [
@@ -135,7 +129,7 @@ def expected_of_session(books: StripeBooks, session: CheckoutSession) -> list[Ex
             purchase=session.id,
             id=f"{intent.id}#{item.id}" if several else intent.id,
             buyer=(customer.name if customer else None) or "somebody",
-            account_token=account_token,
+            account_token=account,
             kind="one_time",
             product_id=books.prices[item.price].name,
             periods=1,
@@ -154,16 +148,12 @@ def _charge_taken_at(books: StripeBooks, charge_id: str | None) -> Seconds | Non
     charge = books.charges.get(charge_id or "")
     if charge is None or not charge.succeeded:
         return None
-    disputes = [
-        dispute for dispute in books.disputes.values() if dispute.charge == charge.id and dispute.status != "won"
-    ]
+    disputes = [each for each in books.disputes.values() if each.charge == charge.id and each.status != "won"]
     if disputes:
         return disputes[-1].created
     if charge.amount_refunded < charge.amount:
         return None
-    refunds = [
-        refund for refund in books.refunds.values() if refund.charge == charge.id and refund.status == "succeeded"
-    ]
+    refunds = [each for each in books.refunds.values() if each.charge == charge.id and each.status == "succeeded"]
     return refunds[-1].created
 
 

@@ -5,12 +5,14 @@ from typing import Any
 
 from latchkey.emulators.stripe import stripe_books
 from latchkey.emulators.stripe import stripe_catalog_objects as catalog
-from latchkey.emulators.stripe.stripe_catalog_objects import address, postal_address, stripe_object
+from latchkey.emulators.stripe.stripe_books import StripeBooks
+from latchkey.emulators.stripe.stripe_catalog_objects import Json, address, postal_address, renders
 
 API_VERSION = "2026-10-28.endive"
 
 
-def invoice(books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice) -> dict[str, Any]:
+@renders("invoice")
+def invoice(books: StripeBooks, invoice: stripe_books.StripeInvoice) -> Json:
     customer = books.customers[invoice.customer]
     total = invoice.total
     remaining = max(0, invoice.amount_due - invoice.amount_paid)
@@ -19,62 +21,55 @@ def invoice(books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice
         "subscription": invoice.subscription,
         "subscription_proration_date": None,
     }
-    return stripe_object(
-        "invoice",
-        invoice,
-        amount_remaining=remaining,
-        attempted=invoice.attempt_count > 0,
-        auto_advance=invoice.next_payment_attempt is not None or invoice.automatically_finalizes_at is not None,
-        collection_method="send_invoice" if invoice.sent else "charge_automatically",
-        customer_address=address(customer.country),
-        customer_email=customer.email,
-        customer_name=customer.name,
-        effective_at=invoice.finalized_at,
-        hosted_invoice_url=f"https://invoice.stripe.com/i/{invoice.id}" if invoice.finalized_at else None,
-        lines={
+    return {
+        "amount_remaining": remaining,
+        "attempted": invoice.attempt_count > 0,
+        "auto_advance": invoice.next_payment_attempt is not None or invoice.automatically_finalizes_at is not None,
+        "collection_method": "send_invoice" if invoice.sent else "charge_automatically",
+        "customer_address": address(customer.country),
+        "customer_email": customer.email,
+        "customer_name": customer.name,
+        "effective_at": invoice.finalized_at,
+        "hosted_invoice_url": f"https://invoice.stripe.com/i/{invoice.id}" if invoice.finalized_at else None,
+        "lines": {
             "object": "list",
             "data": [line(books, invoice, each) for each in invoice.lines],
             "has_more": False,
             "total_count": len(invoice.lines),
             "url": f"/v1/invoices/{invoice.id}/lines",
         },
-        livemode=books.live,
-        number=invoice.number if invoice.finalized_at else None,
-        parent={"quote_details": None, "subscription_details": subscription_details, "type": "subscription_details"},
-        status_transitions={
+        "number": invoice.number if invoice.finalized_at else None,
+        "parent": {"quote_details": None, "subscription_details": subscription_details, "type": "subscription_details"},
+        "status_transitions": {
             "finalized_at": invoice.finalized_at,
             "marked_uncollectible_at": invoice.uncollectible_at,
             "paid_at": invoice.paid_at,
             "voided_at": invoice.voided_at,
         },
-        subtotal=total,
-        subtotal_excluding_tax=total,
-        total=total,
-        total_excluding_tax=total,
-        webhooks_delivered_at=invoice.created,
-    )
+        "subtotal": total,
+        "subtotal_excluding_tax": total,
+        "total": total,
+        "total_excluding_tax": total,
+        "webhooks_delivered_at": invoice.created,
+    }
 
 
-def line(
-    books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine
-) -> dict[str, Any]:
-    return stripe_object(
-        "line_item",
-        line,
-        currency=invoice.currency,
-        discountable=not line.proration,
-        invoice=invoice.id,
-        livemode=books.live,
-        metadata=invoice.metadata,
-        parent=_parent(invoice, line),
-        period={"start": line.starts, "end": line.ends},
-        pricing=_pricing(books, line),
-        subscription=invoice.subscription,
-        subtotal=line.amount,
-    )
+@renders("line_item")
+def line(books: StripeBooks, invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine) -> Json:
+    return {
+        "currency": invoice.currency,
+        "discountable": not line.proration,
+        "invoice": invoice.id,
+        "metadata": invoice.metadata,
+        "parent": _parent(invoice, line),
+        "period": {"start": line.starts, "end": line.ends},
+        "pricing": _pricing(books, line),
+        "subscription": invoice.subscription,
+        "subtotal": line.amount,
+    }
 
 
-def _pricing(books: stripe_books.StripeBooks, line: stripe_books.InvoiceLine) -> dict[str, Any]:
+def _pricing(books: StripeBooks, line: stripe_books.InvoiceLine) -> Json:
     price = books.prices[line.price]
     return {
         "price_details": {"price": price.id, "product": price.product},
@@ -83,7 +78,7 @@ def _pricing(books: stripe_books.StripeBooks, line: stripe_books.InvoiceLine) ->
     }
 
 
-def _parent(invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine) -> dict[str, Any]:
+def _parent(invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine) -> Json:
     """A proration comes from an invoice item, which names the subscription but not its item."""
     if line.proration:
         details = {
@@ -103,49 +98,47 @@ def _parent(invoice: stripe_books.StripeInvoice, line: stripe_books.InvoiceLine)
     return {"invoice_item_details": None, "subscription_item_details": details, "type": "subscription_item_details"}
 
 
+@renders("invoiceitem")
 def invoice_item(
-    books: stripe_books.StripeBooks, subscription: stripe_books.StripeSubscription, line: stripe_books.InvoiceLine
-) -> dict[str, Any]:
+    books: StripeBooks, subscription: stripe_books.StripeSubscription, line: stripe_books.InvoiceLine
+) -> Json:
     """A proration that waits for the next invoice."""
-    return stripe_object(
-        "invoiceitem",
-        line,
-        id=f"ii_{line.id.removeprefix('il_')}",
-        currency=subscription.currency,
-        customer=subscription.customer,
-        date=line.starts,
-        created=line.starts,
-        livemode=books.live,
-        parent={
+    return {
+        "id": f"ii_{line.id.removeprefix('il_')}",
+        "currency": subscription.currency,
+        "customer": subscription.customer,
+        "date": line.starts,
+        "created": line.starts,
+        "parent": {
             "subscription_details": {"subscription": subscription.id, "subscription_item": line.item},
             "type": "subscription_details",
         },
-        period={"start": line.starts, "end": line.ends},
-        pricing=_pricing(books, line),
-    )
+        "period": {"start": line.starts, "end": line.ends},
+        "pricing": _pricing(books, line),
+    }
 
 
-def invoice_payment(books: stripe_books.StripeBooks, invoice: stripe_books.StripeInvoice) -> dict[str, Any] | None:
-    """Its only payment. An invoice that costs nothing has none."""
-    if invoice.payment_intent is None:
-        return None
+@renders("invoice_payment")
+def invoice_payment(_: StripeBooks, invoice: stripe_books.StripeInvoice) -> Json:
+    """The only payment of an invoice. One that costs nothing has none."""
     status = {"paid": "paid", "void": "canceled"}.get(invoice.status, "open")
-    return stripe_object(
-        "invoice_payment",
-        invoice,
-        id=f"inpay_{invoice.id.removeprefix('in_')}",
-        amount_paid=invoice.amount_paid if status == "paid" else None,
-        amount_requested=invoice.amount_due,
-        created=invoice.finalized_at,
-        invoice=invoice.id,
-        livemode=books.live,
-        payment={"payment_intent": invoice.payment_intent, "type": "payment_intent"},
-        status=status,
-        status_transitions={"canceled_at": invoice.voided_at, "paid_at": invoice.paid_at if status == "paid" else None},
-    )
+    return {
+        "id": f"inpay_{invoice.id.removeprefix('in_')}",
+        "amount_paid": invoice.amount_paid if status == "paid" else None,
+        "amount_requested": invoice.amount_due,
+        "created": invoice.finalized_at,
+        "invoice": invoice.id,
+        "payment": {"payment_intent": invoice.payment_intent, "type": "payment_intent"},
+        "status": status,
+        "status_transitions": {
+            "canceled_at": invoice.voided_at,
+            "paid_at": invoice.paid_at if status == "paid" else None,
+        },
+    }
 
 
-def intent(books: stripe_books.StripeBooks, intent: stripe_books.PaymentIntent) -> dict[str, Any]:
+@renders("payment_intent")
+def intent(_: StripeBooks, intent: stripe_books.PaymentIntent) -> Json:
     failure = {
         "charge": intent.latest_charge,
         "code": "card_declined",
@@ -154,96 +147,79 @@ def intent(books: stripe_books.StripeBooks, intent: stripe_books.PaymentIntent) 
         "type": "card_error",
     }
     paid = intent.status == "succeeded"
-    return stripe_object(
-        "payment_intent",
-        intent,
-        amount_received=intent.amount if paid else 0,
-        last_payment_error=failure if intent.failed else None,
-        livemode=books.live,
-        payment_method=f"pm_{intent.id.removeprefix('pi_')}" if paid else None,
-    )
+    return {
+        "amount_received": intent.amount if paid else 0,
+        "last_payment_error": failure if intent.failed else None,
+        "payment_method": f"pm_{intent.id.removeprefix('pi_')}" if paid else None,
+    }
 
 
-def setup(books: stripe_books.StripeBooks, setup: stripe_books.SetupIntent) -> dict[str, Any]:
-    return stripe_object(
-        "setup_intent",
-        setup,
-        livemode=books.live,
-        payment_method=f"pm_{setup.id.removeprefix('seti_')}" if setup.status == "succeeded" else None,
-    )
+@renders("setup_intent")
+def setup(_: StripeBooks, setup: stripe_books.SetupIntent) -> Json:
+    return {"payment_method": f"pm_{setup.id.removeprefix('seti_')}" if setup.status == "succeeded" else None}
 
 
-def charge(books: stripe_books.StripeBooks, charge: stripe_books.StripeCharge) -> dict[str, Any]:
+@renders("charge")
+def charge(books: StripeBooks, charge: stripe_books.StripeCharge) -> Json:
     customer = books.customers.get(charge.customer or "")
-    failed = not charge.succeeded
-    return stripe_object(
-        "charge",
-        charge,
-        amount_captured=charge.amount if charge.succeeded else 0,
-        balance_transaction=f"txn_{charge.id.removeprefix('ch_')}" if charge.succeeded else None,
-        billing_details={
+    failed, last4 = (False, "4242") if charge.succeeded else (True, "0341")
+    return {
+        "amount_captured": charge.amount if charge.succeeded else 0,
+        "balance_transaction": f"txn_{charge.id.removeprefix('ch_')}" if charge.succeeded else None,
+        "billing_details": {
             "address": postal_address(charge.country),
             "email": customer.email if customer else None,
             "name": customer.name if customer else None,
             "phone": None,
             "tax_id": None,
         },
-        captured=charge.succeeded,
-        failure_code="card_declined" if failed else None,
-        failure_message="Your card was declined." if failed else None,
-        livemode=books.live,
-        paid=charge.succeeded,
-        payment_method=f"pm_{charge.payment_intent.removeprefix('pi_')}",
-        payment_method_details={
-            "card": {
-                "brand": "visa",
-                "country": charge.country,
-                "funding": "credit",
-                "last4": "0341" if failed else "4242",
-            },
+        "captured": charge.succeeded,
+        "failure_code": "card_declined" if failed else None,
+        "failure_message": "Your card was declined." if failed else None,
+        "paid": charge.succeeded,
+        "payment_method": f"pm_{charge.payment_intent.removeprefix('pi_')}",
+        "payment_method_details": {
+            "card": {"brand": "visa", "country": charge.country, "funding": "credit", "last4": last4},
             "type": "card",
         },
-        refunded=charge.succeeded and charge.amount_refunded >= charge.amount > 0,
-        status="failed" if failed else "succeeded",
-    )
+        "refunded": charge.succeeded and charge.amount_refunded >= charge.amount > 0,
+        "status": "failed" if failed else "succeeded",
+    }
 
 
-def refund(books: stripe_books.StripeBooks, refund: stripe_books.StripeRefund) -> dict[str, Any]:
+@renders("refund")
+def refund(books: StripeBooks, refund: stripe_books.StripeRefund) -> Json:
     failed = refund.status == "failed"
-    return stripe_object(
-        "refund",
-        refund,
-        balance_transaction=f"txn_{refund.id.removeprefix('re_')}",
-        customer=books.charges[refund.charge].customer,
-        failure_balance_transaction=f"txn_failed_{refund.id.removeprefix('re_')}" if failed else None,
-        failure_reason="lost_or_stolen_card" if failed else None,
-    )
+    return {
+        "balance_transaction": f"txn_{refund.id.removeprefix('re_')}",
+        "customer": books.charges[refund.charge].customer,
+        "failure_balance_transaction": f"txn_failed_{refund.id.removeprefix('re_')}" if failed else None,
+        "failure_reason": "lost_or_stolen_card" if failed else None,
+    }
 
 
-def failure_movement(refund: stripe_books.StripeRefund) -> dict[str, Any]:
+def failure_movement(books: StripeBooks, refund: stripe_books.StripeRefund) -> Json:
     """The money of a refund that failed comes back to the account."""
-    return _movement(refund, f"txn_failed_{refund.id.removeprefix('re_')}", refund.amount, refund.failed_at or 0)
+    id = f"txn_failed_{refund.id.removeprefix('re_')}"
+    return _movement(books, id, refund.amount, refund.failed_at or 0, "refund_failure", refund)
 
 
-def dispute(books: stripe_books.StripeBooks, dispute: stripe_books.StripeDispute) -> dict[str, Any]:
+@renders("dispute")
+def dispute(books: StripeBooks, dispute: stripe_books.StripeDispute) -> Json:
     rest = dispute.id.removeprefix("du_")
-    moved = [_movement(dispute, f"txn_out_{rest}", -dispute.amount, dispute.created)]
-    if dispute.reinstated_at is not None:
-        moved.append(_movement(dispute, f"txn_in_{rest}", dispute.amount, dispute.reinstated_at))
-    return stripe_object("dispute", dispute, balance_transactions=moved, livemode=books.live)
+    moved = [_movement(books, f"txn_out_{rest}", -dispute.amount, dispute.created, "adjustment", dispute)]
+    if (came := dispute.reinstated_at) is not None:
+        moved.append(_movement(books, f"txn_in_{rest}", dispute.amount, came, "adjustment", dispute))
+    return {"balance_transactions": moved}
 
 
-def _movement(
-    of: stripe_books.StripeRefund | stripe_books.StripeDispute, id: str, amount: int, at: int
-) -> dict[str, Any]:
-    kind = "refund_failure" if isinstance(of, stripe_books.StripeRefund) else "adjustment"
-    return stripe_object(
-        "balance_transaction", of, id=id, amount=amount, created=at, net=amount, source=of.id, type=kind
-    )
+@renders("balance_transaction")
+def _movement(_: StripeBooks, id: str, amount: int, at: int, type: str, of: stripe_books.StripeRecord) -> Json:
+    return {"id": id, "amount": amount, "created": at, "net": amount, "source": of.id, "type": type}
 
 
 # A product can have any id, so it is looked for first.
-_RENDERERS: dict[type[stripe_books.StripeRecord], Callable[[stripe_books.StripeBooks, Any], dict[str, Any]]] = {
+_RENDERERS: dict[type[stripe_books.StripeRecord], Callable[[StripeBooks, Any], Json]] = {
     stripe_books.StripeProduct: catalog.product,
     stripe_books.StripePrice: catalog.price,
     stripe_books.StripeCustomer: catalog.customer,
@@ -258,11 +234,11 @@ _RENDERERS: dict[type[stripe_books.StripeRecord], Callable[[stripe_books.StripeB
 }
 
 
-def rendered(books: stripe_books.StripeBooks, record: stripe_books.StripeRecord) -> dict[str, Any]:
+def rendered(books: StripeBooks, record: stripe_books.StripeRecord) -> Json:
     return _RENDERERS[type(record)](books, record)
 
 
-def record_of(books: stripe_books.StripeBooks, id: str) -> stripe_books.StripeRecord | None:
+def record_of(books: StripeBooks, id: str) -> stripe_books.StripeRecord | None:
     shelves: Iterator[dict[str, stripe_books.StripeRecord]] = (
         getattr(books, stripe_books.SHELVES[kind]) for kind in _RENDERERS
     )

@@ -40,7 +40,7 @@ def customer_named(
 
 
 def new_customer(changes: StripeChangeset, **fields: Any) -> stripe_books.StripeCustomer:
-    customer = changes.put(stripe_books.StripeCustomer(id=changes.id("cus"), created=changes.at, **fields))
+    customer = changes.new(stripe_books.StripeCustomer, "cus", **fields)
     changes.emit("customer.created", customer)
     return customer
 
@@ -71,11 +71,11 @@ def subscribe(
         )
         for price, quantity in cart
     )
-    subscription = stripe_books.StripeSubscription(
-        id=changes.id("sub"),
+    subscription = changes.new(
+        stripe_books.StripeSubscription,
+        "sub",
         customer=customer.id,
         currency=first.currency,
-        created=changes.at,
         items=items,
         status=stripe_books.StripeStatus.TRIALING if trial_end is not None else stripe_books.StripeStatus.ACTIVE,
         anchor=ends if trial_end is not None else changes.at,
@@ -89,7 +89,6 @@ def subscribe(
         subscription = changes.put(subscription, status=stripe_books.StripeStatus.INCOMPLETE)
     elif waits and trial_end is not None:
         subscription = changes.put(subscription, setup=new_setup(changes, customer.id, metadata).id)
-    changes.put(subscription)
     lines = tuple(stripe_billing.line_of(changes, item, free=trial_end is not None) for item in items)
     invoice = stripe_billing.invoiced(changes, subscription, "subscription_create", lines, events=("created",))
     invoice = stripe_billing.finalize(changes, invoice)
@@ -102,13 +101,7 @@ def subscribe(
 
 
 def new_setup(changes: StripeChangeset, customer: str | None, metadata: Mapping[str, str]) -> stripe_books.SetupIntent:
-    id = changes.id("seti")
-    secret = changes.secret(id)
-    made = changes.put(
-        stripe_books.SetupIntent(
-            id=id, client_secret=secret, customer=customer, created=changes.at, metadata=dict(metadata)
-        )
-    )
+    made = changes.new(stripe_books.SetupIntent, "seti", customer=customer, metadata=dict(metadata))
     changes.emit("setup_intent.created", made)
     return made
 
@@ -154,16 +147,10 @@ def start_session(changes: StripeChangeset, cart: Cart, mode: str, **fields: Any
     items = tuple(
         stripe_books.CheckoutItem(id=changes.id("li"), price=price.id, quantity=quantity) for price, quantity in cart
     )
-    made: Any = {
-        "id": changes.id("cs"),
-        "mode": mode,
-        "created": changes.at,
-        "expires_at": changes.at + SESSION_LASTS,
-        "currency": cart[0][0].currency,
-        "items": items,
-        **fields,
-    }
-    return changes.put(stripe_books.CheckoutSession(**made))
+    ends, currency = changes.at + SESSION_LASTS, cart[0][0].currency
+    return changes.new(
+        stripe_books.CheckoutSession, "cs", mode=mode, expires_at=ends, currency=currency, items=items, **fields
+    )
 
 
 def complete_session(

@@ -67,7 +67,7 @@ def found(books: StripeBooks, id: str) -> dict[str, Any] | None:
         return rendered(books, record)
     if id.startswith("txn_failed_"):
         failed = books.refunds.get(f"re_{id.removeprefix('txn_failed_')}")
-        return stripe_objects.failure_movement(failed) if failed else None
+        return stripe_objects.failure_movement(books, failed) if failed else None
     for subscription in books.subscriptions.values():
         if subscription.schedule == id:
             return stripe_catalog_objects.schedule(books, subscription)
@@ -117,8 +117,7 @@ def _expand(books: StripeBooks, value: Any, parts: list[str], path: str) -> None
 
 
 def _payments(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    payment = invoice_payment(books, books.invoices[value["id"]])
-    return listed(f"/v1/invoice_payments?invoice={value['id']}", [payment] if payment else [])
+    return listed(f"/v1/invoice_payments?invoice={value['id']}", invoice_payments(books, {"invoice": value["id"]}))
 
 
 def _confirmation(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any] | None:
@@ -248,8 +247,8 @@ def invoice_items(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, A
 
 
 def invoice_payments(books: StripeBooks, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    payments = [invoice_payment(books, invoice) for invoice in books.invoices.values()]
-    listed = _where([payment for payment in payments if payment is not None], asked, "invoice", "status")
+    payments = [invoice_payment(books, paid) for paid in books.invoices.values() if paid.payment_intent is not None]
+    listed = _where(payments, asked, "invoice", "status")
     wanted = asked.get("payment")
     if isinstance(wanted, dict) and "payment_intent" in wanted:
         return [item for item in listed if item["payment"]["payment_intent"] == wanted["payment_intent"]]
