@@ -15,27 +15,26 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
     GoogleStep,
     NoticeCode,
-    kept,
     new_purchase,
-    noticed,
     product_of,
     purchase_of,
+    step,
 )
-from latchkey.emulators.google.google_due_events import ended, renewed, voided
+from latchkey.emulators.google.google_due_events import NOTHING_AHEAD, ended, renewed, voided
 
 # Google keeps a token readable for so long after the end.
 READABLE_AFTER_END: Ms = 60 * DAY
 
 
-def acknowledge(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa: ARG001 - as all acts
-    return kept(books, replace(purchase_of(books, token), acknowledged=True)), ()
+def acknowledge(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
+    return step(books, now, replace(purchase_of(books, token), acknowledged=True))
 
 
-def consume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:  # noqa: ARG001 - as all acts
+def consume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """Using a purchase up also acknowledges it."""
     purchase = purchase_of(books, token)
     refuse_if(purchase.subscription, "A subscription cannot be consumed.")
-    return kept(books, replace(purchase, acknowledged=True, consumed=True)), ()
+    return step(books, now, replace(purchase, acknowledged=True, consumed=True))
 
 
 def cancel(
@@ -47,23 +46,15 @@ def cancel(
     if scheduled:
         refuse_if(purchase.state is not GoogleState.ACTIVE, "Only an active subscription can be cancelled so.")
         purchase = replace(purchase, cancellation_scheduled=True, cancelled_by=by, cancelled_at=now)
-        return kept(books, purchase), (noticed(now, purchase, NoticeCode.CANCELLATION_SCHEDULED),)
+        return step(books, now, purchase, NoticeCode.CANCELLATION_SCHEDULED)
     without_access = purchase.state in (GoogleState.ON_HOLD, GoogleState.PAUSED)
     purchase = replace(
-        purchase,
-        state=GoogleState.CANCELED,
-        auto_renew=False,
-        cancelled_by=by,
-        cancelled_at=now,
-        next_product=None,
-        resumes_at=None,
-        fails_with=None,
-        hold_ends_at=None,
+        purchase, state=GoogleState.CANCELED, auto_renew=False, cancelled_by=by, cancelled_at=now, **NOTHING_AHEAD
     )
     if not without_access:
-        return kept(books, purchase), (noticed(now, purchase, NoticeCode.CANCELED),)
+        return step(books, now, purchase, NoticeCode.CANCELED)
     over = ended(purchase, now, by)
-    return kept(books, over), (noticed(now, over, NoticeCode.CANCELED), noticed(now, over, NoticeCode.EXPIRED))
+    return step(books, now, over, NoticeCode.CANCELED, NoticeCode.EXPIRED)
 
 
 def uncancel(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
@@ -80,22 +71,22 @@ def uncancel(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
         cancelled_at=None,
         cancellation_scheduled=False,
     )
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.RESTARTED),)
+    return step(books, now, purchase, NoticeCode.RESTARTED)
 
 
-def fail_billing(books: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> GoogleStep:  # noqa: ARG001 - as all acts
+def fail_billing(books: GoogleBooks, now: Ms, token: str, *, grace_days: int = 0, hold_days: int = 30) -> GoogleStep:
     """The payment of the next renewal will fail. Google reports it when the renewal is due."""
     if not 0 <= grace_days <= 30 or not 0 <= hold_days <= 60:
         raise Invalid("grace_days is 0 to 30, hold_days 0 to 60.", param="grace_days")
     purchase = _renewing(books, token)
     refuse_if(purchase.state is not GoogleState.ACTIVE, "No renewal is due in this state.")
-    return kept(books, replace(purchase, fails_with=(grace_days, hold_days))), ()
+    return step(books, now, replace(purchase, fails_with=(grace_days, hold_days)))
 
 
 def recover(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     purchase = _renewing(books, token)
     if purchase.state is GoogleState.ACTIVE and purchase.fails_with is not None:
-        return kept(books, replace(purchase, fails_with=None)), ()
+        return step(books, now, replace(purchase, fails_with=None))
     if purchase.state is GoogleState.IN_GRACE_PERIOD:
         # Nothing was missed: the billing date stays.
         return renewed(books, now, purchase, follows=purchase.paid_until or now, code=NoticeCode.RENEWED)
@@ -115,7 +106,7 @@ def pause(books: GoogleBooks, now: Ms, token: str, *, duration: str = "P1M") -> 
         ends = to_iso(begins_at)
         raise Refusal(f"A pause begins when the paid period ends ({ends}); it has to end later.", param="for")
     purchase = replace(purchase, resumes_at=resumes_at)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+    return step(books, now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED)
 
 
 def resume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
@@ -124,7 +115,7 @@ def resume(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
         return renewed(books, now, purchase, follows=now, code=NoticeCode.RECOVERED)
     refuse_if(purchase.resumes_at is None, "The subscription is not paused.")
     purchase = replace(purchase, resumes_at=None)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED),)
+    return step(books, now, purchase, NoticeCode.PAUSE_SCHEDULE_CHANGED)
 
 
 def defer(books: GoogleBooks, now: Ms, token: str, *, days: int = 7, until: Ms | None = None) -> GoogleStep:
@@ -136,7 +127,7 @@ def defer(books: GoogleBooks, now: Ms, token: str, *, days: int = 7, until: Ms |
     moved = until if until is not None else ends_at + days * DAY
     refuse_if(not ends_at < moved <= ends_at + 365 * DAY, "Google defers a renewal by 1 to 365 days.", "days")
     purchase = replace(purchase, expires_at=moved)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.DEFERRED),)
+    return step(books, now, purchase, NoticeCode.DEFERRED)
 
 
 def refund(books: GoogleBooks, now: Ms, token: str, *, order: str | None = None, revoke: bool = True) -> GoogleStep:
@@ -156,7 +147,7 @@ def refund(books: GoogleBooks, now: Ms, token: str, *, order: str | None = None,
 def revoke(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """The developer ends access at once, without giving money back."""
     purchase = ended(_renewing(books, token), now, CancelledBy.DEVELOPER)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.REVOKED),)
+    return step(books, now, purchase, NoticeCode.REVOKED)
 
 
 def change(books: GoogleBooks, now: Ms, token: str, *, product_id: str, deferred: bool = False) -> GoogleStep:
@@ -198,7 +189,7 @@ def top_up(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
 def price_change(books: GoogleBooks, now: Ms, token: str, *, confirmed: bool = False) -> GoogleStep:
     purchase = _renewing(books, token)
     code = NoticeCode.PRICE_CHANGE_CONFIRMED if confirmed else NoticeCode.PRICE_CHANGE_UPDATED
-    return books, (noticed(now, purchase, code),)
+    return step(books, now, purchase, code)
 
 
 def complete(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
@@ -208,13 +199,13 @@ def complete(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     if order.ends_at is not None:
         order = replace(order, starts_at=now, ends_at=now + order.ends_at - purchase.orders[0].bought_at)
     purchase = replace(purchase, orders=(order,), state=GoogleState.ACTIVE, started_at=now, expires_at=order.ends_at)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
+    return step(books, now, purchase, NoticeCode.PURCHASED)
 
 
 def decline(books: GoogleBooks, now: Ms, token: str) -> GoogleStep:
     """A pending payment did not come through."""
     purchase = replace(_pending(books, token), state=GoogleState.PENDING_PURCHASE_CANCELED, auto_renew=False)
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED),)
+    return step(books, now, purchase, NoticeCode.PENDING_PURCHASE_CANCELED)
 
 
 def _replace(
@@ -240,11 +231,12 @@ def _replace(
     if next_product is not None:
         unpaid = replace(new.latest, price=Price(0, new.latest.price.currency))
         new = replace(new, orders=(unpaid,))
-    bought = noticed(now, new, NoticeCode.PURCHASED)
+    books, bought = step(books, now, new, NoticeCode.PURCHASED)
     if old.state is GoogleState.EXPIRED:
-        return kept(books, new), (bought,)
+        return books, bought
     over = replace(ended(old, now, CancelledBy.REPLACEMENT), cancelled_by=CancelledBy.REPLACEMENT, cancelled_at=now)
-    return kept(books, over, new), (bought, noticed(now, over, NoticeCode.EXPIRED))
+    books, replaced = step(books, now, over, NoticeCode.EXPIRED)
+    return books, bought + replaced
 
 
 def _renewing(books: GoogleBooks, token: str) -> GooglePurchase:

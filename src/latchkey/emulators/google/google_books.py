@@ -177,24 +177,26 @@ class GoogleBooks(msgspec.Struct, frozen=True, kw_only=True):
     next_number: int = 1
 
 
-class GoogleNotice(msgspec.Struct, frozen=True, kw_only=True):
+class GoogleNotice(msgspec.Struct, frozen=True):
     at: Ms
-    token: str = ""
-    # One of these three says what it is about; none of them is Google's test notification.
+    # None for Google's test notification.
+    purchase: GooglePurchase | None = None
+    # What has happened to it, or which of its orders was voided.
     code: NoticeCode | None = None
-    # 1 bought, 2 cancelled
-    one_time: int | None = None
     voided_order: str | None = None
-    sku: str = ""
-    subscription: bool = True
+
+    @property
+    def one_time(self) -> int:
+        """Of a one-time purchase Google only tells that it was bought, or that a pending payment was cancelled."""
+        return 1 if self.code is NoticeCode.PURCHASED else 2
 
     @property
     def kind(self) -> str:
-        if self.code is not None:
-            return f"{int(self.code)} {self.code.name}"
-        if self.one_time is not None:
-            return f"ONE_TIME {self.one_time}"
-        return "VOIDED" if self.voided_order is not None else "TEST"
+        if self.purchase is None:
+            return "TEST"
+        if self.code is None:
+            return "VOIDED"
+        return f"{int(self.code)} {self.code.name}" if self.purchase.subscription else f"ONE_TIME {self.one_time}"
 
 
 GoogleStep = tuple[GoogleBooks, tuple[GoogleNotice, ...]]
@@ -228,16 +230,10 @@ def purchase_of(books: GoogleBooks, token: str) -> GooglePurchase:
     return found(books.purchases.get(token), "The store knows no purchase with this token.", "purchase")
 
 
-def kept(books: GoogleBooks, *purchases: GooglePurchase) -> GoogleBooks:
-    return replace(books, purchases={**books.purchases, **{purchase.token: purchase for purchase in purchases}})
-
-
-def noticed(at: Ms, purchase: GooglePurchase, code: NoticeCode) -> GoogleNotice:
-    """Of a one-time purchase Google only tells that it was bought, or that a pending payment was cancelled."""
-    notice = GoogleNotice(at=at, token=purchase.token, code=code, sku=purchase.product.partition(":")[0])
-    if purchase.subscription:
-        return notice
-    return replace(notice, code=None, one_time=1 if code is NoticeCode.PURCHASED else 2, subscription=False)
+def step(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *codes: NoticeCode) -> GoogleStep:
+    """The books with the purchase as it is now, and what Google tells of it."""
+    books = replace(books, purchases={**books.purchases, purchase.token: purchase})
+    return books, tuple(GoogleNotice(at, purchase, code) for code in codes)
 
 
 # What a new store sells: the products of the demo project, in Google's terms, and a prepaid plan.
@@ -272,8 +268,8 @@ def buy(books: GoogleBooks, now: Ms, sale: GoogleSaleRequest, *, test: bool) -> 
     owner: dict[str, Any] = {"buyer": sale.buyer, "account_token": sale.account_token, "test": test}
     books, purchase = new_purchase(books, now, product, phase=phase, **owner)
     if sale.pending:
-        return kept(books, replace(purchase, state=GoogleState.PENDING)), ()
-    return kept(books, purchase), (noticed(now, purchase, NoticeCode.PURCHASED),)
+        return step(books, now, replace(purchase, state=GoogleState.PENDING))
+    return step(books, now, purchase, NoticeCode.PURCHASED)
 
 
 def new_purchase(

@@ -15,15 +15,16 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
     GoogleStep,
     NoticeCode,
-    kept,
-    noticed,
     product_of,
     renewal_order_id,
+    step,
     terms,
 )
 
 # A purchase that the app did not acknowledge by then is refunded and taken back.
 ACKNOWLEDGE_WITHIN: Ms = 3 * DAY
+# No change, pause or failed payment is due, or has come.
+NOTHING_AHEAD: dict[str, None] = dict.fromkeys(("next_product", "resumes_at", "fails_with", "hold_ends_at"))
 
 
 def due_events(books: GoogleBooks) -> Iterator[tuple[Ms, str]]:
@@ -39,23 +40,15 @@ def voided(books: GoogleBooks, at: Ms, purchase: GooglePurchase, order: str, *, 
         replace(paid, refunded_at=at, voided=revoke) if paid.id == order else paid for paid in purchase.orders
     )
     purchase = replace(purchase, orders=orders)
-    notices: tuple[GoogleNotice, ...] = ()
-    if revoke:
-        notices = (
-            GoogleNotice(
-                at=at,
-                token=purchase.token,
-                voided_order=order,
-                subscription=purchase.subscription,
-                sku=purchase.product.partition(":")[0],
-            ),
-        )
-        if not purchase.subscription:
-            purchase = replace(purchase, state=GoogleState.CANCELED)
-        elif purchase.state is not GoogleState.EXPIRED:
-            purchase = ended(purchase, at, CancelledBy.DEVELOPER)
-            notices = (noticed(at, purchase, NoticeCode.REVOKED), *notices)
-    return kept(books, purchase), notices
+    if not revoke:
+        return step(books, at, purchase)
+    codes = [NoticeCode.REVOKED] if purchase.subscription and purchase.state is not GoogleState.EXPIRED else []
+    if codes:
+        purchase = ended(purchase, at, CancelledBy.DEVELOPER)
+    elif not purchase.subscription:
+        purchase = replace(purchase, state=GoogleState.CANCELED)
+    books, notices = step(books, at, purchase, *codes)
+    return books, (*notices, GoogleNotice(at, purchase, voided_order=order))
 
 
 def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePurchase:
@@ -66,10 +59,7 @@ def ended(purchase: GooglePurchase, at: Ms, by: CancelledBy | None) -> GooglePur
         expires_at=min(at, purchase.expires_at) if purchase.expires_at is not None else at,
         cancelled_by=purchase.cancelled_by or by,
         cancelled_at=purchase.cancelled_at or at,
-        hold_ends_at=None,
-        resumes_at=None,
-        fails_with=None,
-        next_product=None,
+        **NOTHING_AHEAD,
     )
 
 
@@ -93,18 +83,14 @@ def renewed(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *, follows: Ms
     purchase = replace(
         purchase,
         product=product.name,
-        next_product=None,
         orders=(*purchase.orders, order),
         state=GoogleState.ACTIVE,
         expires_at=order.ends_at,
         paid_until=None,
-        hold_ends_at=None,
-        resumes_at=None,
-        fails_with=None,
         intro_left=purchase.intro_left - 1 if reduced else 0,
+        **NOTHING_AHEAD,
     )
-    notices = (noticed(at, purchase, code),)
-    return kept(books, purchase), (*notices, noticed(at, purchase, NoticeCode.ITEMS_CHANGED)) if changed else notices
+    return step(books, at, purchase, code, *((NoticeCode.ITEMS_CHANGED,) if changed else ()))
 
 
 def _next_change(purchase: GooglePurchase) -> Ms | None:
@@ -154,7 +140,7 @@ def happen(books: GoogleBooks, event: tuple[Ms, str]) -> GoogleStep:
         return _expire(books, at, purchase, CancelledBy.USER)
     if purchase.resumes_at is not None:
         paused = replace(purchase, state=GoogleState.PAUSED, paid_until=at)
-        return kept(books, paused), (noticed(at, paused, NoticeCode.PAUSED),)
+        return step(books, at, paused, NoticeCode.PAUSED)
     if purchase.fails_with is not None:
         return _fail(books, at, purchase)
     return renewed(books, at, purchase, follows=at, code=NoticeCode.RENEWED)
@@ -168,23 +154,23 @@ def _fail(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
         return _hold(books, at, failed)
     # Google moves the end of the subscription to the end of the grace period.
     failed = replace(failed, state=GoogleState.IN_GRACE_PERIOD, expires_at=at + grace_days * DAY)
-    return kept(books, failed), (noticed(at, failed, NoticeCode.IN_GRACE_PERIOD),)
+    return step(books, at, failed, NoticeCode.IN_GRACE_PERIOD)
 
 
 def _hold(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
     if purchase.hold_ends_at is None or purchase.hold_ends_at <= at:
         return _give_up(books, at, purchase)
     held = replace(purchase, state=GoogleState.ON_HOLD)
-    return kept(books, held), (noticed(at, held, NoticeCode.ON_HOLD),)
+    return step(books, at, held, NoticeCode.ON_HOLD)
 
 
 def _give_up(books: GoogleBooks, at: Ms, purchase: GooglePurchase) -> GoogleStep:
     over = ended(purchase, at, CancelledBy.SYSTEM)
-    return kept(books, over), (noticed(at, over, NoticeCode.CANCELED), noticed(at, over, NoticeCode.EXPIRED))
+    return step(books, at, over, NoticeCode.CANCELED, NoticeCode.EXPIRED)
 
 
 def _expire(books: GoogleBooks, at: Ms, purchase: GooglePurchase, by: CancelledBy | None) -> GoogleStep:
     over = ended(purchase, at, by)
     if by is None:
         over = replace(over, cancelled_at=None)
-    return kept(books, over), (noticed(at, over, NoticeCode.EXPIRED),)
+    return step(books, at, over, NoticeCode.EXPIRED)

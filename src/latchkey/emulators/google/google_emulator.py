@@ -74,7 +74,7 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
         return next(iter(self.books.purchases.keys() - before), purchase)
 
     def _test_notice(self) -> google_books.GoogleNotice:
-        return google_books.GoogleNotice(at=self.clock.next())
+        return google_books.GoogleNotice(self.clock.next())
 
     def acknowledge(self, token: str) -> None:
         self._change(*google_acts.acknowledge(self.books, self.clock.now(), token))
@@ -109,8 +109,9 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
         }
 
     def _message(self, notice: google_books.GoogleNotice) -> OutgoingNotification:
+        about = notice.purchase.token if notice.purchase is not None else None
         return OutgoingNotification(
-            id=str(next(self._ids)), kind=notice.kind, subject=notice.token or None, at=notice.at, content=notice
+            id=str(next(self._ids)), kind=notice.kind, subject=about, at=notice.at, content=notice
         )
 
     def write(self, message: OutgoingNotification, lie: str | None) -> NotificationRequest:

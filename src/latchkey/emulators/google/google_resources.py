@@ -18,15 +18,11 @@ from latchkey.emulators.google.google_books import (
     GoogleState,
 )
 
+# In a purchase, and in an order.
 _PHASES = {
-    GooglePhase.BASE: "basePrice",
-    GooglePhase.FREE_TRIAL: "freeTrial",
-    GooglePhase.INTRODUCTORY: "introductoryPrice",
-}
-_ORDERED_PHASES = {
-    GooglePhase.BASE: "baseDetails",
-    GooglePhase.FREE_TRIAL: "freeTrialDetails",
-    GooglePhase.INTRODUCTORY: "introductoryPriceDetails",
+    GooglePhase.BASE: ("basePrice", "baseDetails"),
+    GooglePhase.FREE_TRIAL: ("freeTrial", "freeTrialDetails"),
+    GooglePhase.INTRODUCTORY: ("introductoryPrice", "introductoryPriceDetails"),
 }
 REGION = "US"
 
@@ -75,19 +71,11 @@ def product(purchase: GooglePurchase) -> dict[str, Any]:
     """A ProductPurchaseV2."""
     states = {GoogleState.ACTIVE: "PURCHASED", GoogleState.PENDING: "PENDING"}
     consumed = "CONSUMPTION_STATE_CONSUMED" if purchase.consumed else "CONSUMPTION_STATE_YET_TO_BE_CONSUMED"
-    refunded = purchase.latest.refunded_at is not None
+    refundable = int(purchase.latest.refunded_at is None)
+    details = {"quantity": 1, "refundableQuantity": refundable, "consumptionState": consumed}
     return _without_none(
         kind="androidpublisher#productPurchaseV2",
-        productLineItem=[
-            {
-                "productId": purchase.product,
-                "productOfferDetails": {
-                    "quantity": 1,
-                    "refundableQuantity": 0 if refunded else 1,
-                    "consumptionState": consumed,
-                },
-            }
-        ],
+        productLineItem=[{"productId": purchase.product, "productOfferDetails": details}],
         purchaseStateContext={"purchaseState": states.get(purchase.state, "CANCELLED")},
         testPurchaseContext={"fopType": "TEST"} if purchase.test else None,
         orderId=purchase.latest.id,
@@ -101,18 +89,17 @@ def product(purchase: GooglePurchase) -> dict[str, Any]:
 def order(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
     """An Order."""
     product_id, _, plan = order.product.partition(":")
-    refund = {"eventTime": instant(order.refunded_at)} if order.refunded_at is not None else None
-    item = _without_none(
-        productId=product_id,
-        productTitle=product_id,
-        listingPrice=money(order.price),
-        total=money(order.price),
-        tax=money(Price(0, order.price.currency)),
-    )
+    paid = {"total": money(order.price), "tax": money(Price(0, order.price.currency))}
+    item = {"productId": product_id, "productTitle": product_id, "listingPrice": money(order.price), **paid}
+    state = "PENDING" if purchase.state is GoogleState.PENDING else "PROCESSED"
+    history: dict[str, Any] = {"processedEvent": {"eventTime": instant(order.bought_at)}}
+    if order.refunded_at is not None:
+        state, back = "REFUNDED", {"refundDetails": {"total": money(order.price)}, "refundReason": "OTHER"}
+        history["refundEvent"] = {"eventTime": instant(order.refunded_at), **back}
     if order.ends_at is not None:
         item["subscriptionDetails"] = {
             "basePlanId": plan,
-            "offerPhaseDetails": {_ORDERED_PHASES[order.phase]: {}},
+            "offerPhaseDetails": {_PHASES[order.phase][1]: {}},
             "servicePeriodStartTime": instant(order.starts_at or order.bought_at),
             "servicePeriodEndTime": instant(order.ends_at),
         }
@@ -121,19 +108,13 @@ def order(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
     return {
         "orderId": order.id,
         "purchaseToken": purchase.token,
-        "state": "REFUNDED" if refund else "PENDING" if purchase.state is GoogleState.PENDING else "PROCESSED",
+        "state": state,
         "createTime": instant(order.bought_at),
         "lastEventTime": instant(order.refunded_at or order.bought_at),
         "buyerAddress": {"buyerCountry": REGION},
-        "total": money(order.price),
-        "tax": money(Price(0, order.price.currency)),
+        **paid,
         "lineItems": [item],
-        "orderHistory": _without_none(
-            processedEvent={"eventTime": instant(order.bought_at)},
-            refundEvent={**refund, "refundDetails": {"total": money(order.price)}, "refundReason": "OTHER"}
-            if refund
-            else None,
-        ),
+        "orderHistory": history,
     }
 
 
@@ -155,28 +136,21 @@ def voided(purchase: GooglePurchase, order: GoogleOrder) -> dict[str, Any]:
 def push(notice: GoogleNotice, package: str, id: str, subscription_name: str) -> dict[str, Any]:
     """The body of a Pub/Sub push."""
     notification: dict[str, Any] = {"version": "1.0", "packageName": package, "eventTimeMillis": str(notice.at)}
-    if notice.code is not None:
-        notification["subscriptionNotification"] = {
-            "version": "1.0",
-            "notificationType": int(notice.code),
-            "purchaseToken": notice.token,
-        }
-    elif notice.one_time is not None:
-        notification["oneTimeProductNotification"] = {
-            "version": "1.0",
-            "notificationType": notice.one_time,
-            "purchaseToken": notice.token,
-            "sku": notice.sku,
-        }
-    elif notice.voided_order is not None:
-        notification["voidedPurchaseNotification"] = {
-            "purchaseToken": notice.token,
+    if (purchase := notice.purchase) is None:
+        notification["testNotification"] = {"version": "1.0"}
+    elif notice.code is None:
+        kind, named = 1 if purchase.subscription else 2, {"purchaseToken": purchase.token}
+        notification["voidedPurchaseNotification"] = named | {
             "orderId": notice.voided_order,
-            "productType": 1 if notice.subscription else 2,
+            "productType": kind,
             "refundType": 1,
         }
+    elif purchase.subscription:
+        told = {"version": "1.0", "notificationType": int(notice.code), "purchaseToken": purchase.token}
+        notification["subscriptionNotification"] = told
     else:
-        notification["testNotification"] = {"version": "1.0"}
+        told = {"version": "1.0", "notificationType": notice.one_time, "purchaseToken": purchase.token}
+        notification["oneTimeProductNotification"] = {**told, "sku": purchase.product}
     published = instant(notice.at)
     return {
         "message": {
@@ -228,23 +202,18 @@ def _line_item(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
         offerDetails=_without_none(
             basePlanId=plan, offerId=None if phase is GooglePhase.BASE else phase.lower().replace("_", "-")
         ),
-        offerPhase={_PHASES[phase]: {}},
+        offerPhase={_PHASES[phase][0]: {}},
         deferredItemReplacement={"productId": next_id} if next_id else None,
     )
 
 
 def _cancelled(purchase: GooglePurchase) -> dict[str, Any] | None:
-    if purchase.cancelled_by is None or purchase.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
+    by, at = purchase.cancelled_by, purchase.cancelled_at
+    if by is None or purchase.state not in (GoogleState.CANCELED, GoogleState.EXPIRED):
         return None
-    if purchase.cancelled_by is CancelledBy.USER:
-        at = instant(purchase.cancelled_at) if purchase.cancelled_at is not None else None
-        return {"userInitiatedCancellation": _without_none(cancelTime=at)}
-    names = {
-        CancelledBy.SYSTEM: "systemInitiated",
-        CancelledBy.DEVELOPER: "developerInitiated",
-        CancelledBy.REPLACEMENT: "replacement",
-    }
-    return {f"{names[purchase.cancelled_by]}Cancellation": {}}
+    if by is CancelledBy.REPLACEMENT:
+        return {"replacementCancellation": {}}
+    return {f"{by}InitiatedCancellation": {"cancelTime": instant(at)} if by is CancelledBy.USER and at else {}}
 
 
 def _acknowledged(purchase: GooglePurchase) -> str:
