@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
@@ -61,7 +61,7 @@ class _Api:
             try:
                 return await handler(request)
             except AppleApiError as error:
-                return _json({"errorCode": error.code, "errorMessage": error.message}, error.code // 10_000)
+                return JSONResponse({"errorCode": error.code, "errorMessage": error.message}, error.code // 10_000)
 
         return faulty(self._store.dice, answer)
 
@@ -69,11 +69,9 @@ class _Api:
         """All transactions of the customer, not only those of one purchase."""
         made = [(purchase, bought) for purchase in self._of_customer(request) for bought in purchase.transactions]
         made.sort(key=lambda both: (both[1].purchased_at, int(both[1].id)))
-        page, more, revision = _page(
-            made, request.query_params.get("revision"), 4000005, "Invalid request. The revision is invalid."
-        )
+        page, more, revision = _page(made, request, "revision", 4000005, "The revision is invalid.")
         app = self._store.app
-        return _json(
+        return JSONResponse(
             {
                 "revision": revision,
                 "hasMore": more,
@@ -86,7 +84,7 @@ class _Api:
 
     async def transaction(self, request: Request) -> Response:
         purchase, transaction = self._transaction(request)
-        return _json({"signedTransactionInfo": self._store.signed_transaction(purchase, transaction)})
+        return JSONResponse({"signedTransactionInfo": self._store.signed_transaction(purchase, transaction)})
 
     async def subscriptions(self, request: Request) -> Response:
         """The latest transaction of each of the customer's subscriptions, by group."""
@@ -104,7 +102,7 @@ class _Api:
                 }
             )
         app = self._store.app
-        return _json(
+        return JSONResponse(
             {
                 "environment": app.environment,
                 "bundleId": app.bundle_id,
@@ -135,7 +133,7 @@ class _Api:
             raise AppleApiError(4030004, "Forbidden - subscription state ineligible for extension.") from None
         self._store.extensions[purchase.id] = [*made, self._store.clock.now()]
         latest = self._purchase_of(purchase.id).latest
-        return _json({"originalTransactionId": purchase.id, "effectiveDate": latest.expires_at, "success": True})
+        return JSONResponse({"originalTransactionId": purchase.id, "effectiveDate": latest.expires_at, "success": True})
 
     async def consumption(self, request: Request) -> Response:
         _, transaction = self._transaction(request)
@@ -159,21 +157,16 @@ class _Api:
             if message.attempts and asked.startDate <= message.content.signed_at < asked.endDate
             if not asked.onlyFailures or message.state != "delivered"
         ]
-        page, more, token = _page(
-            found, request.query_params.get("paginationToken"), 4000014, "Invalid request. Invalid pagination token."
-        )
-        answer: dict[str, Any] = {
-            "notificationHistory": [_history_item(notification) for notification in page],
-            "hasMore": more,
-        }
-        return _json({**answer, "paginationToken": token} if more else answer)
+        page, more, token = _page(found, request, "paginationToken", 4000014, "Invalid pagination token.")
+        answer: dict[str, Any] = {"notificationHistory": [_history_item(sent) for sent in page], "hasMore": more}
+        return JSONResponse({**answer, "paginationToken": token} if more else answer)
 
     async def send_test(self, _: Request) -> Response:
         if self._store.outbox.url is None:
             raise AppleApiError(4040007, "No App Store Server Notification URL found for provided app.")
         id = self._store.send_test()
         await self._store.deliver()
-        return _json({"testNotificationToken": f"{id}_{int(self._store.clock.now())}"})
+        return JSONResponse({"testNotificationToken": f"{id}_{int(self._store.clock.now())}"})
 
     async def test_status(self, request: Request) -> Response:
         id = str(request.path_params["id"]).partition("_")[0]
@@ -183,7 +176,7 @@ class _Api:
             raise AppleApiError(4000020, "Invalid request. The test notification token is invalid.") from None
         for message in self._store.outbox.messages:
             if message.id == id and message.kind == "TEST" and message.attempts:
-                return _json(_history_item(message))
+                return JSONResponse(_history_item(message))
         raise AppleApiError(
             4040008, "Either the test notification token is expired or the notification is not sent yet."
         )
@@ -242,17 +235,10 @@ def _result(attempt: SendAttempt) -> str:
     return "SUCCESS" if attempt.status in AppleEmulator.accepted else "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
 
 
-def _page(found: list[Any], token: str | None, code: int, wrong: str) -> tuple[list[Any], bool, str]:
+def _page(found: list[Any], request: Request, param: str, code: int, wrong: str) -> tuple[list[Any], bool, str]:
     """Where the next page begins is in the token; Apple's is opaque, and so should this one be to its caller."""
-    start = 0
-    if token is not None:
-        kind, _, rest = token.partition("-")
-        if kind != "r" or not rest.isdigit():
-            raise AppleApiError(code, wrong)
-        start = int(rest)
-    page = found[start : start + PAGE]
+    kind, _, place = request.query_params.get(param, "r-0").partition("-")
+    if kind != "r" or not place.isdigit():
+        raise AppleApiError(code, f"Invalid request. {wrong}")
+    page = found[(start := int(place)) : start + PAGE]
     return page, start + PAGE < len(found), f"r-{start + len(page)}"
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jwt
-import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from latchkey.domain.instants import Duration
@@ -23,9 +22,6 @@ from latchkey.emulators.misbehaviour import Handler, faulty
 
 AUDIENCE = "appstoreconnect-v1"
 _LARGEST_PAGE = 200
-_BUSY = (
-    b'{"errors": [{"status": "429", "code": "RATE_LIMIT_EXCEEDED", "title": "The request rate limit was reached."}]}'
-)
 _LENGTHS = {
     Duration(days=3): "THREE_DAYS",
     Duration(days=7): "ONE_WEEK",
@@ -127,6 +123,8 @@ def routes(store: AppleEmulator) -> list[Route]:
         f"{schedule}/automaticPrices": priced("inAppPurchasePrices", lambda one: one.elsewhere),
     }
 
+    busy = _error(429, "RATE_LIMIT_EXCEEDED", "The request rate limit was reached.")
+
     def guarded(read: Any) -> Handler:
         async def answer(request: Request) -> Response:
             keys = store.keys
@@ -139,7 +137,7 @@ def routes(store: AppleEmulator) -> list[Route]:
                 return _error(404, "NOT_FOUND", "The specified resource does not exist")
             return _page(request, found, included)
 
-        return faulty(store.dice, answer, busy=_BUSY)
+        return faulty(store.dice, answer, busy=bytes(busy.body))
 
     return [Route(path, guarded(read), methods=["GET"]) for path, read in lists.items()]
 
@@ -152,7 +150,7 @@ def _page(request: Request, found: list[dict[str, Any]], included: Iterable[dict
     if end < len(found):
         links["next"] = str(request.url.include_query_params(cursor=end))
     unique = {(one["type"], one["id"]): one for one in included} if query.get("include") else {}
-    return _json({"data": found[start:end], "included": list(unique.values()), "links": links})
+    return JSONResponse({"data": found[start:end], "included": list(unique.values()), "links": links})
 
 
 def _sold(type: str, product: AppleProduct, **attributes: Any) -> dict[str, Any]:
@@ -184,8 +182,4 @@ def _amount(price: Price) -> str:
 
 
 def _error(status: int, code: str, title: str) -> Response:
-    return _json({"errors": [{"status": str(status), "code": code, "title": title}]}, status)
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    return JSONResponse({"errors": [{"status": str(status), "code": code, "title": title}]}, status)
