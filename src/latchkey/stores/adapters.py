@@ -6,7 +6,6 @@ from latchkey.domain.stores.store import WEB_BILLING
 from latchkey.now import real_now
 from latchkey.stores.adapter import Adapter
 from latchkey.stores.apple.adapter import AppleAdapter
-from latchkey.stores.credential_form import CredentialForm
 from latchkey.stores.google.adapter import GoogleAdapter
 from latchkey.stores.http import StoreHttp
 from latchkey.stores.stripe.adapter import StripeAdapter
@@ -25,6 +24,4 @@ def adapters(extra_ca: bytes | None = None) -> Mapping[str, Adapter]:
 
 
 # None of them opens a connection before it is used.
-CREDENTIAL_FORMS: Mapping[str, CredentialForm] = {
-    store: adapter.credential_form for store, adapter in adapters().items()
-}
+CREDENTIAL_FORMS = {store: adapter.credential_form for store, adapter in adapters().items()}

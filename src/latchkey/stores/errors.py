@@ -11,7 +11,13 @@ StoreError
 └── CredentialsRefused  the store refuses our credentials: an operator has to act, then try again
 """
 
+from typing import TypeVar
+
+import msgspec
+
 from latchkey.domain.instants import Ms
+
+T = TypeVar("T")
 
 
 class StoreError(Exception):
@@ -54,3 +60,11 @@ class NoAnswer(StoreDown):
 
 class CredentialsRefused(StoreError):
     pass
+
+
+def read_json(given: bytes | str, type: type[T], otherwise: StoreError) -> T:
+    """What somebody else has sent. Whatever is wrong with its form is this error."""
+    try:
+        return msgspec.json.decode(given, type=type)
+    except (ValueError, RecursionError):
+        raise otherwise from None

@@ -14,7 +14,7 @@ import msgspec
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError, parse_retry_after
-from latchkey.stores.errors import NoAnswer, StoreDown
+from latchkey.stores.errors import NoAnswer, StoreDown, read_json
 
 T = TypeVar("T")
 
@@ -37,10 +37,8 @@ class StoreResponse:
 
     def json(self, type: type[T], store: str) -> T:
         """The body as `type`. An answer in another form comes from a proxy or a store in trouble: StoreDown."""
-        try:
-            return msgspec.json.decode(self.body, type=type)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise StoreDown(f"{store} answered {self.status} with a body of an unexpected form.") from None
+        wrong = StoreDown(f"{store} answered {self.status} with a body of an unexpected form.")
+        return read_json(self.body, type, wrong)
 
 
 class StoreHttp:

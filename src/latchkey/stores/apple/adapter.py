@@ -90,12 +90,8 @@ class AppleAdapter:
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         if len(incoming.body) > LARGEST_BODY:
             raise errors.Malformed("This is too long for a notification of the App Store.")
-        try:
-            signed = msgspec.json.decode(incoming.body, type=_Body).signed_payload
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            raise errors.Malformed(
-                "This is not an App Store Server Notification of version 2: a JSON object with signedPayload."
-            ) from None
+        wrong = "This is not an App Store Server Notification of version 2: a JSON object with signedPayload."
+        signed = errors.read_json(incoming.body, _Body, errors.Malformed(wrong)).signed_payload
         return _journalled(self._connection(app).opener, signed)
 
     async def read(self, app: ConnectedApp, payload: str) -> StoreReading:
@@ -104,13 +100,10 @@ class AppleAdapter:
         if notice.transaction is None:
             return StoreReading(note=note or f"{notice.payload.kind} is about no purchase.")
         about = notice.payload.about
-        renewals: tuple[Renewal, ...] = ()
+        renewals = []
         if notice.renewal is not None:
-            renewals = (
-                Renewal(
-                    payloads.shaped(notice.renewal, payloads.RenewalInfo), about.status if about is not None else None
-                ),
-            )
+            status = about.status if about is not None else None
+            renewals.append(Renewal(payloads.shaped(notice.renewal, payloads.RenewalInfo), status))
         transaction = payloads.shaped(notice.transaction, payloads.AppleTransaction)
         return StoreReading(seen=purchases(app.app_id, (transaction,), renewals, complete=False), note=note)
 
@@ -235,11 +228,8 @@ class AppleAdapter:
             except (UnknownTransaction, Declined, errors.CredentialsRefused) as error:
                 refused.append(error)
         # An app that is not in the App Store yet is refused by production. Only if nobody takes the key it is no good.
-        kind = (
-            errors.CredentialsRefused
-            if all(isinstance(one, errors.CredentialsRefused) for one in refused)
-            else errors.StoreDown
-        )
+        nobody = all(isinstance(one, errors.CredentialsRefused) for one in refused)
+        kind = errors.CredentialsRefused if nobody else errors.StoreDown
         raise kind(f"Apple does not say what the receipt is worth. {' '.join(one.message for one in refused)}")
 
     async def _everything(
@@ -253,11 +243,8 @@ class AppleAdapter:
             last: list[LastTransaction] = []
             if any(transaction.is_subscription for transaction in transactions):
                 last = await connection.api.statuses(transaction_id, environment)
-            transactions += [connection.opener.transaction(transaction.signed_transaction_info) for transaction in last]
-            renewals = [
-                Renewal(connection.opener.renewal(transaction.signed_renewal_info), transaction.status)
-                for transaction in last
-            ]
+            transactions += [connection.opener.transaction(one.signed_transaction_info) for one in last]
+            renewals = [Renewal(connection.opener.renewal(one.signed_renewal_info), one.status) for one in last]
         except errors.NotAuthentic as error:
             raise _wrong_roots(error) from None
         except (errors.Misdirected, errors.Malformed) as error:

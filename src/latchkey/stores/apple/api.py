@@ -217,9 +217,8 @@ class AppStoreApi:
         token, made_at = self._token
         now = self._now()
         if not token or not 0 <= now - made_at < _TOKEN_REUSED:
-            token = signed_token(
-                self._credentials.issuer_id, self._credentials.key_id, self._key, now, bid=self._credentials.bundle_id
-            )
+            own = self._credentials
+            token = signed_token(own.issuer_id, own.key_id, self._key, now, bid=own.bundle_id)
             self._token = (token, now)
         return token
 

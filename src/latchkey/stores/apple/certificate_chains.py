@@ -75,9 +75,8 @@ class CertificateChains:
             # Of several roots with one name it does not matter which signed it: the time is valid for all of them.
             chain = (leaf, intermediate, *roots)
             since = max(certificate.not_valid_before_utc.timestamp() for certificate in chain)
-            self._good[pair] = _Good(
-                key, since, min(certificate.not_valid_after_utc.timestamp() for certificate in chain)
-            )
+            until = min(certificate.not_valid_after_utc.timestamp() for certificate in chain)
+            self._good[pair] = _Good(key, since, until)
             if len(self._good) > _CHAINS_KEPT:
                 self._good.popitem(last=False)
         return key

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from pydantic import Field
 
 from latchkey.stores.credential_form import CredentialField, CredentialForm, api_address_field, public_fingerprint, text
@@ -101,16 +102,14 @@ class AppleCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def signing_key(pem: str) -> EllipticCurvePrivateKey:
-    key = serialization.load_pem_private_key(pem.encode(), None)
+    key = load_pem_private_key(pem.encode(), None)
     if isinstance(key, EllipticCurvePrivateKey) and isinstance(key.curve, SECP256R1):
         return key
     raise ValueError("not an EC key on the curve P-256")
 
 
 def to_der(certificates: Iterable[str]) -> list[bytes]:
-    return [
-        x509.load_pem_x509_certificate(pem.encode()).public_bytes(serialization.Encoding.DER) for pem in certificates
-    ]
+    return [x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER) for pem in certificates]
 
 
 def _app_apple_id(value: object) -> int:
@@ -152,7 +151,7 @@ def _root_certificates(value: object) -> tuple[str, ...]:
         for certificate in certificates:
             if not _is_root(certificate):
                 raise ValueError("must be root certificates, which sign themselves")
-            found[certificate.public_bytes(serialization.Encoding.PEM).decode()] = None
+            found[certificate.public_bytes(Encoding.PEM).decode()] = None
     if len(found) > _MOST_ROOTS:
         raise ValueError(f"must be at most {_MOST_ROOTS}")
     return tuple(found)

@@ -122,25 +122,16 @@ class _Message(Struct, frozen=True):
         forged = InvalidReceipt("The receipt is not signed by Apple.")
         try:
             certificates = [x509.load_der_x509_certificate(certificate) for certificate in self.certificates]
-            leaf = next(
-                certificate
-                for certificate in certificates
-                if certificate.serial_number == self.serial and certificate.issuer.public_bytes() == self.issuer
-            )
-            intermediate = next(
-                certificate
-                for certificate in certificates
-                if certificate.subject == leaf.issuer and certificate != leaf
-            )
+            leaf = {(one.serial_number, one.issuer.public_bytes()): one for one in certificates}[
+                self.serial, self.issuer
+            ]
+            intermediate = next(one for one in certificates if one.subject == leaf.issuer and one != leaf)
             self._check_signature(leaf)
         # What the library raises for broken certificates and keys is of many kinds.
         except Exception:
             raise forged from None
         try:
-            pair = [
-                base64.b64encode(certificate.public_bytes(Encoding.DER)).decode()
-                for certificate in (leaf, intermediate)
-            ]
+            pair = [base64.b64encode(one.public_bytes(Encoding.DER)).decode() for one in (leaf, intermediate)]
             _chains_under(root_certificates).check([*pair, ""], int(created_at.timestamp()))
         except VerificationException:
             if _is_receipt_root_missing(intermediate, root_certificates):
@@ -152,9 +143,8 @@ class _Message(Struct, frozen=True):
     def _check_signature(self, leaf: x509.Certificate) -> None:
         signed = self.content
         if self.attributes is not None:
-            told = {
-                _elements(element.value)[0].value: _elements(element.value)[1] for element in _elements(self.attributes)
-            }
+            pairs = (_elements(element.value) for element in _elements(self.attributes))
+            told = {name.value: value for name, value, *_ in pairs}
             hashed = hashes.Hash(self.digest)
             hashed.update(self.content)
             if _only(_expect(told[_MESSAGE_DIGEST], _SET), _OCTETS) != hashed.finalize():

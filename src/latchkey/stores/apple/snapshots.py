@@ -94,12 +94,8 @@ def _subscription(app_id: str, line: list[AppleTransaction], renewal: Renewal | 
         status=_without_word(latest) if renewal is None else _status(latest, renewal),
         ownership=_ownership(latest),
     )
-    return SeenPurchase(
-        snapshot=snapshot,
-        account_token=_account_token(line),
-        handle=latest.handle,
-        complete=complete or line[0].is_first,
-    )
+    account, complete = _account_token(line), complete or line[0].is_first
+    return SeenPurchase(snapshot=snapshot, account_token=account, handle=latest.handle, complete=complete)
 
 
 def _one_time(app_id: str, transaction: AppleTransaction) -> SeenPurchase:

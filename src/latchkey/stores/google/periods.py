@@ -100,11 +100,7 @@ def _parts(order: GoogleOrder) -> list[tuple[Ms | None, int]]:
     """Google does not say for which of several items."""
     if len(order.line_items) > 1:
         return []
-    done = [
-        partial_refund_event
-        for partial_refund_event in order.order_history.partial_refund_events
-        if partial_refund_event.state == _DONE
-    ]
+    done = [refund for refund in order.order_history.partial_refund_events if refund.state == _DONE]
     return [
         (instant(refund.process_time) or instant(refund.create_time), refund.refund_details.total.price.micros)
         for refund in done

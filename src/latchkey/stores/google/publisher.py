@@ -279,9 +279,8 @@ class Publisher(msgspec.Struct):
         does, until Google ends it on 2027-08-31. Where it cannot be read, the pause is told when it begins."""
         path = f"/purchases/subscriptions/{_part(product_id)}/tokens/{_part(token)}"
         try:
-            return True, resources.millis(
-                (await self._get(app, path, resources.OldSubscription)).auto_resume_time_millis
-            )
+            old = await self._get(app, path, resources.OldSubscription)
+            return True, resources.millis(old.auto_resume_time_millis)
         except StoreError:
             return False, None
 

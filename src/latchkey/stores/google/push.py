@@ -14,7 +14,7 @@ from google.auth import jwt
 
 from latchkey.domain.instants import DAY, EARLIEST, HOUR, LATEST, MINUTE, SECOND, Ms
 from latchkey.stores.adapter import Incoming, Notification
-from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown
+from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, StoreDown, read_json
 from latchkey.stores.google.credentials import GoogleCredentials
 from latchkey.stores.http import StoreHttp
 
@@ -206,18 +206,12 @@ class _Envelope(msgspec.Struct):
     message: _Message
 
 
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
-
-
 async def verify(credentials: GoogleCredentials, incoming: Incoming, certificates: GoogleCertificates) -> Notification:
     """The sender is checked before a byte of the body is read."""
     if len(incoming.body) > LARGEST_BODY:
         raise Malformed(f"A notification of Google Play has at most {LARGEST_BODY} bytes.")
     await check_sender(credentials, incoming.headers.get("authorization", ""), certificates)
-    try:
-        message = _ENVELOPE.decode(incoming.body).message
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise Malformed("The body is not a push of Cloud Pub/Sub.") from None
+    message = read_json(incoming.body, _Envelope, Malformed("The body is not a push of Cloud Pub/Sub.")).message
     if _MESSAGE_ID.fullmatch(message.message_id) is None:
         raise Malformed("The push has no messageId.")
     try:

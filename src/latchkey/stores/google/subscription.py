@@ -93,12 +93,9 @@ def _vanished(
 ) -> Iterator[SeenPurchase]:
     """What was paid for together with what is left, and is no longer part of the purchase. Google does not date it:
     `settle` keeps what was told first."""
-    present = {line_item.product_id for line_item in purchase.line_items}
-    replaced = {
-        line_item.item_replacement.product_id
-        for line_item in purchase.line_items
-        if line_item.item_replacement is not None
-    }
+    present = {item.product_id for item in purchase.line_items}
+    were = [item.item_replacement for item in purchase.line_items]
+    replaced = {before.product_id for before in were if before is not None}
     for order_id in running_orders(purchase):
         order = around.orders.get(order_id)
         listed = {line_item.product_id for line_item in order.line_items} if order is not None else set()
@@ -182,9 +179,8 @@ def _seen_subscription(
     )
     if item.prepaid_plan is not None:
         # The owner of what was topped up, if nobody says whose the top-up is.
-        return structs.replace(
-            seen, replaces=() if suffix else tuple(token for token, _ in (*around.chain, *around.topped_up))
-        )
+        earlier = () if suffix else tuple(token for token, _ in (*around.chain, *around.topped_up))
+        return structs.replace(seen, replaces=earlier)
     _, number = periods.split(order_id)
     replaces = tuple(one + suffix for one, _ in around.chain)
     return structs.replace(seen, replaces=replaces, complete=around.with_history or (number == 0 and not replaces))
@@ -293,11 +289,8 @@ def _next_product(purchase: SubscriptionPurchase, item: LineItem) -> str | None:
     waiting = item.deferred_item_replacement
     if waiting is None or not waiting.product_id:
         return None
-    listed = (
-        line_item.product
-        for line_item in purchase.line_items
-        if line_item.product_id == waiting.product_id and line_item is not item
-    )
+    others = (one for one in purchase.line_items if one is not item)
+    listed = (one.product for one in others if one.product_id == waiting.product_id)
     named = product_of(waiting.product_id, waiting.base_plan_id)
     return named if waiting.base_plan_id else next(listed, named)
 

@@ -133,9 +133,8 @@ class StripeAdapter(Selling):
             return
         if not end < until <= end + _LONGEST_EXTENSION:
             raise ActionRefused("Stripe moves the end of a period to a later time, by two years at most.")
-        await self.api.act(
-            app, "post", f"subscriptions/{found.id}", trial_end=-(-until // 1000), proration_behavior="none"
-        )
+        until_s, path = -(-until // 1000), f"subscriptions/{found.id}"
+        await self.api.act(app, "post", path, trial_end=until_s, proration_behavior="none")
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         async for event in self._reader.events(app, max(since, until - _LISTED_FOR), until):

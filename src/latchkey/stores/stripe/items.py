@@ -62,7 +62,7 @@ class Items:
     def __init__(
         self, subscription: StripeSubscription, invoices: Iterable[StripeInvoice], pending: tuple[InvoiceItem, ...]
     ) -> None:
-        self._invoices = [stripe_invoice for stripe_invoice in invoices if stripe_invoice.status != "void"]
+        self._invoices = [invoice for invoice in invoices if invoice.status != "void"]
         self._pending = pending
         self._present = {item.id: item for item in subscription.items.data}
         named = [line.item_id for invoice in self._invoices for line in invoice.lines.data if line.item_id is not None]
@@ -92,8 +92,8 @@ class Items:
 
     def _first(self, lines: list[InvoiceLine], products: set[str]) -> int:
         """When an item began that is gone: with its first line, or with what a change to it has cost."""
-        all_lines = (line for invoice in self._invoices for line in invoice.lines.data)
-        debits = (line for line in all_lines if line.is_proration and line.amount > 0 and line.product in products)
+        prorations = (line for invoice in self._invoices for line in invoice.prorations)
+        debits = (line for line in prorations if line.amount > 0 and line.product in products)
         return min(line.period.start for line in (*lines, *debits))
 
     def _lines(self, id: str) -> list[tuple[StripeInvoice, InvoiceLine]]:
@@ -103,9 +103,7 @@ class Items:
         """Add what replaced it, and what replaced that."""
         while gone.item is None and gone in self._found:
             removed_at = self._credited_at(gone)
-            follower = next(
-                (succession for succession in self._found if self._follows(succession, gone, removed_at)), None
-            )
+            follower = next((later for later in self._found if self._follows(later, gone, removed_at)), None)
             if follower is None:
                 gone.removed_at = removed_at * 1000 if removed_at is not None else None
                 return
@@ -129,9 +127,7 @@ class Items:
         waiting = (item for item in self._pending if item.proration and item.item_id == gone.ids[-1])
         moves = [(item.period.start, item.amount) for item in waiting]
         for invoice in self._invoices:
-            found = (
-                line for line in invoice.lines.data if line.is_proration and self._owner(line, invoice, gone) is gone
-            )
+            found = (line for line in invoice.prorations if self._owner(line, invoice, gone) is gone)
             moves += [(line.period.start, line.amount) for line in found]
         debits = {start for start, amount in moves if amount > 0}
         return max((start for start, amount in moves if amount < 0 and start not in debits), default=None)
@@ -143,10 +139,7 @@ class Items:
         found = self._named(line, invoice)
         if found is not None and (found.item is not None or found is gone or not line.is_proration):
             return found
-        charged = any(
-            invoice_line.amount > 0 and self._named(invoice_line, invoice) is found
-            for invoice_line in invoice.lines.data
-        )
+        charged = any(other.amount > 0 and self._named(other, invoice) is found for other in invoice.lines.data)
         if found is not None and charged:
             return found
         return next((succession for succession in self._found if succession.item is not None), None)
@@ -157,12 +150,8 @@ class Items:
             return next((succession for succession in self._found if line.item_id in succession.ids), None)
         if len(self._found) == 1:
             return self._found[0]
-        beside = [
-            invoice_line
-            for invoice_line in invoice.lines.data
-            if invoice_line.is_proration and invoice_line.period.start == line.period.start
-        ]
-        for product in (line.product, *(invoice_line.product for invoice_line in beside)):
+        beside = [other.product for other in invoice.prorations if other.period.start == line.period.start]
+        for product in (line.product, *beside):
             sold = [succession for succession in self._found if product in succession.products]
             begun = [succession for succession in sold if succession.began <= line.period.start + _TOGETHER]
             if sold:

@@ -8,7 +8,7 @@ import msgspec
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.adapter import Incoming, Notification
-from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic
+from latchkey.stores.errors import Malformed, Misdirected, NotAuthentic, read_json
 from latchkey.stores.stripe.credentials import StripeCredentials
 
 # Events hold the whole object. An invoice with many lines has some 100 KB.
@@ -75,17 +75,11 @@ class StripeEvent(msgspec.Struct):
     account: str | None = None
 
 
-_EVENT = msgspec.json.Decoder(StripeEvent)
-
-
 def verify(credentials: StripeCredentials, incoming: Incoming) -> Notification:
     if len(incoming.body) > LARGEST_BODY:
         raise Malformed(f"An event of Stripe has at most {LARGEST_BODY} bytes.")
     _check_signature(credentials, incoming)
-    try:
-        event = _EVENT.decode(incoming.body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise Malformed("The body is not an event of Stripe.") from None
+    event = read_json(incoming.body, StripeEvent, Malformed("The body is not an event of Stripe."))
     return notification(credentials, event, {"signature": "HMAC-SHA256, the secret of the webhook endpoint"})
 
 
@@ -113,10 +107,7 @@ def notification(credentials: StripeCredentials, event: StripeEvent, checked: di
 
 
 def decode(payload: str) -> StripeNotification:
-    try:
-        return msgspec.json.decode(payload, type=StripeNotification)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise Malformed("The entry is not a notification of Stripe.") from None
+    return read_json(payload, StripeNotification, Malformed("The entry is not a notification of Stripe."))
 
 
 def _check_signature(credentials: StripeCredentials, incoming: Incoming) -> None:

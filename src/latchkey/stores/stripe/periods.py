@@ -71,13 +71,9 @@ def of_items(
         return ()
     _move_trial_end(line, subscription)
     if item is not None:
-        waiting = {
-            invoice_line.product
-            for invoice in around.invoices
-            if invoice.status == "open"
-            for invoice_line in items.parts(of, invoice).lines
-        }
-        _add_running_change(line, subscription, item, around, waits=item.product in waiting)
+        unpaid = [items.parts(of, invoice).lines for invoice in around.invoices if invoice.status == "open"]
+        waits = any(item.product == billed.product for lines in unpaid for billed in lines)
+        _add_running_change(line, subscription, item, around, waits=waits)
     return tuple(_cut(line))
 
 
@@ -133,22 +129,13 @@ def _is_trial(
 ) -> bool:
     if parts.charged or main.amount:
         return False
-    start, end = subscription.trial_start, subscription.trial_end
-    if (
-        start is not None
-        and end is not None
-        and start - _CLOSE <= main.period.start
-        and main.period.end <= end + _CLOSE
-    ):
+    start, end, period = subscription.trial_start, subscription.trial_end, main.period
+    if start is not None and end is not None and start - _CLOSE <= period.start and period.end <= end + _CLOSE:
         return True
     # A later trial has taken the place of the first one in the subscription.
-    begins = first and parts.invoice.billing_reason == "subscription_create"
-    return (
-        begins
-        and start is not None
-        and not main.discount_amounts
-        and (item is None or (item.price.unit_amount or 0) > 0)
-    )
+    begins = first and start is not None and parts.invoice.billing_reason == "subscription_create"
+    costs = item is None or (item.price.unit_amount or 0) > 0
+    return begins and costs and not main.discount_amounts
 
 
 def _trial_without_invoice(subscription: resources.StripeSubscription, item: resources.SubscriptionItem) -> Period:
@@ -182,23 +169,13 @@ def _move_trial_end(line: list[Period], subscription: resources.StripeSubscripti
 
 def _add_changes(line: list[Period], lines: Iterable[resources.InvoiceLine], main: resources.InvoiceLine) -> None:
     """Changes within the period before, that this invoice charges for."""
-    for invoice_line in sorted(lines, key=lambda one: one.period.start):
-        details = invoice_line.parent.invoice_item_details if invoice_line.parent is not None else None
-        if (
-            invoice_line is main
-            or not invoice_line.is_proration
-            or invoice_line.amount <= 0
-            or invoice_line.period.end > main.period.start + _CLOSE
-        ):
+    for billed in sorted(lines, key=lambda one: one.period.start):
+        details = billed.parent.invoice_item_details if billed.parent is not None else None
+        is_debit = billed is not main and billed.is_proration and billed.amount > 0
+        if not is_debit or billed.period.end > main.period.start + _CLOSE:
             continue
-        if details is not None and details.invoice_item and invoice_line.product is not None:
-            _add_change(
-                line,
-                details.invoice_item,
-                invoice_line.product,
-                invoice_line.period.start * 1000,
-                invoice_line.currency,
-            )
+        if details is not None and details.invoice_item and billed.product is not None:
+            _add_change(line, details.invoice_item, billed.product, billed.period.start * 1000, billed.currency)
 
 
 def _add_running_change(
@@ -210,12 +187,10 @@ def _add_running_change(
     waits: bool,
 ) -> None:
     """Changes since the last paid invoice. What waits for a payment that was tried is not bought yet."""
-    for invoice_item in sorted(around.pending, key=lambda one: one.period.start):
-        mine = invoice_item.item_id in (None, item.id)
-        if invoice_item.proration and invoice_item.amount > 0 and invoice_item.product is not None and mine:
-            _add_change(
-                line, invoice_item.id, invoice_item.product, invoice_item.period.start * 1000, invoice_item.currency
-            )
+    for waiting in sorted(around.pending, key=lambda one: one.period.start):
+        mine = waiting.item_id in (None, item.id)
+        if waiting.proration and waiting.amount > 0 and waiting.product is not None and mine:
+            _add_change(line, waiting.id, waiting.product, waiting.period.start * 1000, waiting.currency)
     last = line[-1]
     paid = item.current_period_start * 1000 < last.ends_at
     if last.product_id != item.product and subscription.status in ("active", "trialing") and paid and not waits:

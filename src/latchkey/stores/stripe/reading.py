@@ -43,9 +43,8 @@ class StripeReader:
         self._api = api
 
     async def subscription(self, app: ConnectedApp, id: str) -> StripeSubscription:
-        found = await self._api.get(
-            app, f"subscriptions/{id}", StripeSubscription, expand=["customer", "schedule.phases.items.price"]
-        )
+        expand = ["customer", "schedule.phases.items.price"]
+        found = await self._api.get(app, f"subscriptions/{id}", StripeSubscription, expand=expand)
         _same_mode(app, found.livemode)
         if found.items.has_more:
             items, _ = await self._list(app, "subscription_items", SubscriptionItem, {"subscription": id}, _MOST_PAGES)
@@ -102,9 +101,8 @@ class StripeReader:
         return found
 
     async def session_of_payment(self, app: ConnectedApp, payment_intent: str) -> str | None:
-        listed, _ = await self._list(
-            app, "checkout/sessions", NamedObject, {"payment_intent": payment_intent}, 1, limit=1
-        )
+        query = {"payment_intent": payment_intent}
+        listed, _ = await self._list(app, "checkout/sessions", NamedObject, query, 1, limit=1)
         return listed[0].id if listed else None
 
     async def paid_subscription(self, app: ConnectedApp, charge: str | None, payment_intent: str | None) -> str | None:

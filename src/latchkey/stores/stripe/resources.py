@@ -229,6 +229,10 @@ class StripeInvoice(_OfParent, kw_only=True):
     status_transitions: Transitions = msgspec.field(default_factory=Transitions)
 
     @property
+    def prorations(self) -> list[InvoiceLine]:
+        return [line for line in self.lines.data if line.is_proration]
+
+    @property
     def credit(self) -> int:
         """What of it was paid with credit, such as from an earlier change to a cheaper price."""
         if self.ending_balance is None or self.starting_balance >= 0:

@@ -168,10 +168,8 @@ def trial_of(order: CheckoutOrder) -> dict[str, Any]:
     """A trial whose way to pay is lost ends with it, so that nobody has access without a payment."""
     if order.trial_days is None:
         return {}
-    return {
-        "trial_period_days": order.trial_days,
-        "trial_settings": {"end_behavior": {"missing_payment_method": "cancel"}},
-    }
+    ends = {"end_behavior": {"missing_payment_method": "cancel"}}
+    return {"trial_period_days": order.trial_days, "trial_settings": ends}
 
 
 T = TypeVar("T")

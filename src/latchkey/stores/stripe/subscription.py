@@ -67,11 +67,7 @@ def _seen(app_id: str, store: str, reading: _Reading, line: tuple[Period, ...], 
     subscription, around = reading.subscription, reading.around
     line, status = _standing(reading, reading.of.item, line) if reading.of.item is not None else _removed(reading, line)
     # Stripe never leaves an invoice over nothing open: it counts as paid at once.
-    issued = (
-        invoice
-        for invoice in around.invoices
-        if invoice.status_transitions.finalized_at is not None and invoice.total > 0
-    )
+    issued = (one for one in around.invoices if one.status_transitions.finalized_at is not None and one.total > 0)
     invoices = (one for one in issued if reading.items.owner_of(one) is reading.of)
     return SeenPurchase(
         snapshot=Snapshot(
