@@ -21,6 +21,11 @@ L = TypeVar("L")
 N = TypeVar("N")
 
 
+def without_none(**fields: Any) -> dict[str, Any]:
+    """The fields of an object that a store leaves out where they say nothing."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 class ExpectedState(msgspec.Struct, frozen=True, kw_only=True):
     """What the store itself thinks of a purchase, in words that do not depend on the store. Tests compare it with what
     Latchkey concluded from notifications and API reads."""

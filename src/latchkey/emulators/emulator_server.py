@@ -134,10 +134,8 @@ class _Control:
         query = request.query_params
         limit = query.get("limit", "100")
         invalid_if(not limit.isdigit() or not 1 <= int(limit) <= 1000, "limit is 1 to 1000.", "limit")
-        wanted = [
-            message for message in self._store.outbox.messages if query.get("purchase") in (None, message.subject)
-        ]
-        return {"notifications": [_message(item) for item in reversed(wanted[-int(limit) :])]}
+        wanted = [sent for sent in self._store.outbox.messages if query.get("purchase") in (None, sent.subject)]
+        return {"notifications": [_message(sent) for sent in reversed(wanted[-int(limit) :])]}
 
     async def send_test(self, _: Request) -> Any:
         id = self._store.send_test()

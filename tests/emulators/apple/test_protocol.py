@@ -201,10 +201,7 @@ async def test_only_the_holder_of_the_key_may_ask(apple_keys: AppleKeys) -> None
     async with app_store(apple_keys) as store, running(store) as served:
         id = store.sell(product_id="pro_monthly", buyer="ada")
         others = make_apple_keys()
-        strangers = [
-            client(others, served.base_url),
-            client(apple_keys, served.base_url, bundle="com.example.other"),
-        ]
+        strangers = [client(others, served.base_url), client(apple_keys, served.base_url, bundle="com.example.other")]
         for stranger in strangers:
             with pytest.raises(APIException) as refused:
                 await asking(stranger)("get_transaction_info", id)

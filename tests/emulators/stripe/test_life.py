@@ -22,11 +22,7 @@ from latchkey.emulators.stripe.stripe_books import (
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import SENT, act_on
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
-from latchkey.emulators.stripe.stripe_purchases import (
-    FIRST_PRODUCTS,
-    StripeProductRequest,
-    StripeSaleRequest,
-)
+from latchkey.emulators.stripe.stripe_purchases import FIRST_PRODUCTS, StripeProductRequest, StripeSaleRequest
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 T = TypeVar("T")

@@ -212,20 +212,14 @@ def _to_refund(purchase: ApplePurchase, id: str | None) -> AppleTransaction:
         refuse_if(not named, f"The purchase has no transaction {id!r}.", "transaction")
         refuse_if(named[0].revoked_at is not None, "The transaction is refunded already.", "transaction")
         return named[0]
-    paid = [
-        transaction
-        for transaction in purchase.transactions
-        if transaction.price.micros and transaction.revoked_at is None
-    ]
+    paid = [bought for bought in purchase.transactions if bought.price.micros and bought.revoked_at is None]
     refuse_if(not paid, "Nothing was paid that is not refunded already.")
     return paid[-1]
 
 
 def _changed(purchase: ApplePurchase, new: AppleTransaction) -> ApplePurchase:
-    return replace(
-        purchase,
-        transactions=tuple(new if transaction.id == new.id else transaction for transaction in purchase.transactions),
-    )
+    transactions = tuple(new if old.id == new.id else old for old in purchase.transactions)
+    return replace(purchase, transactions=transactions)
 
 
 # The App Store tries for so long to collect a payment.

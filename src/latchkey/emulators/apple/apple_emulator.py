@@ -11,7 +11,7 @@ from latchkey.domain.instants import HOUR, Ms
 from latchkey.emulators.apple import apple_acts, apple_books
 from latchkey.emulators.apple.apple_keys import AppleKeys, make_chain
 from latchkey.emulators.control_requests import Acts, converted
-from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
+from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState, without_none
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 
 VERSION = "2.0"
@@ -37,7 +37,7 @@ def transaction_payload(
     revocation = None
     if transaction.revoked_at is not None:
         revocation = "REFUND_FULL" if transaction.refunded else "FAMILY_REVOKE"
-    return _without_none(
+    return without_none(
         transactionId=transaction.id,
         originalTransactionId=purchase.id,
         webOrderLineItemId=str(int(transaction.id) + 5_000) if subscription else None,
@@ -75,7 +75,7 @@ def renewal_payload(
     next_product = books.products.get(info.product_id)
     price = info.offer.price if info.offer else next_product.price if next_product else None
     renews = purchase.status is apple_books.AppleStatus.ACTIVE and info.auto_renew
-    return _without_none(
+    return without_none(
         originalTransactionId=purchase.id,
         autoRenewProductId=info.product_id,
         productId=purchase.latest.product_id,
@@ -105,7 +105,7 @@ def notification_payload(
     signed_renewal: str | None,
 ) -> dict[str, Any]:
     status = notice.purchase.status if notice.purchase else None
-    data = _without_none(
+    data = without_none(
         environment=app.environment,
         appAppleId=app.app_apple_id,
         bundleId=app.bundle_id,
@@ -115,7 +115,7 @@ def notification_payload(
         signedRenewalInfo=signed_renewal,
         consumptionRequestReason="UNSATISFIED_WITH_PURCHASE" if notice.type == "CONSUMPTION_REQUEST" else None,
     )
-    return _without_none(
+    return without_none(
         notificationType=notice.type,
         subtype=notice.subtype,
         notificationUUID=uuid,
@@ -144,11 +144,7 @@ def app_transaction_payload(app: AppleApp, bought_at: Ms, signed_at: Ms) -> dict
 def _offer(offer: apple_books.AppleOffer | None) -> dict[str, Any]:
     if offer is None:
         return {}
-    return _without_none(offerType=int(offer.kind), offerDiscountType=str(offer.discount), offerIdentifier=offer.id)
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    return without_none(offerType=int(offer.kind), offerDiscountType=str(offer.discount), offerIdentifier=offer.id)
 
 
 ACTS = Acts(

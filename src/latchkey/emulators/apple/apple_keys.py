@@ -17,8 +17,9 @@ from typing import Any
 
 import jwt
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 # The extensions by which a leaf may sign for the App Store, and an intermediate may issue such a leaf.
@@ -45,26 +46,22 @@ class AppleChain:
 
     @property
     def x5c(self) -> list[str]:
-        return [
-            base64.b64encode(certificate.public_bytes(serialization.Encoding.DER)).decode()
-            for certificate in (self.leaf, self.intermediate, self.root)
-        ]
+        chain = (self.leaf, self.intermediate, self.root)
+        return [base64.b64encode(certificate.public_bytes(Encoding.DER)).decode() for certificate in chain]
 
     def sign(self, payload: Mapping[str, Any]) -> str:
         return jwt.encode(dict(payload), self.key, algorithm="ES256", headers={"x5c": self.x5c, "typ": None})
 
     def to_pem(self) -> str:
         """All of it, for a file that only its owner can read. The leaf's private key comes last."""
-        key = self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return "".join(_pem(certificate) for certificate in (self.root, self.intermediate, self.leaf)) + key.decode()
 
     @classmethod
     def from_pem(cls, text: str) -> AppleChain:
         """What `to_pem` wrote; ValueError for anything else."""
         certificates = x509.load_pem_x509_certificates(text.encode())
-        key = serialization.load_pem_private_key(text[text.rindex("-----BEGIN PRIVATE KEY") :].encode(), None)
+        key = load_pem_private_key(text[text.rindex("-----BEGIN PRIVATE KEY") :].encode(), None)
         if len(certificates) != 3 or not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("This file is not a certificate chain of the Apple emulator.")
         root, intermediate, leaf = certificates
@@ -138,7 +135,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +155,14 @@ def make_apple_keys() -> AppleKeys:
 
 
 def public_key_of(private_key: str) -> ec.EllipticCurvePublicKey:
-    loaded = serialization.load_pem_private_key(private_key.encode(), None).public_key()
+    loaded = load_pem_private_key(private_key.encode(), None).public_key()
     assert isinstance(loaded, ec.EllipticCurvePublicKey)
     return loaded
 
 
 def new_private_key() -> str:
-    return (
-        ec.generate_private_key(ec.SECP256R1())
-        .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        .decode()
-    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def new_key_id() -> str:

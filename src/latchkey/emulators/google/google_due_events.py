@@ -23,7 +23,7 @@ from latchkey.emulators.google.google_books import (
 
 # A purchase that the app did not acknowledge by then is refunded and taken back.
 ACKNOWLEDGE_WITHIN: Ms = 3 * DAY
-# No change, pause or failed payment is due, or has come.
+# Of a subscription for which nothing is planned, and no payment of which has failed.
 NOTHING_AHEAD: dict[str, None] = dict.fromkeys(("next_product", "resumes_at", "fails_with", "hold_ends_at"))
 
 

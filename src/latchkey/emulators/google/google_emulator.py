@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from latchkey.domain.instants import DAY, SECOND, Ms
 from latchkey.emulators.control_requests import Acts, converted
 from latchkey.emulators.emulator import Emulator, EmulatorClock, ExpectedState
 from latchkey.emulators.google import google_acts, google_books, google_due_events, google_resources
+from latchkey.emulators.google.google_books import GoogleState
 from latchkey.emulators.google.google_keys import GoogleKeys
 from latchkey.emulators.notification_outbox import NotificationRequest, OutgoingNotification
 from latchkey.now import real_now
@@ -60,11 +61,9 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
     def sell(self, **sale: Any) -> str:
         self._advance(now := self.clock.next())
         before = self.books.purchases.keys()
-        books, notices = google_books.buy(
-            self.books, now, converted(sale, google_books.GoogleSaleRequest), test=self.app.test
-        )
-        self._change(books, notices)
-        (token,) = books.purchases.keys() - before
+        wanted = converted(sale, google_books.GoogleSaleRequest)
+        self._change(*google_books.buy(self.books, now, wanted, test=self.app.test))
+        (token,) = self.books.purchases.keys() - before
         return token
 
     def act(self, purchase: str, act: str, **options: Any) -> str:
@@ -87,10 +86,7 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
 
     def expected_states(self) -> list[ExpectedState]:
         replaced = {purchase.replaces for purchase in self.books.purchases.values()}
-        return [
-            self._expected_state(purchase, replaced=purchase.token in replaced)
-            for purchase in self.books.purchases.values()
-        ]
+        return [self._expected_state(purchase, replaced) for purchase in self.books.purchases.values()]
 
     def receipt(self, purchase: str) -> dict[str, Any]:
         found = google_books.purchase_of(self.books, purchase)
@@ -148,19 +144,15 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
             purchase = before
         return purchase
 
-    def _expected_state(self, purchase: google_books.GooglePurchase, *, replaced: bool) -> ExpectedState:
+    def _expected_state(self, purchase: google_books.GooglePurchase, replaced: Container[str | None]) -> ExpectedState:
         now, latest = self.clock.now(), purchase.latest
-        running = purchase.state in (
-            google_books.GoogleState.ACTIVE,
-            google_books.GoogleState.CANCELED,
-            google_books.GoogleState.IN_GRACE_PERIOD,
-        )
+        running = purchase.state in (GoogleState.ACTIVE, GoogleState.CANCELED, GoogleState.IN_GRACE_PERIOD)
         access = purchase.expires_at if purchase.subscription else None
         if not purchase.subscription:
-            running = purchase.state is google_books.GoogleState.ACTIVE
+            running = purchase.state is GoogleState.ACTIVE
             # A refund alone takes nothing away.
             access = None if running else latest.refunded_at
-        in_grace = purchase.state is google_books.GoogleState.IN_GRACE_PERIOD
+        in_grace = purchase.state is GoogleState.IN_GRACE_PERIOD
         kind = "prepaid" if purchase.prepaid else "subscription" if purchase.subscription else "one_time"
         return ExpectedState(
             purchase=purchase.token,
@@ -175,13 +167,12 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
             access_ends_at=access,
             auto_renew=purchase.auto_renew and not purchase.cancellation_scheduled,
             in_trial=latest.phase is google_books.GooglePhase.FREE_TRIAL,
-            billing_problem=purchase.state
-            in (google_books.GoogleState.IN_GRACE_PERIOD, google_books.GoogleState.ON_HOLD),
+            billing_problem=purchase.state in (GoogleState.IN_GRACE_PERIOD, GoogleState.ON_HOLD),
             grace_ends_at=purchase.expires_at if in_grace else None,
             refunded_at=latest.refunded_at,
             next_product_id=purchase.next_product,
             resumes_at=purchase.resumes_at,
             acknowledged=purchase.acknowledged,
-            replaced=replaced,
+            replaced=purchase.token in replaced,
             sandbox=purchase.test,
         )

@@ -13,6 +13,7 @@ import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
@@ -35,20 +36,16 @@ class SigningKey:
     @property
     def kid(self) -> str:
         """As Google writes them: 40 hexadecimal digits."""
-        public = self.key.public_key().public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        public = self.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(public).hexdigest()[:40]
 
     @property
     def private_pem(self) -> str:
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ).decode()
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def certificates(self) -> dict[str, str]:
         """The document that Google publishes at https://www.googleapis.com/oauth2/v1/certs."""
-        return {self.kid: self.certificate.public_bytes(serialization.Encoding.PEM).decode()}
+        return {self.kid: self.certificate.public_bytes(Encoding.PEM).decode()}
 
     def push_token(self, audience: str, email: str, now_s: int, /, **claims: Any) -> str:
         """The bearer token of a push. Each of `claims` replaces one of Google's; None leaves it out."""

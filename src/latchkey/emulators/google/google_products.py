@@ -65,11 +65,7 @@ def _base_plan(product: GoogleProduct) -> dict[str, Any]:
 
 
 def _offer(product: GoogleProduct, id: str, length: Duration, periods: int, terms: Mapping[str, Any]) -> dict[str, Any]:
-    phase = {
-        "recurrenceCount": periods,
-        "duration": str(length),
-        "regionalConfigs": [{"regionCode": REGION, **terms}],
-    }
+    phase = {"recurrenceCount": periods, "duration": str(length), "regionalConfigs": [{"regionCode": REGION, **terms}]}
     names = {"productId": product.id, "basePlanId": product.plan, "offerId": id}
     return {**names, "state": "ACTIVE", "phases": [phase]}
 

@@ -8,6 +8,7 @@ import msgspec
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.money.amounts import MICROS, Price
+from latchkey.emulators.emulator import without_none
 from latchkey.emulators.google.google_books import (
     CancelledBy,
     GoogleBooks,
@@ -31,7 +32,7 @@ def subscription(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]
     """A SubscriptionPurchaseV2."""
     pending = purchase.state in (GoogleState.PENDING, GoogleState.PENDING_PURCHASE_CANCELED)
     paused, account = purchase.state is GoogleState.PAUSED, purchase.account_token
-    return _without_none(
+    return without_none(
         kind="androidpublisher#subscriptionPurchaseV2",
         startTime=None if pending else instant(purchase.started_at),
         regionCode=REGION,
@@ -53,7 +54,7 @@ def etag(purchase: GooglePurchase) -> str:
 
 def old_subscription(purchase: GooglePurchase) -> dict[str, Any]:
     """A SubscriptionPurchase, the older form. Only it has the end of a pause that has not begun."""
-    return _without_none(
+    return without_none(
         kind="androidpublisher#subscriptionPurchase",
         startTimeMillis=str(purchase.started_at),
         expiryTimeMillis=str(purchase.expires_at),
@@ -73,7 +74,7 @@ def product(purchase: GooglePurchase) -> dict[str, Any]:
     consumed = "CONSUMPTION_STATE_CONSUMED" if purchase.consumed else "CONSUMPTION_STATE_YET_TO_BE_CONSUMED"
     refundable = int(purchase.latest.refunded_at is None)
     details = {"quantity": 1, "refundableQuantity": refundable, "consumptionState": consumed}
-    return _without_none(
+    return without_none(
         kind="androidpublisher#productPurchaseV2",
         productLineItem=[{"productId": purchase.product, "productOfferDetails": details}],
         purchaseStateContext={"purchaseState": states.get(purchase.state, "CANCELLED")},
@@ -185,23 +186,20 @@ def _line_item(books: GoogleBooks, purchase: GooglePurchase) -> dict[str, Any]:
     product_id, _, plan = purchase.product.partition(":")
     next_id = purchase.next_product.partition(":")[0] if purchase.next_product else None
     sold = books.products.get(purchase.product)
-    recurring = money(sold.price) if sold else None
+    renewing = without_none(
+        autoRenewEnabled=True if purchase.auto_renew else None,
+        recurringPrice=money(sold.price) if sold else None,
+        installmentDetails={"pendingCancellation": {}} if purchase.cancellation_scheduled else None,
+    )
     phase = purchase.latest.phase
-    return _without_none(
+    offer = None if phase is GooglePhase.BASE else phase.lower().replace("_", "-")
+    return without_none(
         productId=product_id,
         expiryTime=instant(purchase.expires_at) if purchase.expires_at is not None else None,
         latestSuccessfulOrderId=purchase.latest.id,
-        autoRenewingPlan=None
-        if purchase.prepaid
-        else _without_none(
-            autoRenewEnabled=True if purchase.auto_renew else None,
-            recurringPrice=recurring,
-            installmentDetails={"pendingCancellation": {}} if purchase.cancellation_scheduled else None,
-        ),
+        autoRenewingPlan=None if purchase.prepaid else renewing,
         prepaidPlan={"allowExtendAfterTime": instant(purchase.started_at)} if purchase.prepaid else None,
-        offerDetails=_without_none(
-            basePlanId=plan, offerId=None if phase is GooglePhase.BASE else phase.lower().replace("_", "-")
-        ),
+        offerDetails=without_none(basePlanId=plan, offerId=offer),
         offerPhase={_PHASES[phase][0]: {}},
         deferredItemReplacement={"productId": next_id} if next_id else None,
     )
@@ -218,7 +216,3 @@ def _cancelled(purchase: GooglePurchase) -> dict[str, Any] | None:
 
 def _acknowledged(purchase: GooglePurchase) -> str:
     return f"ACKNOWLEDGEMENT_STATE_{'ACKNOWLEDGED' if purchase.acknowledged else 'PENDING'}"
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}

@@ -37,9 +37,6 @@ _PUBLIC = {
     ("POST", "/payment_pages/{id}/init"),
     ("POST", "/payment_pages/{id}/confirm"),
 }
-_BUSY = msgspec.json.encode(
-    {"error": {"code": "rate_limit", "message": "Request rate limit exceeded.", "type": "invalid_request_error"}}
-)
 
 
 def application(store: StripeEmulator) -> Starlette:
@@ -122,7 +119,8 @@ class _Api:
             except Refusal as error:
                 return refused(queries.StripeError(400, error.message, param=error.param))
 
-        return faulty(self._store.dice, answer, busy=_BUSY)
+        busy = refused(queries.StripeError(429, "Request rate limit exceeded.", code="rate_limit"))
+        return faulty(self._store.dice, answer, busy=bytes(busy.body))
 
     async def account(self, _: Request, id: str, asked: dict[str, Any]) -> Any:  # noqa: ARG002 - as all of them
         return stripe_object(self._store.books, "account", self._store.account, {})

@@ -333,16 +333,13 @@ def secret_of(books: StripeBooks, id: str) -> str:
     return f"{id}_secret_{drawn(books.series, f'secret of {id}', 25)}"
 
 
+_LENGTHS = {"day": Duration(days=1), "week": Duration(days=7), "month": Duration(months=1), "year": Duration(months=12)}
+
+
 def next_period(price: StripePrice, starts: Seconds, anchor: Seconds) -> Seconds:
     """When the period that starts then ends: on the day of the month of the anchor."""
-    lengths = {
-        "day": Duration(days=1),
-        "week": Duration(days=7),
-        "month": Duration(months=1),
-        "year": Duration(months=12),
-    }
     assert price.interval is not None
-    length = lengths[price.interval]
+    length = _LENGTHS[price.interval]
     return add(starts * SECOND, length, times=price.count, anchor_day=day_of_month(anchor * SECOND)) // SECOND
 
 

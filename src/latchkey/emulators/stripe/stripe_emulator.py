@@ -156,16 +156,12 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
 
     def rotate_secret(self) -> None:
         """A new webhook secret. Until the next rotation Stripe signs with the old one too."""
-        self.keys = replace(
-            self.keys, webhook_secret=new_webhook_secret(), previous_webhook_secret=self.keys.webhook_secret
-        )
+        old = self.keys.webhook_secret
+        self.keys = replace(self.keys, webhook_secret=new_webhook_secret(), previous_webhook_secret=old)
 
     def products(self) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = msgspec.to_builtins(list(self.books.prices.values()))
-        return [
-            {**shown, "name": price.name, "price": shown["amount"]}
-            for price, shown in zip(self.books.prices.values(), listed, strict=True)
-        ]
+        sold = self.books.prices.values()
+        return [{**msgspec.to_builtins(price), "name": price.name, "price": price.amount} for price in sold]
 
     def expected_states(self) -> list[ExpectedState]:
         books, now = self.books, self.now
@@ -219,9 +215,8 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
             signatures = [signature(new_webhook_secret(), at, body)]
         if lie == "altered":
             body = body.replace(b'"livemode":false', b'"livemode":true ')
-        return NotificationRequest(
-            {"Stripe-Signature": header(at, *signatures, scheme="v0" if lie == "scheme" else "v1")}, body
-        )
+        signed = header(at, *signatures, scheme="v0" if lie == "scheme" else "v1")
+        return NotificationRequest({"Stripe-Signature": signed}, body)
 
     def next_try(self, message: OutgoingNotification) -> Ms | None:
         tries, last = len(message.attempts) // message.fate.copies, message.attempts[-1].at
