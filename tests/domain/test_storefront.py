@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from latchkey.domain.catalog import (
@@ -269,7 +270,7 @@ def _sells_only_what_the_app_sells(catalog: Catalog, place: AskingApp, front: St
             if place.android_sdk is None or place.android_sdk >= 6:
                 assert package.plan_id or product.kind is ProductKind.ONE_TIME
         else:
-            assert package.plan_id is None
+            assert package.plan_id is UNSET
 
 
 @given(catalogs(), PLACES)

@@ -37,11 +37,7 @@ async def test_good_ones_are_good(play: Play) -> None:
     ],
 )
 async def test_bad_ones_are_refused_and_an_outage_is_no_refusal(
-    play: Play,
-    path: str,
-    answer: StoreResponse,
-    expected: type[StoreError],
-    said: str,
+    play: Play, path: str, answer: StoreResponse, expected: type[StoreError], said: str
 ) -> None:
     play.refuse = lambda asked: answer if asked.startswith(path) else None
     with pytest.raises(expected, match=said):

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.domain.refusal import Refusal
+from latchkey.subjects.catalog.usecases import product_catalog
 from tests.http.client import APP, DAY, NOW, Reply, Shop
 from tests.http.doings import act, did, show_receipt
 from tests.http.management import PRODUCT, delete, get, holds, patch, post, refused, walk
@@ -237,22 +239,30 @@ async def seen(shop: Shop, query: str = "", who: str = "ada", **headers: str) ->
 
 async def test_prices_are_listed_replaced_and_deleted(shop: Shop) -> None:
     assert await listed(shop) == []
-    made = (await put(shop, {"price": 8.99, "currency": "EUR", "store": "paddle", "country": "DE"})).json()
-    assert made == {
-        "object": "product.price",
-        "id": "paddle.DE.EUR",
-        "product_id": "pro_monthly",
-        "store": "paddle",
-        "country": "DE",
-        "currency": "EUR",
-        "price": 8.99,
-    }
+    price = {"price": 8.99, "currency": "EUR", "store": "paddle", "country": "DE"}
+    named = {"object": "product.price", "id": "paddle.DE.EUR", "product_id": "pro_monthly"}
+    assert (await put(shop, price)).json() == named | price
     await put(shop, {"price": 9, "currency": "EUR"})
     await put(shop, {"price": 9.49, "currency": "EUR"})
     assert await listed(shop) == [("-.-.EUR", 9.49), ("paddle.DE.EUR", 8.99)]
     assert (await delete(shop, f"{PATH}/-.-.EUR")).json()["id"] == "-.-.EUR"
     assert await listed(shop) == [("paddle.DE.EUR", 8.99)]
     refused(await delete(shop, f"{PATH}/-.-.EUR"), 404, "resource_missing", "price_id")
+
+
+async def test_422_for_more_prices_than_a_product_can_have(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether they come one by one, or several together as from a store or a form."""
+    monkeypatch.setattr(product_catalog, "MOST", 2)
+    several = [product_catalog.listed_price(9, code, None, None) for code in ("EUR", "GBP", "JPY")]
+    with pytest.raises(Refusal, match="at most 2 prices"):
+        await product_catalog.set_prices(shop.database, shop.project_id, "pro_monthly", several)
+    assert await listed(shop) == []
+    assert [(await put(shop, {"price": 9, "currency": one.price.currency})).status for one in several] == [
+        200,
+        200,
+        422,
+    ]
+    assert await listed(shop) == [("-.-.EUR", 9), ("-.-.GBP", 9)]
 
 
 async def test_a_deleted_product_takes_its_prices_with_it(shop: Shop) -> None:

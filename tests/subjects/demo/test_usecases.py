@@ -4,6 +4,7 @@ import hashlib
 import re
 
 import pytest
+from msgspec import UNSET
 
 from latchkey.database.pool import Database
 from latchkey.engine.changes import Changes
@@ -97,12 +98,12 @@ async def test_the_demos_android_app_shows_base_plans_and_the_others_do_not(data
     assert [(one.identifier, one.product_id, one.plan_id) for one in android.offerings[0].packages] == [
         ("$rc_monthly", "pro_monthly", "monthly"),
         ("$rc_annual", "pro_yearly", "yearly"),
-        ("$rc_lifetime", "pro_lifetime", None),
+        ("$rc_lifetime", "pro_lifetime", UNSET),
     ]
     assert [(one.identifier, one.product_id, one.plan_id) for one in ios.offerings[0].packages] == [
-        ("$rc_monthly", "pro_monthly", None),
-        ("$rc_annual", "pro_yearly", None),
-        ("$rc_lifetime", "pro_lifetime", None),
+        ("$rc_monthly", "pro_monthly", UNSET),
+        ("$rc_annual", "pro_yearly", UNSET),
+        ("$rc_lifetime", "pro_lifetime", UNSET),
     ]
     assert android.left_out == ios.left_out == ()
 

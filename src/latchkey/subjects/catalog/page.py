@@ -16,7 +16,6 @@ from latchkey.domain.money.amounts import Price
 from latchkey.domain.naming import checked_id
 from latchkey.domain.refusal import Checks, Invalid, Refusal
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.catalog.usecases.whole_product import save_whole
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.projects.usecases import all_apps
 
@@ -208,7 +207,7 @@ async def create_product(visit: Visit) -> Response:
         check(product_catalog.checked_terms, terms)
         changes = _around(visit.form, check, ())
     visit.audit(**_told(changes))
-    made = await visit.run(save_whole, product_id, terms, visit.now, **changes)
+    made = await visit.run(product_catalog.save_whole, product_id, terms, visit.now, **changes)
     grants = f"It grants {', '.join(made.grants)}." if made.grants else "It grants nothing yet."
     return await visit.to(visit.path("catalog", "products", made.id), f"{made.id} is on sale. {grants}")
 
@@ -228,7 +227,7 @@ async def update(visit: Visit, product_id: str) -> Response:
         check(product_catalog.checked_terms, whole)
         changes = _around(visit.form, check, listed)
     visit.audit(**_told(changes))
-    await visit.run(save_whole, product_id, terms, visit.now, **changes)
+    await visit.run(product_catalog.save_whole, product_id, terms, visit.now, **changes)
     here = visit.path("catalog", "products", product_id)
     return await visit.to(here, "Saved. Running subscriptions keep their price.")
 

@@ -10,10 +10,5 @@ pages = Pages()
 async def list_codes(visit: Visit) -> Response:
     id = visit.query.text("code")
     code, uses = await visit.run(usecases.load_uses, id) if id else (None, [])
-    return visit.page(
-        "offer_codes.html",
-        codes=await visit.run(usecases.list_codes),
-        code=code,
-        uses=uses,
-        most=usecases.MOST_USES,
-    )
+    codes = await visit.run(usecases.list_codes)
+    return visit.page("offer_codes.html", codes=codes, code=code, uses=uses, most=usecases.MOST_USES)

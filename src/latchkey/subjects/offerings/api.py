@@ -59,9 +59,8 @@ async def read_package(call: ReadKey, package_id: str, expand: PackagesExpand = 
 @router.updates("/packages/{package_id}", wire.Package, "package.updated")
 async def update_package(call: WriteKey, package_id: str, changes: PackageChanges) -> Response:
     """Rename a package, or move it to another position. The others move on."""
-    return reply(
-        render.package(call.project_id, await call.run(usecases.update_package, package_id, **changes.model_dump()))
-    )
+    changed = await call.run(usecases.update_package, package_id, **changes.model_dump())
+    return reply(render.package(call.project_id, changed))
 
 
 @router.deletes("/packages/{package_id}", Deleted, "package.deleted")
@@ -90,9 +89,8 @@ async def attach_products(call: WriteKey, package_id: str, named: NewAssociation
 @router.acts("/packages/{package_id}/actions/detach_products", wire.Package, "package.products_detached")
 async def detach_products(call: WriteKey, package_id: str, named: PackageProductIds) -> Response:
     """Take these products out of the package. They stay in the catalog."""
-    return reply(
-        render.package(call.project_id, await call.run(usecases.detach_products, package_id, named.product_ids))
-    )
+    changed = await call.run(usecases.detach_products, package_id, named.product_ids)
+    return reply(render.package(call.project_id, changed))
 
 
 async def _products(call: Call, found: Sequence[Package], *, shown: bool) -> render.Products:

@@ -33,13 +33,8 @@ async def list_offerings(visit: Visit) -> Response:
     found = await visit.run(usecases.list_offerings, limit=usecases.MOST_OFFERINGS)
     inside = await visit.run(usecases.packages_of, [offering.id for offering in found])
     previews = await usecases.load_previews(visit.services.changes, visit.project_id)
-    return visit.page(
-        "offerings.html",
-        offerings=found,
-        packages=inside,
-        previews=previews,
-        made_up=not previews.catalog.offerings.sell_anything,
-    )
+    made_up = not previews.catalog.offerings.sell_anything
+    return visit.page("offerings.html", offerings=found, packages=inside, previews=previews, made_up=made_up)
 
 
 @pages.get("/catalog/new-offering", Needs.MANAGE)
@@ -132,10 +127,8 @@ def _cell(front: Storefront, offering: str, package: str) -> OfferingCell:
         for each in shown_offering.packages:
             if (shown_offering.identifier, each.identifier) == (offering, package):
                 return OfferingCell(each.product_id + (f":{each.plan_id}" if each.plan_id else ""))
-    reasons = (
-        product.reason.value for product in front.left_out if (product.offering, product.package) == (offering, package)
-    )
-    return OfferingCell(reasons=tuple(dict.fromkeys(reasons)))
+    hidden = (product for product in front.left_out if (product.offering, product.package) == (offering, package))
+    return OfferingCell(reasons=tuple(dict.fromkeys(product.reason.value for product in hidden)))
 
 
 def _metadata(text: str) -> dict[str, Any] | None:

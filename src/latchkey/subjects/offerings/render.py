@@ -52,22 +52,7 @@ def placement(project_id: str, one: Placement) -> wire.Placement:
 def storefront(one: Storefront) -> wire.Offerings:
     return wire.Offerings(
         current_offering_id=one.current,
-        offerings=[
-            wire.OfferedOffering(
-                identifier=offering.identifier,
-                description=offering.description,
-                metadata=dict(offering.metadata),
-                packages=[
-                    wire.OfferedPackage(
-                        identifier=package.identifier,
-                        platform_product_identifier=package.product_id,
-                        platform_product_plan_identifier=UNSET if package.plan_id is None else package.plan_id,
-                    )
-                    for package in offering.packages
-                ],
-            )
-            for offering in one.offerings
-        ],
+        offerings=list(one.offerings),
         placements=wire.Placements(fallback_offering_id=one.fallback, offering_ids_by_placement=dict(one.placements)),
         targeting=UNSET if one.rule is None else wire.AppliedRule(revision=one.rule.revision, rule_id=one.rule.id),
     )

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
+
 from latchkey.domain.catalog import (
     Catalog,
     Eligibility,
     Offering,
+    Offerings,
     Package,
     PackageProduct,
     Product,
@@ -49,19 +53,24 @@ class AskingApp:
     android_sdk: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPackage:
+# As SDKs read a package.
+_SDK_NAMES = {"product_id": "platform_product_identifier", "plan_id": "platform_product_plan_identifier"}
+
+
+class OfferedPackage(Struct, frozen=True, rename=_SDK_NAMES):
     identifier: str
     product_id: str
-    plan_id: str | None = None
+    # Only where the store has base plans.
+    plan_id: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownOffering:
+class OfferedOffering(Struct, frozen=True, kw_only=True):
     identifier: str
     description: str
-    metadata: Mapping[str, Any]
-    packages: tuple[ShownPackage, ...]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    packages: list[OfferedPackage]
+    # Always null: apps draw their own paywalls.
+    paywall_components: None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class HiddenProduct:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storefront:
     current: str | None
-    offerings: tuple[ShownOffering, ...]
+    offerings: tuple[OfferedOffering, ...]
     placements: Mapping[str, str | None]
     fallback: str | None
     left_out: tuple[HiddenProduct, ...] = ()
@@ -105,16 +114,16 @@ def storefront(
     experiments and variants of the customer, oldest first, `rule` is the targeting rule that matches. An offering
     without a package for this app is left out; then the next choice for the current offering counts."""
     if not catalog.offerings.sell_anything:
-        return _made_up(catalog, place)
-    shown: dict[str, ShownOffering] = {}
+        catalog = _offering_everything(catalog, place)
+    shown: dict[str, OfferedOffering] = {}
     left_out: list[HiddenProduct] = []
     for offering in catalog.offerings.offerings:
-        packages = tuple(_packages(catalog, offering, place, left_out))
+        packages = list(_packages(catalog, offering, place, left_out))
         if packages:
-            shown[offering.id] = ShownOffering(
+            shown[offering.id] = OfferedOffering(
                 identifier=offering.lookup_key,
                 description=offering.display_name,
-                metadata=offering.metadata or {},
+                metadata=dict(offering.metadata or {}),
                 packages=packages,
             )
     possible = (choice for choice in choices(catalog, override, enrolled, rule) if choice[1] in shown)
@@ -149,7 +158,7 @@ def choices(
 
 
 def _placements(
-    catalog: Catalog, shown: Mapping[str, ShownOffering], current: str | None
+    catalog: Catalog, shown: Mapping[str, OfferedOffering], current: str | None
 ) -> tuple[dict[str, str | None], str | None]:
     """The offering of each placement: None is 'nothing here'. A placement whose offering this app does not show is left
     out, so that the fallback applies."""
@@ -167,7 +176,7 @@ def _placements(
 
 def _packages(
     catalog: Catalog, offering: Offering, place: AskingApp, left_out: list[HiddenProduct]
-) -> Iterable[ShownPackage]:
+) -> Iterable[OfferedPackage]:
     for package in offering.packages:
         chosen = chosen_product(catalog, package, place)
         if chosen is not None:
@@ -184,9 +193,7 @@ def _packages(
 def chosen_product(catalog: Catalog, package: Package, place: AskingApp) -> Product | None:
     """The package's product in this app: one of this app alone before one that is sold in every app, one that has no
     base plan where the store has none, and of several the one that was attached first."""
-    fitting = [
-        catalog.products[product.product_id] for product in package.products if why_not(catalog, product, place) is None
-    ]
+    fitting = [catalog.products[one.product_id] for one in package.products if why_not(catalog, one, place) is None]
     by_plan = store_of(place.store).shown_by_base_plan
     # `min` keeps the order of attaching among equals.
     return min(fitting, key=lambda one: (not one.apps, _has_plan(one.id) and not by_plan), default=None)
@@ -212,26 +219,19 @@ def why_not(catalog: Catalog, one: PackageProduct, place: AskingApp) -> HiddenRe
     return None
 
 
-def _made_up(catalog: Catalog, place: AskingApp) -> Storefront:
-    """One offering of everything on sale, until a product is attached to a package. So an app that lives off it is not
-    left with nothing while an operator sets up the first offering."""
+def _offering_everything(catalog: Catalog, place: AskingApp) -> Catalog:
+    """With one offering of everything on sale, until a product is attached to a package. So an app that lives off it is
+    not left with nothing while an operator sets up the first offering."""
     on_sale = [PackageProduct(product.id) for _, product in sorted(catalog.products.items()) if product.on_sale]
     fitting = [catalog.products[one.product_id] for one in on_sale if why_not(catalog, one, place) is None]
-    names = [usual_package(one) for one in fitting]
-    count = Counter(names)
-    packages = tuple(
-        _shown(name if name is not None and count[name] == 1 else one.id, one.id, place)
-        for one, name in zip(fitting, names, strict=True)
+    usual = {product.id: usual_package(product) for product in fitting}
+    count = Counter(usual.values())
+    names = {id: name for id, name in usual.items() if name is not None and count[name] == 1}
+    packages = tuple(Package(names.get(one.product_id, one.product_id), (one,)) for one in on_sale)
+    everything = Offering(
+        id=MADE_UP, lookup_key=MADE_UP, display_name=MADE_UP_DESCRIPTION, is_current=True, packages=packages
     )
-    left_out = tuple(
-        HiddenProduct(MADE_UP, one.product_id, one.product_id, reason)
-        for one in on_sale
-        if (reason := why_not(catalog, one, place)) is not None
-    )
-    if not packages:
-        return Storefront(current=None, offerings=(), placements={}, fallback=None, left_out=left_out)
-    offering = ShownOffering(identifier=MADE_UP, description=MADE_UP_DESCRIPTION, metadata={}, packages=packages)
-    return Storefront(current=MADE_UP, offerings=(offering,), placements={}, fallback=MADE_UP, left_out=left_out)
+    return replace(catalog, offerings=Offerings(offerings=(everything,)))
 
 
 _BY_DURATION = {
@@ -260,11 +260,11 @@ def placed(others: Sequence[str], id: str, position: int) -> list[str]:
     return [*others[: position - 1], id, *others[position - 1 :]]
 
 
-def _shown(identifier: str, product_id: str, place: AskingApp) -> ShownPackage:
+def _shown(identifier: str, product_id: str, place: AskingApp) -> OfferedPackage:
     product, _, plan = product_id.partition(":")
     if plan and store_of(place.store).shown_by_base_plan:
-        return ShownPackage(identifier, product, plan)
-    return ShownPackage(identifier, product_id)
+        return OfferedPackage(identifier, product, plan)
+    return OfferedPackage(identifier, product_id)
 
 
 def _has_plan(product_id: str) -> bool:

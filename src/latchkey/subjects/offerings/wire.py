@@ -5,23 +5,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 from latchkey.subjects.catalog.wire import Product
+from latchkey.subjects.offerings.rules import OfferedOffering
 from latchkey.wire.v2 import Page
-
-
-class OfferedPackage(Struct, frozen=True, kw_only=True):
-    identifier: str
-    platform_product_identifier: str
-    # Only where the store has base plans.
-    platform_product_plan_identifier: str | UnsetType = UNSET
-
-
-class OfferedOffering(Struct, frozen=True, kw_only=True):
-    identifier: str
-    description: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    packages: list[OfferedPackage]
-    # Always null: apps draw their own paywalls.
-    paywall_components: None = None
 
 
 class Placements(Struct, frozen=True, kw_only=True):

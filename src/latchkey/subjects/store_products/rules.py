@@ -179,9 +179,8 @@ def _differences(shelf: Shelf, sold: StoreProduct, known: Product, wanted: Produ
     # A country without a price of its own is no difference: most catalogs have one price.
     others = [one for one in sold.prices[1:] if one.country in listed and _storable(one)]
     if wrong := [one.country or "" for one in others if shelf.seen(known, one) != one.price]:
-        yield ProductDifference(
-            "country_prices", f"{len(others) - len(wrong)} the same", f"other in {', '.join(wrong)}"
-        )
+        same = len(others) - len(wrong)
+        yield ProductDifference("country_prices", f"{same} the same", f"other in {', '.join(wrong)}")
     if wanted.duration != known.duration:
         yield ProductDifference("duration", duration(known.duration, "not known"), duration(wanted.duration))
     if wanted.trial != known.trial:

@@ -11,9 +11,8 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal, StoreRefused, St
 from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.engine.storage.catalog import product_rows
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
-from latchkey.subjects.catalog.usecases.product_catalog import terms_of
+from latchkey.subjects.catalog.usecases.product_catalog import save_whole, terms_of
 from latchkey.subjects.catalog.usecases.version import changing_catalog
-from latchkey.subjects.catalog.usecases.whole_product import save_whole
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, load
 from latchkey.subjects.store_products import rules
 

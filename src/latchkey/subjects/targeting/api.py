@@ -4,15 +4,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.domain.catalog import TargetingRule
+from latchkey.http.authentication import Call, ReadKey, WriteKey
 from latchkey.http.models import AnyId, Body, Id, Name, Paging, PathUserId, not_null
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.shared_bodies import FilterText, unprocessable
 from latchkey.subjects.customers.wire import Deleted
-from latchkey.subjects.targeting import render, usecases, wire
+from latchkey.subjects.targeting import usecases, wire
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.v2 import Page
 
 router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
+
+
+def _shown(call: Call, rule: TargetingRule) -> wire.TargetingRule:
+    return from_attributes(wire.TargetingRule, rule, project_id=call.project_id)
+
 
 Position = Annotated[int, Field(ge=1, le=usecases.MOST_RULES)]
 Conditions = Annotated[dict[str, FilterText], Field(max_length=20)]
@@ -43,20 +50,20 @@ async def create_targeting_rule(call: WriteKey, new: NewTargetingRule) -> Respon
     """Create a rule, at the given position or at the end."""
     with unprocessable():
         made = await call.run(usecases.create_rule, **new.model_dump(), now=call.now())
-    return reply(render.rule(call.project_id, made), 201)
+    return reply(_shown(call, made), 201)
 
 
 @router.get("/targeting_rules", responses=shows(Page[wire.TargetingRule]))
 async def list_targeting_rules(call: ReadKey, paging: Paging) -> Response:
     """The project's targeting rules in their order. The first one that matches a customer counts."""
     found = await call.run(usecases.list_rules, *paging.window)
-    return reply(paging.of([render.rule(call.project_id, rule) for rule in found]))
+    return reply(paging.of([_shown(call, rule) for rule in found]))
 
 
 @router.get("/targeting_rules/{rule_id}", responses=shows(wire.TargetingRule))
 async def read_targeting_rule(call: ReadKey, rule_id: str) -> Response:
     """One targeting rule."""
-    return reply(render.rule(call.project_id, await call.run(usecases.load_rule, rule_id)))
+    return reply(_shown(call, await call.run(usecases.load_rule, rule_id)))
 
 
 @router.updates("/targeting_rules/{rule_id}", wire.TargetingRule, "targeting_rule.updated")
@@ -64,7 +71,7 @@ async def update_targeting_rule(call: WriteKey, rule_id: str, changes: Targeting
     """Change the given fields, or move the rule to another position. `conditions` are replaced as a whole."""
     with unprocessable():
         changed = await call.run(usecases.update_rule, rule_id, **changes.model_dump(exclude_unset=True))
-    return reply(render.rule(call.project_id, changed))
+    return reply(_shown(call, changed))
 
 
 @router.deletes("/targeting_rules/{rule_id}", Deleted, "targeting_rule.deleted")

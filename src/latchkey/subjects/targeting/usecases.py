@@ -30,6 +30,7 @@ from latchkey.subjects.segments.rules.matching import Viewer, unmet
 from latchkey.subjects.segments.usecases.customer_lists import conditions, list_page
 from latchkey.subjects.targeting import wire
 from latchkey.subjects.targeting.rules import audience_of, checked_conditions, first_match
+from latchkey.wire.attributes import from_attributes
 
 # Every read of offerings goes through them.
 MOST_RULES = 100
@@ -161,12 +162,7 @@ async def preview(changes: Changes, project_id: str, now: Ms) -> wire.TargetingP
         customers=count.total(),
         complete=sample.next is None and sample.complete,
         rules=[
-            wire.RuleCount(
-                rule_id=rule.id,
-                name=rule.name,
-                offering_id=rule.offering_id,
-                customers=count[ChosenBy.TARGETING_RULE, rule.id],
-            )
+            from_attributes(wire.RuleCount, rule, rule_id=rule.id, customers=count[ChosenBy.TARGETING_RULE, rule.id])
             for rule in catalog.offerings.targeting
         ],
         override=count[ChosenBy.OVERRIDE, ""],
@@ -197,9 +193,7 @@ async def explain(changes: Changes, project_id: str, app_user_id: str, now: Ms) 
 def _verdict(rule: TargetingRule, viewer: Viewer) -> wire.RuleVerdict:
     missed = unmet(audience := audience_of(rule), viewer)
     words = [words for words, name in conditions(audience) if name in missed]
-    return wire.RuleVerdict(
-        rule_id=rule.id, name=rule.name, is_active=rule.is_active, matches=not missed, unmet_conditions=words
-    )
+    return from_attributes(wire.RuleVerdict, rule, rule_id=rule.id, matches=not missed, unmet_conditions=words)
 
 
 def _first(choice: OfferingChoice, rule: TargetingRule | None) -> tuple[ChosenBy | None, str | None]:

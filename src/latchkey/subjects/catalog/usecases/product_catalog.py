@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.database.pool import Connection, Database, Executor
+from latchkey.database.pool import Connection, Database, Executor, OneTransaction
 from latchkey.domain import naming
 from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, ProductKind, ProductType, price_for
 from latchkey.domain.customers.promotion import PREFIX
@@ -18,6 +18,7 @@ from latchkey.domain.stores.store import TEST_STORE
 from latchkey.engine.storage.catalog import product_rows as storage
 from latchkey.engine.storage.catalog.app_rows import APPS, App
 from latchkey.engine.storage.catalog.currency_rows import CURRENCIES
+from latchkey.subjects.catalog.usecases.entitlement_catalog import attach_products, detach_products
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 
@@ -249,6 +250,37 @@ async def set_prices(database: Database, project_id: str, product_id: str, new: 
         await storage.save_prices(connection, project_id, product_id, new)
         if len((await storage.load_price(connection, project_id, [product_id]))[product_id]) > MOST:
             raise Refusal(f"A product has at most {MOST:,} prices. Delete some first.")
+
+
+async def save_whole(
+    database: Database,
+    project_id: str,
+    product_id: str,
+    terms: ProductTerms | dict[str, Any],
+    now: Ms,
+    *,
+    attached: Sequence[str] = (),
+    detached: Sequence[str] = (),
+    prices: Sequence[ListedPrice] = (),
+    unlisted: Sequence[str] = (),
+) -> Product:
+    """Whole terms create the product, some change it. What it grants and its prices change by these differences, so
+    what somebody else changed meanwhile stays."""
+    async with changing_catalog(database, project_id) as connection:
+        within = OneTransaction(database, connection)
+        if isinstance(terms, ProductTerms):
+            await create_product(within, project_id, product_id, terms, now)
+        else:
+            await update_product(within, project_id, product_id, **terms)
+        for entitlement_id in attached:
+            await attach_products(within, project_id, entitlement_id, [product_id])
+        for entitlement_id in detached:
+            await detach_products(within, project_id, entitlement_id, [product_id], now)
+        for price_id in unlisted:
+            await delete_price(within, project_id, product_id, price_id)
+        if prices:
+            await set_prices(within, project_id, product_id, prices)
+        return await load_product(connection, project_id, product_id)
 
 
 async def shown_prices(

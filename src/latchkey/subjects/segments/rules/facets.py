@@ -80,18 +80,12 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
     bought = [purchase for purchase in customer.purchases if purchase.kind is PurchaseKind.ONE_TIME]
     timed = [purchase for purchase in bought if purchase.ends_at is not None]
     subscriptions = customer.subscriptions
-    graces = [
-        (subscription.access_ends_at, subscription.current.ends_at)
-        for subscription in subscriptions
-        if subscription.in_grace
-    ]
+    graces = [(one.access_ends_at, one.current.ends_at) for one in subscriptions if one.in_grace]
     grace_until, grace_from = max((grace for grace in graces if grace[0] > grace[1]), default=(None, None))
     everything: tuple[Subscription | Purchase, ...] = (*subscriptions, *bought)
-    environment = (
-        Environment.SANDBOX
-        if everything and all(purchase.environment is Environment.SANDBOX for purchase in everything)
-        else Environment.PRODUCTION
-    )
+    environments = {purchase.environment for purchase in everything}
+    environment = Environment.SANDBOX if environments == {Environment.SANDBOX} else Environment.PRODUCTION
+    unpaid = [one for one in subscriptions if one.status.billing_issue_at is not None and _goes_on(one)]
     paid = [payment for payment in payments(customer, environment) if payment.usd is not None]
     products = _products(subscriptions, bought)
     return Facets(
@@ -110,20 +104,8 @@ def facets_of(customer: Customer, last_seen_at: Ms, last_seen_country: str | Non
         trial_until=_last([_trial_until(subscription) for subscription in subscriptions]),
         grace_from=grace_from,
         grace_until=grace_until,
-        billing_issue_until=_last(
-            [
-                subscription.access_ends_at + _LONGEST_RETRY
-                for subscription in subscriptions
-                if subscription.status.billing_issue_at is not None and _goes_on(subscription)
-            ]
-        ),
-        granted_until=_last(
-            [
-                LATEST if purchase.access_ends_at is None else purchase.access_ends_at
-                for purchase in customer.purchases
-                if purchase.kind is PurchaseKind.PROMOTIONAL
-            ]
-        ),
+        billing_issue_until=_last([subscription.access_ends_at + _LONGEST_RETRY for subscription in unpaid]),
+        granted_until=_last([_until(one) for one in customer.purchases if one.kind is PurchaseKind.PROMOTIONAL]),
         bought=bool(everything),
         owns=any(purchase.access_ends_at is None for purchase in bought),
         spent_usd=sum(one.kept_usd or 0 for one in paid),
@@ -166,6 +148,10 @@ def _last(instants: list[Ms | None]) -> Ms | None:
     return max((at for at in instants if at is not None), default=None)
 
 
+def _until(purchase: Purchase) -> Ms:
+    return LATEST if purchase.access_ends_at is None else purchase.access_ends_at
+
+
 def _goes_on(subscription: Subscription) -> bool:
     """As `standing_of` decides: nothing renews after a refund."""
     return subscription.status.goes_on and subscription.current.refunded_at is None
@@ -186,8 +172,7 @@ def _products(subscriptions: tuple[Subscription, ...], bought: list[Purchase]) -
         for period in subscription.periods:
             found[period.product_id] = max(found.get(period.product_id, 0), end_of(subscription, period))
     for purchase in bought:
-        until = LATEST if purchase.access_ends_at is None else purchase.access_ends_at
-        found[purchase.product_id] = max(found.get(purchase.product_id, 0), until)
+        found[purchase.product_id] = max(found.get(purchase.product_id, 0), _until(purchase))
     return dict(sorted(found.items()))
 
 
