@@ -25,11 +25,12 @@ def expected_of_subscription(books: StripeBooks, subscription: StripeSubscriptio
     """A subscription gives access for the time that is paid for, or free."""
     paid = _paid(books, subscription)
     latest = paid[-1] if paid else None
-    ends = latest[1].ends if latest else subscription.starts
-    if subscription.status is StripeStatus.TRIALING:
-        ends = subscription.trial_end or ends
+    # A trial that is made longer has no invoice for the days that were added.
+    ends = max(latest[1].ends if latest else subscription.starts, subscription.trial_end or 0)
     taken_at = _taken_back_at(books, paid)
-    access = ends if subscription.ended_at is None else min(ends, subscription.ended_at)
+    access = ends
+    if subscription.ended_at is not None:
+        access = min(access, subscription.ended_at)
     debt = _debt(books, subscription, paid) if subscription.status in _IN_DEBT else None
     gave_up_at = None
     if debt is not None:
