@@ -28,7 +28,7 @@ def main() -> None:
         files.append(provenance.write(Path(source), files, commit, int(epoch)))
     for file in files:
         print(f"{file.stat().st_size:>9,}  {file}")
-    print(f"Try it: uvx --from '{files[0]}[up]' latchkey up")
+    print(f"Try it: uvx --from {files[0]} latchkey up")
 
 
 def _git(*words: str) -> bytes:

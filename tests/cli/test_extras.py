@@ -239,7 +239,9 @@ def test_latchkey_up_gives_the_demo_without_the_repository(
     assert not opened.exists(), opened.read_text()
 
 
-def test_what_is_missing_is_named_by_the_file_that_was_installed(built: Path, install: Callable[..., Path]) -> None:
+def test_what_is_missing_is_named_by_the_file_that_was_installed(
+    built: Path, install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a package index has by the name `latchkey` may be another package."""
     python = install("")
     (site,) = python.parents[1].glob("lib/python*/site-packages")
@@ -253,6 +255,12 @@ def test_what_is_missing_is_named_by_the_file_that_was_installed(built: Path, in
     assert done.returncode == 2, done.stderr
     assert f"uvx --from '{wheel}[up]' latchkey up" in done.stderr
     assert f"pipx install --force '{wheel}[up]'" in done.stderr
+    # uvx runs the command without the extra and says where it is, so it is asked once to run it with the extra.
+    monkeypatch.setenv("UV", shutil.which("echo") or "")
+    done = latchkey(python, "up", "--port", "0")
+    assert done.stdout == f"tool run --from {wheel}[up] latchkey up --port 0\n"
+    monkeypatch.setenv("LATCHKEY_UP_HAS_ITS_EXTRA", "1")
+    assert latchkey(python, "up").returncode == latchkey(python, "serve").returncode == 2
 
 
 def test_the_licence_is_in_everything_that_is_handed_on(built: Path) -> None:

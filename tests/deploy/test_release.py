@@ -110,7 +110,7 @@ def test_make_dist_releases_the_last_commit_and_says_how(tmp_path: Path) -> None
     words = ["make", "--assume-old", ".venv/.ready", f"PYTHON={sys.executable}", "dist", f"FOLDER={tmp_path}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "[up]' latchkey up" in done.stdout
+    assert ".whl latchkey up" in done.stdout
     (statement,) = tmp_path.glob("*.provenance.json")
     made: dict[str, Any] = json.loads(statement.read_text())
     digests = {one["name"]: one["digest"]["sha256"] for one in made["subject"]}

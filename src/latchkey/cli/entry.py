@@ -1,6 +1,7 @@
 """The entry point of the `latchkey` command. Imports only the standard library, to report missing extras."""
 
 import json
+import os
 import shlex
 import sys
 from importlib.metadata import distribution
@@ -29,6 +30,8 @@ In a checkout of the repository, all commands are in .venv/bin/latchkey.
 
 # As shells count it: 128 and the number of the signal.
 INTERRUPTED = 130
+# uv names itself in `UV` for what it runs. The other says that it already runs this command with its extra.
+UV, WITH_EXTRA = "UV", "LATCHKEY_UP_HAS_ITS_EXTRA"
 
 
 def requirement(extras: str) -> str:
@@ -36,7 +39,17 @@ def requirement(extras: str) -> str:
     what an index has by the name `latchkey` may be another package."""
     origin = json.loads(distribution("latchkey").read_text("direct_url.json") or "{}").get("url", "")
     package = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else "latchkey"
-    return shlex.quote(f"{package}[{extras}]")
+    return f"{package}[{extras}]"
+
+
+def run_up_with_its_extra() -> None:
+    """`uvx --from FILE latchkey up` installs no extras; uv, which runs it, can."""
+    uv = os.environ.get(UV)
+    if uv is None or WITH_EXTRA in os.environ or sys.argv[1:2] != ["up"]:
+        return
+    words = [uv, "tool", "run", "--from", requirement("up"), "latchkey", *sys.argv[1:]]
+    sys.stderr.write(f"`latchkey up` needs the extra `up`: {shlex.join(words)}\n")
+    os.execve(uv, words, {**os.environ, WITH_EXTRA: "1"})  # noqa: S606  # uv, by the path that it gave itself
 
 
 def main() -> None:
@@ -47,7 +60,9 @@ def main() -> None:
         # A missing module of our own is a broken installation; no extra would help.
         if (missing.name or "latchkey").partition(".")[0] == "latchkey":
             raise
-        advice = WITHOUT_EXTRAS.format(up=requirement("up"), several=requirement("service,otel"))
+        run_up_with_its_extra()
+        up, several = shlex.quote(requirement("up")), shlex.quote(requirement("service,otel"))
+        advice = WITHOUT_EXTRAS.format(up=up, several=several)
         sys.stderr.write(f"{advice}(The Python module {missing.name} was not found.)\n")
         sys.exit(2)
     except KeyboardInterrupt:
