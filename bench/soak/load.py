@@ -53,7 +53,9 @@ class Life:
         self._dice = random.Random(1)
         self._store = system.receipts.store
         self._project = f"{system.url}/v2/projects/{PROJECT_ID}"
+        # Requests without a reply; and what will end lives that go on, which waits up to 20 minutes.
         self._running: set[asyncio.Task[None]] = set()
+        self._endings: set[asyncio.Task[None]] = set()
         self._customers = 0
         self._chart = 0
         # Since the start: purchases that were answered, and failures by what they were.
@@ -87,9 +89,10 @@ class Life:
             try:
                 await asyncio.gather(*tasks)
             finally:
-                for task in self._running:
+                left = self._running | self._endings
+                for task in left:
                     task.cancel()
-                await asyncio.gather(*self._running, return_exceptions=True)
+                await asyncio.gather(*left, return_exceptions=True)
 
     async def _prepare(self, http: Client) -> None:
         """The product of short lives, in the catalog and in the App Store."""
@@ -111,15 +114,16 @@ class Life:
         while True:
             await asyncio.sleep(at - loop.time())
             if len(self._running) < MOST_AT_ONCE:
-                self._begin(self._timed(kind, at, work))
+                self._begin(self._timed(kind, at, work), self._running)
             else:
                 self.errors[f"{kind}: not sent, {MOST_AT_ONCE:,} are unanswered"] += 1
             at = max(at + 1 / rate, loop.time() - LATE_SECONDS)
 
-    def _begin(self, work: Any) -> None:
+    @staticmethod
+    def _begin(work: Any, among: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)
 
     async def _timed(self, kind: str, at: float, work: Work) -> None:
         if await self._tried(kind, work):
@@ -181,7 +185,7 @@ class Life:
             else self._system.receipts.receipt(store, buyer, SHORT)
         )
         await self._show(number, store, body)
-        self._begin(self._end_short_life(buyer, purchase))
+        self._begin(self._end_short_life(buyer, purchase), self._endings)
 
     async def _end_short_life(self, buyer: str, purchase: str) -> None:
         """After some renewals. What the clock finishes afterwards is part of it: the paid time, or a grace period."""
