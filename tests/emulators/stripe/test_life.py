@@ -213,6 +213,8 @@ def test_another_interval_begins_a_new_period_with_a_credit() -> None:
 TRUTHS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("bought", ["buy"], {"active": True, "auto_renew": True, "periods": 1}),
     ("trial", [TRIAL], {"active": True, "in_trial": True}),
+    ("trial made longer, then not paid", [TRIAL, ("extend_trial", {"days": 10}), "fail_billing", "P18D"],
+     {"active": False, "ends_at": (START + 17 * DAY_S) * 1000}),
     ("cancelled", ["buy", "cancel"], {"active": True, "auto_renew": False}),
     ("incomplete", [("buy", {"incomplete": True})], {"active": False, "periods": 0}),
     ("past due", ["buy", "fail_billing", "P1M", "P1D"], {"active": True, "billing_problem": True}),
