@@ -101,7 +101,7 @@ async def converge(
     *,
     seed: int,
     seconds: float,
-    together: int = 40,
+    together: int = 80,
     job_patience: float = JOB_PATIENCE,
 ) -> Report:
     """`database_url` is a migrated, empty database of the service; the consumer creates its own tables."""

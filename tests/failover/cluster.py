@@ -139,10 +139,12 @@ class Node:
     def kill(self) -> None:
         """All of its processes at once, as if the power failed."""
         self._signal(signal.SIGSTOP)
-        self._signal(signal.SIGKILL)
+        _, *others = self._signal(signal.SIGKILL)
         assert self._process is not None
         self._process.wait()
         self._process = None
+        # On a busy machine they end later, and until then the server cannot be started again.
+        psutil.wait_procs(others, timeout=PATIENCE)
 
     def shut_down(self) -> None:
         """Orderly: the standby gets everything first."""
@@ -164,12 +166,14 @@ class Node:
             with suppress(psutil.NoSuchProcess):
                 self.kill()
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, number: int) -> list[psutil.Process]:
         assert self._process is not None
         main = psutil.Process(self._process.pid)
-        for one in (main, *main.children(recursive=True)):
+        found = [main, *main.children(recursive=True)]
+        for one in found:
             with suppress(psutil.NoSuchProcess):
                 one.send_signal(number)
+        return found
 
     def _is_up(self) -> bool:
         assert self._process is not None
