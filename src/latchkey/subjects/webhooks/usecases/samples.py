@@ -3,8 +3,11 @@ webhook with one. Also used for the examples in the documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
 from uuid import uuid4
 
 from msgspec import UNSET, Raw, json, structs
@@ -14,17 +17,15 @@ from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
 from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Attribute, Customer, newcomer
 from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
-from latchkey.domain.customers.intake import take_in
 from latchkey.domain.customers.virtual_currency import settle_own
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
-from latchkey.domain.instants import DAY, Duration, Ms, add
+from latchkey.domain.instants import DAY, Duration, Ms, add, parse_duration
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.money.pinned_rates import pinned
-from latchkey.domain.purchases.purchase import Environment, Purchase
-from latchkey.domain.purchases.subscription import Subscription
+from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.store import TEST_STORE
-from latchkey.domain.stores.test_store import actions
+from latchkey.domain.stores.test_store.orders import Action, perform
 from latchkey.engine import render as engine_render
 from latchkey.engine.due_transitions import steps
 from latchkey.subjects.webhooks.delivery.destination import compiled
@@ -64,6 +65,7 @@ _PRODUCTS = (
     Product(id="coins_100", kind=ProductKind.ONE_TIME, price=_usd(1.99), credits=Credit("COIN", 100)),
 )
 CATALOG = Catalog({product.id: product for product in _PRODUCTS}, frozenset({"pro"}))
+_STORIES = tomllib.loads((files(__package__) / "samples.toml").read_text(encoding="utf-8"))
 _EXPERIMENT = Experiment("exp_paywall", "Paywall", (Variant("control", 1), Variant("b", 1)))
 
 
@@ -95,26 +97,23 @@ class SampleCustomer:
         self._becomes(settle_own(self.customer, after, CATALOG, at), at)
         self.lives_until(at)
 
-    def buys(self, product_id: str, at: Ms, *, trial: bool = False) -> None:
-        self.lives_until(at)
-        sold = actions.buy(
-            self.customer,
-            CATALOG.products[product_id],
-            at,
-            id=f"sample_{len(self.customer.subscriptions) + len(self.customer.purchases) + 1}",
-            environment=self.environment,
-            trial=trial,
-            app_id=self.app_id,
-        )
-        self.sees(sold, at)
-
-    def does(self, action: Callable[[Subscription, Ms], Subscription], at: Ms) -> None:
-        """An action on the newest subscription."""
-        self.lives_until(at)
-        self.sees(action(self.customer.subscriptions[-1], at), at)
-
-    def sees(self, seen: Subscription | Purchase, at: Ms) -> None:
-        self.becomes(take_in(self.customer, seen, at), at)
+    def plays(self, story: Iterable[Mapping[str, Any]], now: Ms) -> None:
+        """Actions in the test store, and what happens by itself until now."""
+        for step in story:
+            action = {name: value for name, value in step.items() if name != "ago"}
+            at = add(now, parse_duration(step["ago"]), times=-1) if "ago" in step else now
+            self.lives_until(at)
+            bought = len(self.customer.subscriptions) + len(self.customer.purchases)
+            wanted = Action(
+                app_user_id=self.app_user_id,
+                new_id=f"sample_{bought + 1}",
+                environment=self.environment,
+                app_id=self.app_id,
+                resumes_at=at + 60 * DAY,
+                **action,
+            )
+            self.becomes(perform(self.customer, CATALOG, at, wanted), at)
+        self.lives_until(now)
 
     def joins(self, other: SampleCustomer, at: Ms) -> None:
         """Merges the other customer into this one."""
@@ -165,84 +164,22 @@ def event_for_test(
 
 def _play(type: EventType, life: SampleCustomer, now: Ms) -> None:
     """What has to happen to the customer for an event of this type."""
-    monthly = "pro_monthly"
-    if type in _ON_A_SUBSCRIPTION:
-        life.buys(monthly, now - 10 * DAY)
     match type:
-        case EventType.INITIAL_PURCHASE:
-            life.buys(monthly, now)
-        case EventType.RENEWAL:
-            life.buys(monthly, life.born)
-            life.lives_until(now)
-        case EventType.NON_RENEWING_PURCHASE:
-            life.buys("pro_pass", now)
-        case EventType.CANCELLATION:
-            life.does(actions.cancel, now)
-        case EventType.UNCANCELLATION:
-            life.does(actions.cancel, now - 3 * DAY)
-            life.does(actions.uncancel, now)
-        case EventType.TRIAL_STARTED:
-            life.buys(monthly, now, trial=True)
-        case EventType.TRIAL_CANCELLED:
-            life.buys(monthly, now - 2 * DAY, trial=True)
-            life.does(actions.cancel, now)
-        case EventType.BILLING_ISSUE:
-            life.buys(monthly, now - 27 * DAY)
-            life.does(lambda subscription, at: actions.fail_billing(subscription, at, grace_days=16), now)
-        case EventType.EXPIRATION:
-            life.buys(monthly, life.born)
-            life.does(actions.cancel, life.born + 10 * DAY)
-            life.lives_until(now)
-        case EventType.REFUND:
-            life.buys(monthly, now - 5 * DAY)
-            life.sees(actions.refund(life.customer.subscriptions[-1], now), now)
-        case EventType.REFUND_REVERSED:
-            _play(EventType.REFUND, life, now - 2 * DAY)
-            life.sees(actions.reverse_refund(life.customer.subscriptions[-1], now), now)
-        case EventType.PRODUCT_CHANGE:
-            yearly = CATALOG.products["pro_yearly"]
-            life.does(lambda subscription, at: actions.change_product(subscription, yearly, at, at_renewal=False), now)
-        case EventType.SUBSCRIPTION_PAUSED:
-            life.does(lambda subscription, at: actions.pause(subscription, at, resumes_at=now + 60 * DAY), now)
-        case EventType.SUBSCRIPTION_EXTENDED:
-            until = life.customer.subscriptions[-1].current.ends_at + 7 * DAY
-            life.does(lambda subscription, at: actions.extend(subscription, at, until=until), now)
         case EventType.TRANSFER:
             source = SampleCustomer(life.born, life.environment, life.app_id, OTHER_USER_ID)
-            source.buys(monthly, now - 10 * DAY)
+            source.plays(_STORIES[type], now)
             moved = identity.transfer(source.customer, life.customer, now)
             life.customer = moved.target_before
             life.becomes(moved.target, now)
-        case EventType.INVOICE_ISSUANCE:
-            life.does(actions.issue_invoice, now)
-        case EventType.TEMPORARY_ENTITLEMENT_GRANT:
-            product = CATALOG.products[monthly]
-            lent = actions.store_outage(
-                life.customer, product, now, id="sample_1", environment=life.environment, app_id=life.app_id
-            )
-            life.sees(lent, now)
-        case EventType.VIRTUAL_CURRENCY_TRANSACTION:
-            life.buys("coins_100", now)
-        case EventType.EXPERIMENT_ENROLLMENT:
-            life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
         case EventType.SUBSCRIBER_ALIAS:
             life.customer = replace(life.customer, app_user_id=USER_ID, aliases=(USER_ID,))
             anonymous = SampleCustomer(life.born + DAY, life.environment, life.app_id, ANONYMOUS_ID)
-            anonymous.buys(monthly, now - 10 * DAY)
-            anonymous.lives_until(now)
+            anonymous.plays(_STORIES[type], now)
             life.joins(anonymous, now)
-
-
-# Events of these types are about a subscription that began ten days before.
-_ON_A_SUBSCRIPTION = {
-    EventType.CANCELLATION,
-    EventType.UNCANCELLATION,
-    EventType.PRODUCT_CHANGE,
-    EventType.SUBSCRIPTION_PAUSED,
-    EventType.SUBSCRIPTION_EXTENDED,
-    EventType.INVOICE_ISSUANCE,
-    EventType.EXPERIMENT_ENROLLMENT,
-}
+        case _:
+            life.plays(_STORIES[type], now)
+            if type is EventType.EXPERIMENT_ENROLLMENT:
+                life.becomes(enroll(life.customer, _EXPERIMENT, now), now)
 
 
 async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> WebhookTest:
