@@ -9,9 +9,10 @@ from email.header import Header
 from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
 from email.policy import SMTP, EmailPolicy
-from html import escape
+from importlib.resources import files
 from typing import Any
 
+from jinja2 import Template
 from msgspec import Struct
 
 from latchkey.domain.formats import one_line
@@ -89,16 +90,7 @@ class MailText(Struct, frozen=True, kw_only=True):
     ends: str = ""
 
 
-_HTML = """\
-<!doctype html>
-<html lang="en"><body style="font-family: sans-serif; line-height: 1.5; color: #1b1f24">
-<p>{words}</p>
-{numbers}<p><a href="{link}" style="display: inline-block; padding: 10px 18px; background: #1f5fbf; color: #ffffff; \
-text-decoration: none; border-radius: 6px">{button}</a></p>
-<p>Or copy this address into your browser:<br>{link}</p>
-<p style="color: #59636e">{ends}</p>
-</body></html>
-"""
+_HTML = Template((files(__package__) / "letter.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True)
 
 
 def written(
@@ -106,40 +98,20 @@ def written(
 ) -> EmailMessage:
     """`stop` is the address that ends all mails like this one, `settings` the page to choose them."""
     made = new_message(sender, to, letter.subject, message_id, at)
-    (link, button), ends, shown_ends = letter.link, letter.ends, escape(letter.ends)
+    (link, button), ends = letter.link, letter.ends
     if stop:
         # RFC 8058: mail programs show a button, and post to this address.
         made["List-Unsubscribe"] = f"<{stop}>"
         made["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
         ends = f"-- \nStop these mails: {stop}\nChoose what you get: {settings}"
-        shown_ends = (
-            f'<a href="{escape(stop)}">Stop these mails</a> · <a href="{escape(settings)}">Choose what you get</a>'
-        )
     figures = "".join(f"{title}: {value} {change}\n" for title, value, change in letter.figures)
     made.set_content(f"{letter.words}\n\n{figures}{link}\n\n{ends}\n")
-    shown = {"words": escape(letter.words), "link": escape(link), "button": escape(button), "ends": shown_ends}
-    made.add_alternative(_HTML.format(**shown, numbers=_numbers(letter)), subtype="html")
+    html = _HTML.render(letter=letter, link=link, button=button, stop=stop, settings=settings, sparkline=sparkline)
+    made.add_alternative(html, subtype="html")
     if letter.chart is not None:
-        _, html = made.iter_parts()
-        html.add_related(bars(letter.chart.values), "image", "png", cid="<chart>")
+        _, shown = made.iter_parts()
+        shown.add_related(bars(letter.chart.values), "image", "png", cid="<chart>")
     return made
-
-
-def _numbers(letter: MailText) -> str:
-    """As HTML."""
-    rows = "".join(
-        f'<tr><td style="padding: 4px 24px 4px 0">{escape(title)}</td><td align="right"><b>{escape(value)}</b></td>'
-        f'<td style="padding-left: 24px; color: #59636e">{escape(change)}</td></tr>'
-        for title, value, change in letter.figures
-    )
-    table = f"<table>{rows}</table>\n" if rows else ""
-    if (chart := letter.chart) is None:
-        return table
-    return (
-        f'{table}<p style="margin-bottom: 4px"><b>{escape(chart.title)}</b></p><img src="cid:chart" width="560" '
-        f'height="140" alt="{sparkline(chart.values)}">'
-        f'<p style="margin-top: 4px; color: #59636e">{escape(chart.caption)}</p>\n'
-    )
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -7,17 +7,19 @@ import asyncio
 import os
 import smtplib
 import ssl
+import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal, Protocol
 
 import structlog
-from msgspec import Struct, json
+from msgspec import Struct, convert, json
 
 from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.sealing import Sealer
@@ -28,7 +30,7 @@ from latchkey.subjects.accounts.rules import ADDRESS, Pace, checked_email, netwo
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.accounts import add_link, find_account
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
-from latchkey.subjects.checkout.usecases.redemption_token import REDEEMABLE_FOR, new_token
+from latchkey.subjects.checkout.usecases.redemption_token import new_token
 from latchkey.subjects.mail import storage
 from latchkey.subjects.mail.rules import MailText, OutgoingMail, written
 
@@ -61,42 +63,12 @@ class Words(Struct, frozen=True):
     begins: str
     button: str
     ends: str
-    # How long the link works. 0: it is no link for one person.
-    lasts: Ms
+    # How long the link works. 0: it is no link for one account.
+    hours: int = 0
 
 
-WORDS: dict[MailKind, Words] = {
-    MailKind.INVITATION: Words(
-        "Your invitation to Latchkey",
-        "You were added to a team on Latchkey. Choose a password to sign in:",
-        "Choose a password",
-        "The link works once, for seven days. If you do not know what this is about, ignore this mail.",
-        7 * DAY,
-    ),
-    MailKind.RESET: Words(
-        "Choose a new password for Latchkey",
-        "Somebody, probably you, asked for a new password for your account on Latchkey. Choose it here:",
-        "Choose a new password",
-        "The link works once, for one hour. If it was not you, ignore this mail: your password stays as it is.",
-        1 * HOUR,
-    ),
-    MailKind.CHANGED: Words(
-        "Your password for Latchkey was changed",
-        "The password of your account on Latchkey was changed. If it was you, there is nothing to do. If it was not, "
-        "somebody else can sign in as you. Ask for a new password now:",
-        "Ask for a new password",
-        "Then look at your sessions on the account's page, and tell an owner of your projects.",
-        0,
-    ),
-    MailKind.REDEMPTION: Words(
-        "Your purchase: {product}",
-        "Thank you for your purchase of {product} from {app}. Open this link on the device on which you use the app:",
-        "Use it in the app",
-        "The link works once, for one hour. If you open it later, a new one is sent to you. Do not pass it on: whoever "
-        "opens it first gets the purchase.",
-        REDEEMABLE_FOR,
-    ),
-}
+_WORDS = tomllib.loads((files(__package__) / "words.toml").read_text(encoding="utf-8"))
+WORDS = convert(_WORDS, dict[MailKind, Words])
 
 
 def letter(kind: MailKind, link: str, **names: str) -> MailText:
@@ -286,8 +258,8 @@ class Mail(Struct, frozen=True):
             if account is None or (account.openid is not None and not account.has_password):
                 raise NotSentError("no account with a password", for_good=True)
             to, link = account.email, f"{self.public_url}/dashboard/forgotten"
-            if lasts := WORDS[kind].lasts:
-                token = await add_link(self.database, account.id, now, lasts)
+            if hours := WORDS[kind].hours:
+                token = await add_link(self.database, account.id, now, hours * HOUR)
                 link = f"{self.public_url}/dashboard/invitations/{token}"
         await self.deliver(one, to, letter(kind, link, **names), now)
 
