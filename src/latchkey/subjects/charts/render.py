@@ -5,6 +5,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from io import StringIO
+from itertools import islice, zip_longest
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
@@ -85,11 +86,11 @@ def chart(
         unsupported_params=unsupported or wire.UnsupportedParams(filters=[]),
         # A test clock has its id.
         environment=request.environment.lower() if request.environment.isupper() else request.environment,
-        left_out=wire.LeftOut(payments=data.left_out.payments, currencies=list(data.left_out.currencies)),
+        left_out=data.left_out,
     )
 
 
-def shown(value: Value, unit: Unit) -> Value:
+def in_units(value: Value, unit: Unit) -> Value:
     """Money in units, shares in percent."""
     if value is None or unit is Unit.COUNT:
         return value
@@ -101,28 +102,18 @@ def _at(when: date) -> Ms:
 
 
 def _measures(data: ChartData) -> list[wire.ChartMeasure]:
-    if data.heat_map is not None:
-        found = (
-            ("value", data.definition.title, data.heat_map.unit),
-            # The one measure of a heat map is followed by its share.
-            ("share", f"Of {data.heat_map.size_title.lower()}", Unit.SHARE),
-        )
-        return [
-            wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=True, is_net=False)
-            for id, title, unit in found
-        ]
-    # With segments the total may be left undrawn while the segments of the same measure are drawn.
-    drawn = {series.measure for series in data.drawn}
+    if (heat := data.heat_map) is not None:
+        # The one measure of a heat map is followed by its share.
+        of_all = f"Of {heat.size_title.lower()}"
+        found = [("value", data.definition.title, heat.unit, True, False), ("share", of_all, Unit.SHARE, True, False)]
+    else:
+        # With segments the total may be left undrawn while the segments of the same measure are drawn.
+        drawn = {series.measure for series in data.drawn}
+        whole = [series for series in data.series if series.segment is None]
+        found = [(one.measure, one.title, one.unit, one.measure in drawn, one.is_net) for one in whole]
     return [
-        wire.ChartMeasure(
-            id=series.measure,
-            display_name=series.title,
-            unit=UNITS[series.unit],
-            chartable=series.measure in drawn,
-            is_net=series.is_net,
-        )
-        for series in data.series
-        if series.segment is None
+        wire.ChartMeasure(id=id, display_name=title, unit=UNITS[unit], chartable=chartable, is_net=is_net)
+        for id, title, unit, chartable, is_net in found
     ]
 
 
@@ -154,7 +145,7 @@ def _values(
         rows = (*data.heat_map.rows, data.heat_map.total) if with_segments else data.heat_map.rows
         for place, row in enumerate(rows):
             for period, cell in enumerate(row.cells):
-                numbers = shown(cell.value, data.heat_map.unit), shown(cell.share, Unit.SHARE)
+                numbers = in_units(cell.value, data.heat_map.unit), in_units(cell.share, Unit.SHARE)
                 for measure, value in enumerate(numbers):
                     yield wire.ChartValue(
                         cohort=_at(row.first or data.request.first),
@@ -173,7 +164,7 @@ def _values(
                 cohort=_at(of.first),
                 measure=places[line.measure],
                 segment=segment_places[_key(line)] if with_segments else UNSET,
-                value=shown(value, line.unit),
+                value=in_units(value, line.unit),
                 incomplete=not of.complete,
             )
 
@@ -185,8 +176,7 @@ def _summary(
     for aggregate in aggregates:
         by_segment: dict[str, dict[str, Value]] = {one.id: {} for one in segments or (TOTAL,)}
         for line in series:
-            value = line.total if aggregate == "total" else line.average
-            by_segment[_key(line)][line.measure] = shown(value, line.unit)
+            by_segment[_key(line)][line.measure] = in_units(getattr(line, aggregate), line.unit)
         found[aggregate] = by_segment if segments is not None else by_segment[TOTAL.id]
     return found
 
@@ -197,7 +187,7 @@ def _variant(result: VariantResult) -> wire.VariantResult:
         result,
         paying=result.payers,
         revenue=result.revenue / MICROS,
-        probability_better=shown(result.probability_better, Unit.SHARE),
+        probability_better=in_units(result.probability_better, Unit.SHARE),
         **{name: _interval(getattr(result, name), unit) for name, unit in ESTIMATES.items()},
     )
 
@@ -205,9 +195,9 @@ def _variant(result: VariantResult) -> wire.VariantResult:
 def _interval(estimate: Estimate | None, unit: Unit) -> wire.Interval | None:
     if estimate is None:
         return None
-    bounds = (shown(bound, unit) for bound in (estimate.low, estimate.high))
+    bounds = (in_units(bound, unit) for bound in (estimate.low, estimate.high))
     low, high = (None if bound is None else round(bound, DECIMALS) for bound in bounds)
-    return wire.Interval(value=shown(estimate.value, unit), low=low, high=high)
+    return wire.Interval(value=in_units(estimate.value, unit), low=low, high=high)
 
 
 def options(definition: Definition, dimensions: Sequence[Dimension]) -> wire.ChartOptions:
@@ -244,31 +234,29 @@ def overview(found: Mapping[str, ChartData], active_users: int, now: Ms) -> wire
     metrics: list[wire.OverviewMetric] = []
     for name, (id, title) in METRICS.items():
         data, first = found[name], found[name].series[0]
-        value = shown(first.total, first.unit) or 0
-        metrics.append(
-            _metric(id, title, data.definition.words, first.unit, value, data.as_of, now=data.definition.is_level)
-        )
+        definition = data.definition
+        metrics.append(_metric(id, title, definition.words, first.unit, first.total, data.as_of, definition.is_level))
         if name == "customers_new":
             metrics.append(_metric("active_users", "Active Users", _ACTIVE_USERS, Unit.COUNT, active_users, now))
     return wire.OverviewMetrics(metrics=metrics)
 
 
 def _metric(
-    id: str, name: str, description: str, unit: Unit, value: float, at: Ms, *, now: bool = False
+    id: str, name: str, words: str, unit: Unit, value: Value, at: Ms, is_level: bool = False
 ) -> wire.OverviewMetric:
     return wire.OverviewMetric(
         id=id,
         name=name,
-        description=description,
+        description=words,
         unit=UNITS[unit],
-        period="P0D" if now else "P28D",
-        value=value,
+        period="P0D" if is_level else "P28D",
+        value=in_units(value, unit) or 0,
         last_updated_at=at,
         last_updated_at_iso8601=to_iso(at),
     )
 
 
-_Row: TypeAlias = list[str]
+_Row: TypeAlias = Sequence[object]
 # What a spreadsheet would take for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -281,28 +269,36 @@ def chart_csv(data: ChartData, aggregates: Sequence[str] = ()) -> str:
         rows = _variants(data)
     else:
         rows = _csv_summary(data, aggregates) if aggregates else _series(data)
-    written = StringIO()
-    csv.writer(written, lineterminator="\r\n").writerows(rows)
-    return written.getvalue()
+    return written(rows)
+
+
+def written(rows: Iterable[_Row]) -> str:
+    """As CSV."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue()
 
 
 def _series(data: ChartData) -> Iterator[_Row]:
-    titles = _titles(data)
-    previous = data.previous
-    header = ["first_day", "last_day", "complete", *titles]
-    if previous is not None:
-        header += ["previous_first_day", "previous_last_day", *(f"previous {title}" for title in titles)]
-    yield header
-    for place, period in enumerate(data.periods):
-        row = [period.first.isoformat(), period.last.isoformat(), "yes" if period.complete else "no"]
-        row += [_number(series.values[place], series.unit) for series in data.series]
-        if previous is not None and place < len(previous.periods):
-            before = previous.periods[place]
-            row += [before.first.isoformat(), before.last.isoformat()]
-            row += [_number(series.values[place], series.unit) for series in previous.series]
-        elif previous is not None:
-            row += ["", "", *[""] * len(previous.series)]
-        yield row
+    columns: list[_Row] = [
+        ["first_day", *(period.first for period in data.periods)],
+        ["last_day", *(period.last for period in data.periods)],
+        ["complete", *("yes" if period.complete else "no" for period in data.periods)],
+        *_columns(data, data.series),
+    ]
+    if (previous := data.previous) is not None:
+        columns += [
+            ["previous_first_day", *(period.first for period in previous.periods)],
+            ["previous_last_day", *(period.last for period in previous.periods)],
+            *([f"previous {title}", *numbers] for title, *numbers in _columns(data, previous.series)),
+        ]
+    # The period before may have fewer periods, and more are not shown.
+    return islice(zip_longest(*columns, fillvalue=""), 1 + len(data.periods))
+
+
+def _columns(data: ChartData, series: Sequence[Series]) -> Iterator[_Row]:
+    for title, one in zip(_titles(data), series, strict=True):
+        yield [title, *(number_in_csv(value, one.unit) for value in one.values)]
 
 
 def _csv_summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
@@ -310,8 +306,7 @@ def _csv_summary(data: ChartData, aggregates: Sequence[str]) -> Iterator[_Row]:
     before = data.previous.series if data.previous is not None else ()
     yield ["summary", *titles, *(f"previous {title}" for title in titles if before)]
     for name in aggregates:
-        numbers = (_number(one.total if name == "total" else one.average, one.unit) for one in (*data.series, *before))
-        yield [name, *numbers]
+        yield [name, *(number_in_csv(getattr(one, name), one.unit) for one in (*data.series, *before))]
 
 
 def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
@@ -320,8 +315,8 @@ def _heat_map(heat: HeatMap, *, total_only: bool) -> Iterator[_Row]:
     for row in (heat.total,) if total_only else (*heat.rows, heat.total):
         for title, cell in zip(heat.columns, row.cells, strict=True):
             if cell.value is not None:
-                numbers = [_number(cell.value, heat.unit), _number(cell.share, Unit.SHARE)]
-                yield [_safe(row.label), str(row.size), title, *numbers, "yes" if cell.complete else "no"]
+                numbers = [number_in_csv(cell.value, heat.unit), number_in_csv(cell.share, Unit.SHARE)]
+                yield [_safe(row.label), row.size, title, *numbers, "yes" if cell.complete else "no"]
 
 
 def _variants(data: ChartData) -> Iterator[_Row]:
@@ -331,12 +326,12 @@ def _variants(data: ChartData) -> Iterator[_Row]:
         "probability_better",
     ]
     for variant in data.variants:
-        row = [_safe(variant.variant), str(variant.customers), str(variant.converted), str(variant.payers)]
-        row.append(_number(variant.revenue, Unit.MONEY))
+        row: list[object] = [_safe(variant.variant), variant.customers, variant.converted, variant.payers]
+        row.append(number_in_csv(variant.revenue, Unit.MONEY))
         for name, unit in ESTIMATES.items():
             found: Estimate = getattr(variant, name) or Estimate(None)
-            row += [_number(value, unit) for value in (found.value, found.low, found.high)]
-        yield [*row, _number(variant.probability_better, Unit.SHARE)]
+            row += [number_in_csv(value, unit) for value in (found.value, found.low, found.high)]
+        yield [*row, number_in_csv(variant.probability_better, Unit.SHARE)]
 
 
 def _titles(data: ChartData) -> list[str]:
@@ -344,7 +339,7 @@ def _titles(data: ChartData) -> list[str]:
     return [_safe(series.title + unit) for series, unit in zip(data.series, units, strict=True)]
 
 
-def _number(value: Value, unit: Unit) -> str:
+def number_in_csv(value: Value, unit: Unit) -> str:
     if value is None:
         return ""
     if unit is Unit.MONEY:

@@ -222,27 +222,20 @@ async def supported(
     """The request without what the chart cannot do, and that. An experiment or an attribute that this project does not
     have is such a thing: nothing is counted by it, so a chart would show a 0 that means nothing."""
     definition = definition_of(request.name)
-    named = [chosen.dimension for chosen in request.filters] + ([request.segment] if request.segment else [])
-    missing: set[str] = set()
-    if any(dimension.startswith((EXPERIMENT, ATTRIBUTE)) for dimension in named):
-        chosen = await chosen_attributes(database, project_id)
-        missing = {
-            dimension
-            for dimension in named
-            if dimension.startswith(ATTRIBUTE) and dimension.removeprefix(ATTRIBUTE) not in chosen
-        }
+
+    async def is_known(dimension: str) -> bool:
+        if dimension.startswith(ATTRIBUTE):
+            return dimension.removeprefix(ATTRIBUTE) in await chosen_attributes(database, project_id)
+        if not dimension.startswith(EXPERIMENT):
+            return True
         async with database.acquire() as connection:
-            for dimension in named:
-                id = dimension.removeprefix(EXPERIMENT)
-                if id != dimension and await EXPERIMENTS.find(connection, project_id, id) is None:
-                    missing.add(dimension)
+            return await EXPERIMENTS.find(connection, project_id, dimension.removeprefix(EXPERIMENT)) is not None
+
     filters = tuple(
-        chosen
-        for chosen in request.filters
-        if definition.allows_filter(chosen.dimension) and chosen.dimension not in missing
+        [one for one in request.filters if definition.allows_filter(one.dimension) and await is_known(one.dimension)]
     )
-    left = [chosen.dimension for chosen in request.filters if chosen not in filters]
+    left = [one.dimension for one in request.filters if one not in filters]
     segment = request.segment
-    if segment is None or (definition.allows_segment(segment) and segment not in missing):
+    if segment is None or (definition.allows_segment(segment) and await is_known(segment)):
         return replace(request, filters=filters), wire.UnsupportedParams(filters=left)
     return replace(request, filters=filters, segment=None), wire.UnsupportedParams(filters=left, segment=segment)

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from latchkey.subjects.charts.rules.chart import LeftOut
+
 Unit = Literal["#", "$", "%"]
 
 
@@ -52,13 +54,6 @@ class UnsupportedParams(Struct, frozen=True, kw_only=True):
 
     filters: list[str]
     segment: str | None = None
-
-
-class LeftOut(Struct, frozen=True, kw_only=True):
-    """Payments without a known exchange rate. They are not in the values."""
-
-    payments: int
-    currencies: list[str]
 
 
 class Interval(Struct, frozen=True, kw_only=True):

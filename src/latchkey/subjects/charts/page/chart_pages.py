@@ -1,8 +1,6 @@
 """The overview of a project and all charts: cards with a number, its change and a small picture; the page of each
 chart, and its numbers as CSV."""
 
-import csv
-import io
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -17,10 +15,10 @@ from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.purchase import USD
 from latchkey.engine import missing_rates
 from latchkey.subjects.charts.page import presentation, view
-from latchkey.subjects.charts.page.presentation import Presentation, number_of
+from latchkey.subjects.charts.page.presentation import Presentation
 from latchkey.subjects.charts.page.view import CURRENCIES, Offered, ViewEnvironment, environment_of, offered_to
-from latchkey.subjects.charts.render import chart_csv
-from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap, Value
+from latchkey.subjects.charts.render import chart_csv, in_units, number_in_csv, written
+from latchkey.subjects.charts.rules.chart import ChartData, ChartRequest, HeatMap
 from latchkey.subjects.charts.rules.chart_requests import definition_of
 from latchkey.subjects.charts.rules.definition import BY_NAME, CHARTS, SECTIONS, Definition, Unit
 from latchkey.subjects.charts.rules.facts import LIFETIMES, Resolution, date_of
@@ -106,13 +104,12 @@ async def show_figures(visit: Visit) -> Response:
     """The numbers of the cards by day (a year: by week), as CSV."""
     _, environment, days, currency = await _chosen(visit)
     found = await _last_days(visit, CARDS, environment, int(days), currency)
-    columns = [(name, series) for name in CARDS if (series := main_series(found[name])) is not None]
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow(["date", *(f"{name}_{currency}" if one.unit is Unit.MONEY else name for name, one in columns)])
-    for place, period in enumerate(found[CARDS[0]].periods):
-        rows.writerow([period.first, *(_number(series.values[place], series.unit) for _, series in columns)])
-    return _csv(f"latchkey-{environment.slug}-{days}-days.csv", text.getvalue())
+    columns: list[list[object]] = [["date", *(period.first for period in found[CARDS[0]].periods)]]
+    for name in CARDS:
+        if (series := main_series(found[name])) is not None:
+            title = f"{name}_{currency}" if series.unit is Unit.MONEY else name
+            columns.append([title, *(number_in_csv(value, series.unit) for value in series.values)])
+    return _csv(f"latchkey-{environment.slug}-{days}-days.csv", written(zip(*columns, strict=True)))
 
 
 async def _chosen(visit: Visit) -> tuple[Offered, ViewEnvironment, str, str]:
@@ -126,10 +123,6 @@ async def _last_days(
 ) -> dict[str, ChartData]:
     asked = names, environment.id, days, currency, visit.now
     return await read_last_days(visit.services.charts, visit.project_id, *asked, compare=True)
-
-
-def _number(value: Value, unit: Unit) -> object:
-    return "" if value is None else value / 1_000_000 if unit is Unit.MONEY else value
 
 
 def _csv(name: str, text: str) -> Response:
@@ -226,7 +219,7 @@ class Card(Struct, frozen=True):
 def card(definition: Definition, data: ChartData | None) -> Card:
     main = main_series(data) if data else None
     if data is not None and main is not None and definition.name in LINES:
-        values = [number_of(value, main.unit) for value in main.values]
+        values = [in_units(value, main.unit) for value in main.values]
         running = sum(not period.complete for period in data.periods[-2:])
         per = "a week on average" if is_by_week(data) else ""
         return Card(definition, card_headline(data, main), per, spark(values, running=running))
@@ -238,15 +231,11 @@ def card(definition: Definition, data: ChartData | None) -> Card:
     if data.variants:
         conversions = [variant.conversion_to_paying for variant in data.variants]
         drawn, _ = intervals([(estimate.low, estimate.value, estimate.high) for estimate in conversions])
-        odds = {
-            variant.variant: variant.probability_better
-            for variant in data.variants
-            if variant.probability_better is not None
-        }
+        odds = {one.variant: one.probability_better for one in data.variants if one.probability_better is not None}
         best = max(odds, key=lambda variant: odds[variant], default=None)
         value, note = ("", "") if best is None else (texts.percent(odds[best]), f"that {best} converts better")
         return Card(definition, estimates=tuple(drawn), value=value, note=note)
-    drawn_now = [(series.title, number_of(series.total, series.unit)) for series in data.drawn]
+    drawn_now = [(series.title, in_units(series.total, series.unit)) for series in data.drawn]
     total = sum(value or 0 for _, value in drawn_now)
     bars = ranks(drawn_now, lambda value: f"{value:,.0f}")
     return Card(definition, ranks=bars, value=f"{total:,.0f}", note="active now")

@@ -15,6 +15,7 @@ from latchkey.dashboard.drawing.picture import PLACES, Picture
 from latchkey.dashboard.drawing.ranks import Interval, Rank, intervals, ranks
 from latchkey.dashboard.drawing.scale import heat
 from latchkey.domain import formats as texts_formats
+from latchkey.subjects.charts.render import in_units
 from latchkey.subjects.charts.rules.chart import Cell, ChartData, ChartPeriod, Series, Value
 from latchkey.subjects.charts.rules.compute import NOT_KNOWN
 from latchkey.subjects.charts.rules.definition import CHOICES, Drawing, Unit
@@ -30,13 +31,6 @@ def drawn_in_full(number: float, unit: Unit, currency: str | None) -> str:
     """A drawn number in full."""
     micros = number * 1_000_000 if unit is Unit.MONEY else number / 100 if unit is Unit.SHARE else number
     return full(micros, unit, currency)
-
-
-def number_of(value: Value, unit: Unit) -> float | None:
-    """As it is drawn: money in units of its currency, shares in percent."""
-    if value is None:
-        return None
-    return value / 1_000_000 if unit is Unit.MONEY else value * 100 if unit is Unit.SHARE else value
 
 
 def axis(value: float, unit: Unit, currency: str | None) -> str:
@@ -86,13 +80,12 @@ def value_title(dimension: str, value: str) -> str:
 
 def titled(data: ChartData) -> ChartData:
     """The same chart with stores and durations by their names."""
-    if data.request.segment not in _NAMES:
+    dimension, previous = data.request.segment, data.previous
+    if dimension not in _NAMES:
         return data
-    previous = data.previous
     if previous is not None:
-        previous = replace(previous, series=tuple(_titled(data.request.segment, one) for one in previous.series))
-    series = tuple(_titled(data.request.segment, series) for series in data.series)
-    return replace(data, series=series, previous=previous)
+        previous = replace(previous, series=tuple(_titled(dimension, one) for one in previous.series))
+    return replace(data, series=tuple(_titled(dimension, one) for one in data.series), previous=previous)
 
 
 def _titled(dimension: str, one: Series) -> Series:
@@ -209,7 +202,7 @@ def table_columns(data: ChartData) -> list[TableColumn]:
 
 
 def _numbers(one: Series) -> list[float | None]:
-    return [number_of(value, one.unit) for value in one.values]
+    return [in_units(value, one.unit) for value in one.values]
 
 
 class Square(NamedTuple):
@@ -260,9 +253,7 @@ def estimates_of(data: ChartData) -> list[Estimates]:
     }
     found = []
     for title, (name, unit) in measured.items():
-        known = [
-            (variant.variant, estimate) for variant in data.variants if (estimate := getattr(variant, name)) is not None
-        ]
+        known = [(one.variant, about) for one in data.variants if (about := getattr(one, name)) is not None]
         drawn, zero = intervals([(estimate.low, estimate.value, estimate.high) for _, estimate in known])
         variants = []
         for (variant, estimate), picture in zip(known, drawn, strict=True):

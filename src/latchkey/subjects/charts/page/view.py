@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from latchkey.dashboard.form import Form
 from latchkey.dashboard.page import Visit
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, Duration, Ms, add
 from latchkey.domain.purchases.purchase import USD, Environment
 from latchkey.subjects.charts.page.presentation import value_title
 from latchkey.subjects.charts.rules.chart import ChartRequest
 from latchkey.subjects.charts.rules.chart_requests import LONGEST
 from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Choice, Definition, title_of
-from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of
+from latchkey.subjects.charts.rules.facts import Filter, Resolution, date_of, day_of
 from latchkey.subjects.charts.usecases import chosen_attributes, usual_environment
 from latchkey.subjects.experiments.usecases import list_experiments
 from latchkey.subjects.test_clocks.usecases import newest_clocks
@@ -125,27 +125,21 @@ def segmentable(definition: Definition, offered: Offered) -> list[str]:
 def params(view: ChartView, offered: Offered) -> list[tuple[str, str]]:
     """What an address must say to ask for this view; what is usual is left out."""
     request, definition = view.request, view.definition
-    found: list[tuple[str, str]] = []
-    if view.environment.id != offered.usual:
-        found.append(("environment", view.environment.slug))
-    if not definition.is_snapshot:
-        if view.range != usual_range(definition):
-            found.append(("range", view.range))
-        if view.range == DATES:
-            found += [("from", request.first.isoformat()), ("to", request.last.isoformat())]
-        if request.resolution is not usual_resolution((request.first, request.last)):
-            found.append(("by", request.resolution))
-    if request.segment:
-        found.append(("segment", request.segment))
-    found += [(FILTER + chosen.dimension, value or UNKNOWN) for chosen in request.filters for value in chosen.values]
-    if request.currency != USD:
-        found.append(("currency", request.currency))
-    for selector in definition.selectors:
-        if request.selectors.get(selector.name) != selector.default:
-            found.append((selector.name, request.selectors[selector.name]))
-    if request.compare != (definition.has_comparison and not request.segment):
-        found.append(("compare", _yes(request.compare)))
-    return found
+    dated, usual = not definition.is_snapshot, usual_resolution((request.first, request.last))
+    # Name, value, and whether the address has to say it.
+    params: list[tuple[str, str, bool]] = [
+        ("environment", view.environment.slug, view.environment.id != offered.usual),
+        ("range", view.range, dated and view.range != usual_range(definition)),
+        ("from", request.first.isoformat(), dated and view.range == DATES),
+        ("to", request.last.isoformat(), dated and view.range == DATES),
+        ("by", request.resolution, dated and request.resolution is not usual),
+        ("segment", request.segment or "", bool(request.segment)),
+        *((FILTER + chosen.dimension, value or UNKNOWN, True) for chosen in request.filters for value in chosen.values),
+        ("currency", request.currency, request.currency != USD),
+        *((one.name, value := request.selectors[one.name], value != one.default) for one in definition.selectors),
+        ("compare", _yes(request.compare), request.compare != (definition.has_comparison and not request.segment)),
+    ]
+    return [(name, value) for name, value, is_said in params if is_said]
 
 
 def query_of(view: ChartView, offered: Offered) -> str:
@@ -202,8 +196,7 @@ def dates_of(name: str, day: date) -> Range:
 
 
 def months_back(day: date, months: int) -> date:
-    place = day.year * 12 + day.month - 1 - months
-    return date(place // 12, place % 12 + 1, 1)
+    return date_of(add(day_of(day.replace(day=1)) * DAY, Duration(months=-months)) // DAY)
 
 
 def _days(count: int) -> Callable[[date], Range]:
@@ -308,23 +301,16 @@ CURRENCIES = ("USD", "EUR", "GBP", "AUD", "CAD", "JPY", "BRL", "KRW", "CNY", "MX
 
 async def offered_to(visit: Visit) -> Offered:
     database, project_id = visit.database, visit.project_id
-    clocks = await newest_clocks(database, project_id, None, MOST_CLOCKS)
+    environments = [ViewEnvironment(one, one.capitalize(), visit.now) for one in Environment]
+    for found in await newest_clocks(database, project_id, None, MOST_CLOCKS):
+        clock = found.clock
+        environments.append(ViewEnvironment(clock.id, f"Test clock: {clock.name or clock.id}", clock.now))
     experiments = await list_experiments(database, project_id)
     attributes = await chosen_attributes(database, project_id)
     dimensions = {EXPERIMENT + experiment.id: f"Experiment: {experiment.name}" for experiment in experiments}
     dimensions |= {ATTRIBUTE + attribute: f"Attribute: {attribute}" for attribute in attributes}
     return Offered(
-        environments=[
-            *(ViewEnvironment(one, one.capitalize(), visit.now) for one in Environment),
-            *(
-                ViewEnvironment(
-                    test_clock.clock.id,
-                    f"Test clock: {test_clock.clock.name or test_clock.clock.id}",
-                    test_clock.clock.now,
-                )
-                for test_clock in clocks
-            ),
-        ],
+        environments=environments,
         dimensions=dimensions,
         experiments=tuple(Choice(experiment.id, experiment.name) for experiment in experiments),
         usual=await usual_environment(visit.services.charts, project_id, visit.now),

@@ -155,11 +155,12 @@ class VariantResult(Struct, frozen=True, kw_only=True):
     revenue_difference: Estimate | None = None
 
 
-class LeftOut(Struct, frozen=True):
-    """Payments that cannot be shown in the chart's currency because no exchange rate is known."""
+# As the API shows it, too.
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """Payments without a known exchange rate. They are not in the values."""
 
-    payments: int = 0
-    currencies: tuple[str, ...] = ()
+    payments: int
+    currencies: tuple[str, ...]
 
 
 class Previous(Struct, frozen=True):
@@ -184,7 +185,7 @@ class ChartData(Struct, frozen=True, kw_only=True):
     previous: Previous | None = None
     heat_map: HeatMap | None = None
     variants: tuple[VariantResult, ...] = ()
-    left_out: LeftOut = LeftOut()
+    left_out: LeftOut = LeftOut(payments=0, currencies=())
     # Until when everything is counted.
     as_of: Ms = 0
 

@@ -1,12 +1,11 @@
 """What a reader may ask of a chart, its periods, and the questions about sums that answer it."""
 
-import calendar
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 
 from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, Duration, Ms, add
 from latchkey.domain.money.exchange_rates import NO_RATES, Rates
 from latchkey.domain.naming import checked_currency
 from latchkey.domain.purchases.purchase import USD
@@ -215,10 +214,8 @@ def preceding(first: date, last: date, resolution: Resolution) -> tuple[date, da
 
 def _months_before(when: date, months: int) -> date:
     """The last day of a month stays the last day of a month."""
-    year, month = divmod(when.year * 12 + when.month - 1 - months, 12)
-    length = calendar.monthrange(year, month + 1)[1]
-    is_last = when.day == calendar.monthrange(when.year, when.month)[1]
-    return date(year, month + 1, length if is_last else min(when.day, length))
+    is_last = (when + timedelta(days=1)).day == 1
+    return date_of(add(day_of(when) * DAY, Duration(months=-months), anchor_day=31 if is_last else None) // DAY)
 
 
 def _spans(first: Day, last: Day, resolution: Resolution) -> Iterator[tuple[Day, Day]]:

@@ -65,7 +65,7 @@ class ChartCurrency:
 
     @property
     def left_out(self) -> LeftOut:
-        return LeftOut(self._left_out, tuple(sorted(self._currencies)))
+        return LeftOut(payments=self._left_out, currencies=tuple(sorted(self._currencies)))
 
     def _chosen(self, money: Sequence[list[int]]) -> list[list[int]]:
         gross, tax, commission = money
