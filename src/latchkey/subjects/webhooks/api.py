@@ -1,7 +1,6 @@
 """Webhooks: where events are sent, what was sent and answered, sending again, and operational events."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from fastapi import Query
 from pydantic import AfterValidator, ConfigDict, Field
@@ -15,7 +14,7 @@ from latchkey.subjects.customers.wire import Deleted
 from latchkey.subjects.webhooks import render, wire
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, Replay, ReplayRange
+from latchkey.subjects.webhooks.rules import Chosen, Delivery, DeliveryFilter, Replay, ReplayRange
 from latchkey.subjects.webhooks.usecases import destination_settings, registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
 from latchkey.wire.paging import next_path, project_path
@@ -211,7 +210,7 @@ deliveries_router = Router(
 _Moment = Query(ge=EARLIEST, le=LATEST, description="Epoch milliseconds.")
 
 
-@deliveries_router.get("/deliveries", responses=shows(Page[wire.Delivery]))
+@deliveries_router.get("/deliveries", responses=shows(Page[Delivery]))
 async def list_deliveries(
     call: ReadKey,
     webhook_id: str,
@@ -228,12 +227,9 @@ async def list_deliveries(
     found = await call.run(registry.page_of_deliveries, webhook_id, chosen, after=paging.after, limit=paging.limit)
     url = project_path(call.project_id, "integrations", "webhooks", webhook_id, "deliveries")
     asked = {"status": status, "type": type, "customer_id": customer_id, "since_ms": since_ms, "until_ms": until_ms}
-    following = None
-    if found.after is not None:
-        kept = urlencode({name: value for name, value in asked.items() if value is not None})
-        following = next_path(url, paging.limit, found.after) + (f"&{kept}" if kept else "")
-    items = [render.delivery(webhook_id, delivery) for delivery in found.deliveries]
-    return reply(Page(items=items, next_page=following, url=url))
+    kept = {name: str(value) for name, value in asked.items() if value is not None}
+    following = None if found.after is None else next_path(url, paging.limit, found.after, kept)
+    return reply(Page(items=found.deliveries, next_page=following, url=url))
 
 
 @deliveries_router.get("/deliveries/{delivery_id}", responses=shows(wire.DeliveryWithAttempts))

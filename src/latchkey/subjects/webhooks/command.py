@@ -17,7 +17,7 @@ from latchkey.cli.target_database import DATA, ConfigOption, DataOption
 from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
-from latchkey.subjects.webhooks import render, wire
+from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import sender_of
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
@@ -54,11 +54,9 @@ async def webhook_desk(
 @command(app, "list", webhook_desk)
 async def show_list(at: WebhookDesk) -> None:
     """List webhooks, with their health."""
-    found: list[wire.Webhook] = []
-    while page := await at.webhooks.page(at.project_id, found[-1].id if found else None, 100):
-        found += [render.webhook(webhook) for webhook in page]
+    found = await at.webhooks.page(at.project_id, None, None)
     at.show_list(
-        found,
+        [render.webhook(webhook) for webhook in found],
         lambda one: one,
         ("id", "name", "url", "state", "waiting", "last success"),
         lambda one: (
@@ -241,7 +239,7 @@ async def deliveries(
     )
     page = await at.run(registry.page_of_deliveries, webhook, chosen, after=None, limit=limit)
     at.show_list(
-        [render.delivery(webhook, delivery) for delivery in page.deliveries],
+        page.deliveries,
         lambda one: one,
         ("event", "type", "customer", "status", "attempts", "response", "queued"),
         lambda one: (

@@ -1,25 +1,18 @@
 """Webhooks and their log as V2 shows them."""
 
-from typing import Any, Literal
-
 from msgspec import UNSET, Raw, json
 
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.webhooks import wire
 from latchkey.subjects.webhooks.delivery.destination import HIDDEN, DestinationSetup, Preset, presets
 from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_body
-from latchkey.subjects.webhooks.rules import Attempt, Delivery, Detail, OperationalEvent, Webhook
+from latchkey.subjects.webhooks.rules import Detail, OperationalEvent, Webhook
 from latchkey.wire.attributes import from_attributes
 
 
 def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
     health = webhook.health
     paused = health.paused_at is not None or not webhook.enabled
-    state: Literal["ok", "failing", "paused"] = "ok"
-    if paused:
-        state = "paused"
-    elif health.failing_since is not None:
-        state = "failing"
     return from_attributes(
         wire.Webhook,
         webhook,
@@ -32,7 +25,7 @@ def webhook(webhook: Webhook, *, with_secret: bool = False) -> wire.Webhook:
         health=from_attributes(
             wire.WebhookHealth,
             webhook.delivery_counts,
-            state=state,
+            state="paused" if paused else "ok" if health.failing_since is None else "failing",
             failing_since=health.failing_since,
             paused_at=health.paused_at,
         ),
@@ -54,10 +47,6 @@ def preset(id: str, one: Preset) -> wire.DestinationPreset:
     return from_attributes(wire.DestinationPreset, one, id=id, settings=settings)
 
 
-def delivery(webhook_id: str, one: Delivery) -> wire.Delivery:
-    return from_attributes(wire.Delivery, one, **_renamed(webhook_id, one))
-
-
 def detail(webhook: Webhook, one: Detail, public_url: str = "") -> wire.DeliveryWithAttempts:
     try:
         outgoing = outgoing_of(webhook, one.event, one.dialect, public_url)
@@ -67,31 +56,9 @@ def detail(webhook: Webhook, one: Detail, public_url: str = "") -> wire.Delivery
     return from_attributes(
         wire.DeliveryWithAttempts,
         one.delivery,
-        **_renamed(webhook.id, one.delivery),
         next_attempt_at=one.next_at,
         request_body=Raw(shown_body(webhook, outgoing)),
-        attempts=[_attempt(attempt) for attempt in one.attempts],
-    )
-
-
-def _renamed(webhook_id: str, one: Delivery) -> dict[str, Any]:
-    return {
-        "id": one.event_id,
-        "webhook_id": webhook_id,
-        "customer_id": one.app_user_id,
-        "attempts_count": one.attempts,
-    }
-
-
-def _attempt(one: Attempt) -> wire.Attempt:
-    return from_attributes(
-        wire.Attempt,
-        one,
-        milliseconds=one.took_ms,
-        request_headers=Raw(one.request_headers),
-        response_status=one.status,
-        response_headers=Raw(one.response_headers) if one.response_headers is not None else None,
-        response_body=_text(one.response_body) if one.response_body is not None else None,
+        attempts=one.attempts,
     )
 
 
@@ -99,8 +66,3 @@ def operational_event(one: OperationalEvent) -> wire.OperationalEvent:
     return from_attributes(
         wire.OperationalEvent, one, webhook_id=one.webhook_id or None, occurred_at=one.at, data=Raw(one.body)
     )
-
-
-def _text(body: bytes) -> str:
-    """A receiver's response body as text, with replacement characters for invalid bytes."""
-    return body.decode("utf-8", "replace")

@@ -1,11 +1,10 @@
 """Webhooks: settings, health, circuit breaker and pause, leases, operational events, rows of the delivery log."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.formats import counted, instant
@@ -168,30 +167,39 @@ class StatusRange(NamedTuple):
     high: int
 
 
-class Delivery(Struct, frozen=True):
-    event_id: str
+# As the API shows it, too.
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One event for one webhook. Its id is the event's."""
+
+    object: Literal["webhook_delivery"] = "webhook_delivery"
+    id: str
+    webhook_id: str
     event_type: str
-    app_user_id: str
+    customer_id: str
     sequence: int
     status: Status
-    attempts: int
+    attempts_count: int
     created_at: Ms
+    # When it was delivered or failed for good.
     finished_at: Ms | None
     response_status: int | None
     error: str | None
     replay_id: str | None
 
 
-class Attempt(Struct, frozen=True):
+# As the API shows it, too.
+class Attempt(Struct, frozen=True, kw_only=True):
+    object: Literal["webhook_attempt"] = "webhook_attempt"
     number: int
     at: Ms
-    took_ms: int
+    milliseconds: int
     error: str | None
-    status: int | None
-    # As JSON, secrets masked.
-    request_headers: bytes
-    response_headers: bytes | None
-    response_body: bytes | None
+    # With secrets masked.
+    request_headers: Raw
+    response_status: int | None
+    response_headers: Raw | None
+    # The first 16 KiB.
+    response_body: str | None
 
 
 class Detail(Struct, frozen=True):
@@ -205,7 +213,7 @@ class Detail(Struct, frozen=True):
 
 
 class DeliveryPage(Struct, frozen=True):
-    deliveries: Sequence[Delivery]
+    deliveries: list[Delivery]
     # The next page begins after the delivery of this event. A short or empty page may still have a next one.
     after: str | None
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-DeliveryStatus = Literal["waiting", "delivered", "failed"]
+from latchkey.subjects.webhooks.rules import Attempt, Delivery
 
 
 class WebhookHealth(Struct, frozen=True, kw_only=True):
@@ -105,38 +105,6 @@ class WebhookTest(Struct, frozen=True, kw_only=True):
     error: str | UnsetType = UNSET
     request_headers: dict[str, str]
     request_body: Raw
-
-
-class Attempt(Struct, frozen=True, kw_only=True):
-    object: Literal["webhook_attempt"] = "webhook_attempt"
-    number: int
-    at: int
-    milliseconds: int
-    error: str | None
-    request_headers: Raw
-    response_status: int | None
-    response_headers: Raw | None
-    # The first 16 KiB.
-    response_body: str | None
-
-
-class Delivery(Struct, frozen=True, kw_only=True):
-    """One event for one webhook. Its id is the event's."""
-
-    object: Literal["webhook_delivery"] = "webhook_delivery"
-    id: str
-    webhook_id: str
-    event_type: str
-    customer_id: str
-    sequence: int
-    status: DeliveryStatus
-    attempts_count: int
-    created_at: int
-    # When it was delivered or failed for good.
-    finished_at: int | None
-    response_status: int | None
-    error: str | None
-    replay_id: str | None
 
 
 class DeliveryWithAttempts(Delivery, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     requires: str | None = None
     # Sent as a form, not as JSON.
     form: bool = False
+    # Of the operator's own preset: an example, to begin with.
     body: Any = None
 
 
@@ -363,11 +364,6 @@ def masked(authorization: str) -> str:
     """The Authorization value for the log: only the scheme remains."""
     scheme, _, rest = authorization.partition(" ")
     return f"{scheme} {HIDDEN}" if rest else HIDDEN
-
-
-def is_accepted(status: int) -> bool:
-    """Providers answer with any 2xx."""
-    return 200 <= status < 300
 
 
 @lru_cache(maxsize=512)

@@ -4,8 +4,7 @@ import re
 from functools import partial
 from typing import Any, get_args
 
-from msgspec import json
-from msgspec.structs import asdict
+from msgspec import Struct, json
 
 from latchkey.dashboard import texts
 from latchkey.dashboard.form import Form
@@ -14,7 +13,6 @@ from latchkey.dashboard.page import Needs, Pages, Response, Visit
 from latchkey.domain.refusal import Invalid, Refusal, found
 from latchkey.subjects.webhooks import render, rules
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.sending.reply import BODY_LIMIT
 from latchkey.subjects.webhooks.usecases import registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES
 from latchkey.subjects.webhooks.wire import Webhook
@@ -59,17 +57,10 @@ async def show_log(visit: Visit) -> Response:
 @pages.get("/webhooks/{webhook_id}/deliveries/{event_id}")
 async def show_delivery(visit: Visit, webhook_id: str, event_id: str) -> Response:
     stored = await visit.services.webhooks.load(visit.project_id, webhook_id)
-    webhook = render.webhook(stored)
-    detail = await visit.run(registry.load_delivery, webhook.id, event_id)
-    return visit.page(
-        "delivery.html",
-        webhook=webhook,
-        delivery=detail.delivery,
-        customer_at=partial(address, visit),
-        next_at=detail.next_at,
-        body=bytes(render.detail(stored, detail, visit.services.sender.public_url).request_body),
-        attempts=[shown_attempt(attempt) for attempt in reversed(detail.attempts)],
-    )
+    detail = await visit.run(registry.load_delivery, stored.id, event_id)
+    shown = render.detail(stored, detail, visit.services.sender.public_url)
+    webhook, customer_at = render.webhook(stored), partial(address, visit)
+    return visit.page("delivery.html", webhook=webhook, delivery=decoded(shown), customer_at=customer_at)
 
 
 @pages.post("/webhooks/{webhook_id}/deliveries/{event_id}/resend", Needs.MANAGE, "delivery.resent")
@@ -110,16 +101,9 @@ def read_answered(text: str) -> rules.StatusRange | None:
     raise Invalid(f"An HTTP status is a number such as 503, a class such as 5xx, or {NO_ANSWER}.", param="answered")
 
 
-def shown_attempt(attempt: rules.Attempt) -> dict[str, Any]:
-    """An attempt, formatted for display."""
-    body, headers = attempt.response_body or b"", attempt.response_headers
-    return {
-        **asdict(attempt),
-        "request_headers": json.decode(attempt.request_headers, type=dict[str, str]).items(),
-        "response_headers": json.decode(headers, type=list[tuple[str, str]]) if headers is not None else [],
-        "response_body": body,
-        "cut": len(body) >= BODY_LIMIT,
-    }
+def decoded(shown: Struct) -> Any:
+    """What the API would show, with the JSON in it."""
+    return json.decode(json.encode(shown))
 
 
 @pages.get("/webhooks/{webhook_id}/replays/new", Needs.MANAGE)

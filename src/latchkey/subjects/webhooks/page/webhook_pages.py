@@ -22,7 +22,7 @@ from latchkey.subjects.projects.usecases import list_apps
 from latchkey.subjects.webhooks import render
 from latchkey.subjects.webhooks.delivery.destination import HIDDEN, OWN, DestinationSetup, presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.page.delivery_pages import shown_attempt
+from latchkey.subjects.webhooks.page.delivery_pages import decoded
 from latchkey.subjects.webhooks.rules import IN_FLIGHT, DeliveryFilter, Setup, Webhook
 from latchkey.subjects.webhooks.usecases import destination_settings, registry
 from latchkey.subjects.webhooks.usecases.samples import TYPES, send_test
@@ -32,13 +32,6 @@ pages = Pages()
 
 ENVIRONMENTS = (("both", "Both"), ("production", "Production"), ("sandbox", "Sandbox"))
 DIALECTS = ((Dialect.LATCHKEY.value, "Latchkey"), (Dialect.REVENUECAT.value, "RevenueCat"))
-_EXAMPLE_TEMPLATE = """{
-  "text": "{{ line }}",
-  "user": "{{ event.app_user_id }}",
-  "type": "{{ event.type }}",
-  "usd": "{{ revenue }}",
-  "link": "{{ customer_url }}"
-}"""
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _UNIT_WORDS = {"d": "days", "h": "h", "m": "min", "s": "s"}
 _WAIT = re.compile(r"([0-9]{1,7})([smhd]?)")
@@ -98,39 +91,26 @@ async def edit(visit: Visit, webhook_id: str) -> Response:
 def given(form: Form, *, editing: bool, allowed: Sequence[Network] = (), before: str | None = None) -> dict[str, Any]:
     """With the field names of the API. `allowed`: private networks; `before`: the stored destination."""
     with Checks() as check:
-        return _given(form, check, editing=editing, allowed=allowed, before=before)
-
-
-def _given(
-    form: Form, check: Checks, *, editing: bool, allowed: Sequence[Network], before: str | None
-) -> dict[str, Any]:
-    environment, types = check(form.choice, "environment", [key for key, _ in ENVIRONMENTS]), form.all("event_types")
-    if not set(types) <= set(TYPES):
-        check.add(Invalid("There is no such event type.", param="event_types"))
-    fields: dict[str, Any] = {
-        "name": check(checked_name, form.text("name")),
-        "environment": None if environment == "both" else environment,
-        "event_types": types,
-        "app_id": form.text("app_id") or None,
-        "retry_schedule_seconds": check(read_schedule, form.text("retries")),
-        "in_flight_limit": check(form.number, "in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
-    }
-    if form.text("destination"):
-        made = _destination(form, form.choice("destination", presets()), check)
-        check(destination_settings.checked, made, before)
-        return fields | {"destination": structs.asdict(made)}
-    fields["url"] = url = form.text("url")
-    if not url or len(url) > registry.LONGEST_URL:
-        long = f"The URL has at most {registry.LONGEST_URL:,} characters."
-        check.add(Invalid(long if url else "The URL is missing.", param="url"))
-    check(registry.checked_url, url, allowed)
-    if form.text("dialect"):
-        fields["dialect"] = check(form.choice, "dialect", [key for key, _ in DIALECTS])
-    # The stored value is never shown, so an empty field means: unchanged.
-    if form.text("authorization_header"):
-        fields["authorization_header"] = check(registry.checked_authorization, form.text("authorization_header"))
-    elif editing and form.ticked("no_authorization"):
-        fields["authorization_header"] = None
+        environment, types = check(form.choice, "environment", dict(ENVIRONMENTS)), form.all("event_types")
+        if not set(types) <= set(TYPES):
+            check.add(Invalid("There is no such event type.", param="event_types"))
+        fields: dict[str, Any] = {
+            "name": check(checked_name, form.text("name")),
+            "environment": None if environment == "both" else environment,
+            "event_types": types,
+            "app_id": form.text("app_id") or None,
+            "retry_schedule_seconds": check(read_schedule, form.text("retries")),
+            "in_flight_limit": check(form.number, "in_flight_limit", IN_FLIGHT, low=1, high=registry.LARGEST_IN_FLIGHT),
+        }
+        if form.text("destination"):
+            fields["destination"] = structs.asdict(_destination(form, form.choice("destination", presets()), check))
+        else:
+            fields["url"] = form.text("url")
+            # The stored value is never shown, so an empty field means: unchanged.
+            fields |= {name: form.text(name) for name in ("dialect", "authorization_header") if form.text(name)}
+            if editing and form.ticked("no_authorization"):
+                fields.setdefault("authorization_header")
+        check(registry.checked_fields, fields, allowed, before)
     return fields
 
 
@@ -192,7 +172,7 @@ async def _form(visit: Visit, setup: Setup, preset: str = "") -> Response:
         webhook=render.webhook(setup) if isinstance(setup, Webhook) else None,
         setup=setup,
         settings=settings,
-        own_body=pretty(shown.template) if shown else _EXAMPLE_TEMPLATE,
+        own_body=pretty(shown.template if shown else presets()[OWN].body),
         types=TYPES,
         environments=ENVIRONMENTS,
         dialects=DIALECTS,
@@ -295,8 +275,7 @@ async def _page(visit: Visit, shown: Webhook, tried: WebhookTest | None = None) 
     return visit.page(
         "webhook.html",
         webhook=webhook,
-        failure=failure,
-        failed_attempt=shown_attempt(failure.attempt) if failure else None,
+        failure=decoded(failure) if failure else None,
         schedule=say_schedule(webhook.retry_schedule_seconds),
         presets=presets(),
         types=TYPES,

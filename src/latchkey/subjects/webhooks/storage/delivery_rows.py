@@ -4,7 +4,7 @@ delivery, or (a replay) a range of a project's feed."""
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from latchkey.database.pool import Connection, Database, Record
 from latchkey.database.rows import executes, fetch_all, fetches_one, fetches_value, finds_value, item_of, returns_row
@@ -52,8 +52,33 @@ async def place_of(connection: Connection, project_id: str, webhook_key: int, ev
     return None if row is None else DeliveryCursor(row["created_at"], row["customer_id"], row["sequence"])
 
 
+def _delivery(row: Record, webhook_id: str) -> Delivery:
+    others = {"id": row["event_id"], "customer_id": row["app_user_id"], "attempts_count": row["attempts"]}
+    return item_of(Delivery, row, webhook_id=webhook_id, **others)
+
+
+def _attempt(row: Record) -> Attempt:
+    headers, body = row["response_headers"], row["response_body"]
+    return Attempt(
+        number=row["number"],
+        at=row["at"],
+        milliseconds=row["took_ms"],
+        error=row["error"],
+        request_headers=Raw(row["request_headers"]),
+        response_status=row["status"],
+        response_headers=None if headers is None else Raw(headers),
+        response_body=None if body is None else body.decode("utf-8", "replace"),
+    )
+
+
 async def page(
-    connection: Connection, webhook_key: int, before: DeliveryCursor, chosen: DeliveryFilter, limit: int, examined: int
+    connection: Connection,
+    webhook_id: str,
+    webhook_key: int,
+    before: DeliveryCursor,
+    chosen: DeliveryFilter,
+    limit: int,
+    examined: int,
 ) -> DeliveryPage:
     """Newest first. Examines at most `examined` deliveries, so that a rare status does not read the whole log. If that
     ended the search, the page names the event of the last one."""
@@ -70,13 +95,14 @@ async def page(
         *answered,
     )
     mark = rows.pop()["event_id"] if rows and rows[-1]["is_mark"] else None
-    return DeliveryPage([item_of(Delivery, row) for row in rows], mark)
+    return DeliveryPage([_delivery(row, webhook_id) for row in rows], mark)
 
 
 async def page_of_customer(
     connection: Connection,
     project_id: str,
     customer_key: int,
+    webhook_id: str,
     webhook_key: int,
     before: DeliveryCursor,
     chosen: DeliveryFilter,
@@ -85,22 +111,24 @@ async def page_of_customer(
     """Newest first, with the deliveries of customers that were merged into this one."""
     fitting = chosen.status, chosen.type, limit, webhook_key, *(chosen.answered or (None, None)), chosen.since or 0
     asked = project_id, customer_key, *before, *fitting
-    return await fetch_all(connection, Delivery, query("deliveries_of_customer"), *asked)
+    return [_delivery(row, webhook_id) for row in await connection.fetch(query("deliveries_of_customer"), *asked)]
 
 
-async def load(connection: Connection, project_id: str, webhook_key: int, event_id: str) -> Detail | None:
+async def load(
+    connection: Connection, project_id: str, webhook_id: str, webhook_key: int, event_id: str
+) -> Detail | None:
     row = await connection.fetchrow(_LOAD, project_id, event_id, webhook_key)
     if row is None:
         return None
     place = project_id, row["customer_id"], webhook_key, row["sequence"]
-    attempts = await fetch_all(connection, Attempt, query("attempts_of_delivery"), *place)
-    return Detail(item_of(Delivery, row), row["body"], row["next_at"], attempts, row["dialect"])
+    attempts = [_attempt(attempt) for attempt in await connection.fetch(query("attempts_of_delivery"), *place)]
+    return Detail(_delivery(row, webhook_id), row["body"], row["next_at"], attempts, row["dialect"])
 
 
 async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:
     """The newest failed attempt that can be found without reading the whole log."""
     row = await connection.fetchrow(query("last_failed_attempt"), webhook_key)
-    return None if row is None else item_of(FailedAttempt, row, attempt=dict(row))
+    return None if row is None else FailedAttempt(row["event_id"], row["event_type"], _attempt(row))
 
 
 class TakenReplay(Struct, frozen=True):

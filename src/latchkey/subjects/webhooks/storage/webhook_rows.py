@@ -55,7 +55,9 @@ async def usable(database: Database, sealer: Sealer, keys: Sequence[int]) -> lis
 
 
 @translates_errors
-async def page(database: Database, sealer: Sealer, project_id: str, after: str | None, limit: int) -> list[Webhook]:
+async def page(
+    database: Database, sealer: Sealer, project_id: str, after: str | None, limit: int | None
+) -> list[Webhook]:
     """A project's webhooks, oldest first, from after the one with this id."""
     return [_webhook(row, sealer) for row in await database.pool.fetch(_LIST, project_id, after, limit, None)]
 
@@ -102,16 +104,10 @@ async def _write(connection: Connection, sealer: Sealer, statement: str, *values
 
 def _webhook(row: Record, sealer: Sealer) -> Webhook:
     """With its secrets decrypted. Raises UnsealableError."""
-    # The previous secret is encrypted under the same name: a rotation moves the encrypted bytes unchanged.
-    names = {
-        "authorization": "authorization",
-        "destination": "destination",
-        "secret": "secret",
-        "previous_secret": "secret",
-    }
     unsealed = {
-        field: sealer.unseal(sealed, f"{row['id']}/{name}")
-        for field, name in names.items()
+        # The previous secret is encrypted under the same name: a rotation moves the encrypted bytes unchanged.
+        field: sealer.unseal(sealed, f"{row['id']}/{field.removeprefix('previous_')}")
+        for field in ("authorization", "destination", "secret", "previous_secret")
         if (sealed := row[f"{field}_sealed"]) is not None
     }
     return item_of(Webhook, row, **unsealed, health=dict(row))

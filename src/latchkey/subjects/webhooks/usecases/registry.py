@@ -19,15 +19,16 @@ from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.instants import Ms
 from latchkey.domain.outgoing_address import Network, NotAllowed, refusal, target
 from latchkey.domain.problem import ProblemKind, ProjectProblem, isolated
-from latchkey.domain.refusal import Invalid, NotFound, Refusal, found
+from latchkey.domain.refusal import Checks, Invalid, NotFound, Refusal, found
 from latchkey.domain.retry import SCHEDULE
 from latchkey.engine.storage import state
 from latchkey.settings import Settings
+from latchkey.subjects.mail.usecases import NO_MAIL
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.webhooks import rules
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, compiled
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
-from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox, checked_mailbox, mailbox_of
+from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox, mailbox_of
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes, webhook_rows
 from latchkey.subjects.webhooks.storage.delivery_rows import DeliveryCursor, FailedAttempt
 from latchkey.subjects.webhooks.usecases import destination_settings
@@ -78,7 +79,7 @@ class Registry:
     async def load(self, project_id: str, id: str) -> rules.Webhook:
         return await self._counted(_found(await webhook_rows.load(self.database, self.sealer, project_id, id), id))
 
-    async def page(self, project_id: str, after: str | None, limit: int) -> list[rules.Webhook]:
+    async def page(self, project_id: str, after: str | None, limit: int | None) -> list[rules.Webhook]:
         """Oldest first."""
         if after is not None:
             made = await webhook_rows.was_made(self.database, project_id, after)
@@ -138,21 +139,34 @@ class Registry:
 
     async def _checked(self, project_id: str, given: Mapping[str, Any], before: str | None = None) -> dict[str, Any]:
         """The fields of `Setup` from the fields of the API. `before`: the stored destination."""
-        fields = dict(given)
+        fields = checked_fields(given, self.allowed, before)
+        if fields.get("url", "").startswith(SCHEME):
+            if self.mailbox is None:
+                raise Refusal(NO_MAIL, param="destination.preset")
+            await self.mailbox.check(project_id, fields["url"].removeprefix(SCHEME))
+        if fields.get("app_id") is not None:
+            await load_app(self.database, project_id, fields["app_id"])
+        return fields
+
+
+def checked_fields(
+    given: Mapping[str, Any], allowed: Sequence[Network] = (), before: str | None = None
+) -> dict[str, Any]:
+    """The fields of `Setup` from the fields of the API, as far as no database has to be asked."""
+    fields = dict(given)
+    with Checks() as check:
         if (destination := fields.pop("destination", None)) is not None:
             if wrong := fields.keys() & _OF_A_PRESET:
                 raise Refusal("The headers and the body of a destination come from its preset.", param=min(wrong))
             fields["destination"] = destination_settings.checked(DestinationSetup(**destination), before)
             made = compiled(fields["destination"])
-            if made.url.startswith(SCHEME):
-                await checked_mailbox(self.mailbox).check(project_id, made.url.removeprefix(SCHEME))
-            else:
-                checked_url(made.url, self.allowed)
+            if not made.url.startswith(SCHEME):
+                checked_url(made.url, allowed)
             fields["url"] = made.shown_url
         elif "url" in fields:
-            checked_url(fields["url"], self.allowed)
+            check(checked_url, fields["url"], allowed)
         if "authorization_header" in fields:
-            fields["authorization"] = checked_authorization(fields.pop("authorization_header"))
+            fields["authorization"] = check(checked_authorization, fields.pop("authorization_header"))
         if "event_types" in fields:
             fields["event_types"] = tuple(dict.fromkeys(fields["event_types"] or ()))
         if "retry_schedule_seconds" in fields:
@@ -165,9 +179,7 @@ class Registry:
             fields["dialect"] = (fields["dialect"] or Dialect.LATCHKEY).lower()
             if fields["dialect"] not in set(Dialect):
                 raise Invalid(f"A dialect is one of {', '.join(Dialect)}.", param="dialect")
-        if fields.get("app_id") is not None:
-            await load_app(self.database, project_id, fields["app_id"])
-        return fields
+    return fields
 
 
 def registry_of(database: Database, settings: Settings) -> Registry:
@@ -177,6 +189,9 @@ def registry_of(database: Database, settings: Settings) -> Registry:
 
 def checked_url(url: str, allowed: Sequence[Network] = ()) -> str:
     """Refuses what is wrong without a DNS lookup. Each attempt checks the resolved address again."""
+    if not url or len(url) > LONGEST_URL:
+        long = f"The URL has at most {LONGEST_URL:,} characters."
+        raise Invalid(long if url else "The URL is missing.", param="url")
     try:
         where = target(url)
     except NotAllowed as error:
@@ -233,27 +248,30 @@ async def page_of_deliveries(
     filtered = chosen.status is not None or chosen.type is not None or chosen.answered is not None
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
-        before = await _place(connection, project_id, key, after)
+        before = delivery_rows.END
+        if after is not None:
+            place = await delivery_rows.place_of(connection, project_id, key, after)
+            before = found(place, f"There is no delivery {after!r} to start after.", "starting_after")
         # The query has one upper bound, because an index scan starts at one bound.
         if chosen.until is not None:
             before = min(before, DeliveryCursor(chosen.until, 0, 0))
         if chosen.customer_id is None:
             examined = EXAMINED if filtered else limit + 1
-            page = await delivery_rows.page(connection, key, before, chosen, limit + 1, examined)
+            page = await delivery_rows.page(connection, webhook_id, key, before, chosen, limit + 1, examined)
         else:
             known = await state.key_of(connection, project_id, chosen.customer_id)
             customer = found(known, f"There is no customer {chosen.customer_id!r}.", "customer_id")
-            asked = project_id, customer, key, before, chosen, limit + 1
+            asked = project_id, customer, webhook_id, key, before, chosen, limit + 1
             page = rules.DeliveryPage(await delivery_rows.page_of_customer(connection, *asked), None)
     if len(page.deliveries) > limit:
-        return rules.DeliveryPage(page.deliveries[:limit], page.deliveries[limit - 1].event_id)
+        return rules.DeliveryPage(page.deliveries[:limit], page.deliveries[limit - 1].id)
     return page
 
 
 async def load_delivery(database: Database, project_id: str, webhook_id: str, event_id: str) -> rules.Detail:
     async with database.acquire() as connection:
         key = await _webhook(connection, project_id, webhook_id)
-        detail = await delivery_rows.load(connection, project_id, key, event_id)
+        detail = await delivery_rows.load(connection, project_id, webhook_id, key, event_id)
     return found(detail, f"Webhook {webhook_id!r} has no delivery {event_id!r}.", "delivery_id")
 
 
@@ -273,13 +291,6 @@ async def last_failed_attempt(database: Database, project_id: str, webhook_id: s
 
 async def _webhook(connection: Connection, project_id: str, webhook_id: str) -> int:
     return _found(await delivery_rows.webhook_key(connection, project_id, webhook_id), webhook_id)
-
-
-async def _place(connection: Connection, project_id: str, key: int, after: str | None) -> DeliveryCursor:
-    if after is None:
-        return delivery_rows.END
-    place = await delivery_rows.place_of(connection, project_id, key, after)
-    return found(place, f"There is no delivery {after!r} to start after.", "starting_after")
 
 
 async def page_of_operational_events(

@@ -16,7 +16,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases import sessions, team
 from latchkey.subjects.mail.rules import new_message
-from latchkey.subjects.mail.usecases import NO_MAIL, Mail, NotSentError, mail_of, stamp
+from latchkey.subjects.mail.usecases import Mail, NotSentError, mail_of, stamp
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult
@@ -92,9 +92,3 @@ def mailbox_of(database: Database, settings: Settings) -> Mailbox | None:
     """None: this service sends no mail."""
     mail = mail_of(database, settings)
     return None if mail is None else Mailbox(mail, settings.mail_domains, settings.webhook_timeout_ms)
-
-
-def checked_mailbox(mailbox: Mailbox | None) -> Mailbox:
-    if mailbox is None:
-        raise Refusal(NO_MAIL, param="destination.preset")
-    return mailbox

@@ -13,7 +13,7 @@ from msgspec import Struct, json
 
 from latchkey.domain.instants import Ms
 from latchkey.http_client import HeaderMap, StreamedResponse, header_pairs
-from latchkey.subjects.webhooks.delivery.destination import HIDDEN, Outgoing, compiled, hidden_in, is_accepted, masked
+from latchkey.subjects.webhooks.delivery.destination import HIDDEN, Outgoing, compiled, hidden_in, masked
 from latchkey.subjects.webhooks.rules import SECRET_PREFIX, Webhook
 from latchkey.wire.event import TEST_EVENT
 
@@ -94,8 +94,8 @@ class Letterhead:
             self._log_ends = b'",' + _encode({"Authorization": masked(authorization)})[1:]
 
     def accepts(self, status: int) -> bool:
-        """Whether this status means that it is delivered."""
-        return status == 200 or (self.webhook.destination is not None and is_accepted(status))
+        """Whether this status means that it is delivered. Services that are destinations answer with any 2xx."""
+        return status == 200 or (self.webhook.destination is not None and 200 <= status < 300)
 
     def headers(
         self, message_id: str, outgoing: Outgoing, at: Ms, *, is_test: bool = False, traceparent: str | None = None
