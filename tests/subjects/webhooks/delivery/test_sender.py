@@ -278,16 +278,11 @@ class Waiting:
     """Waits for the result of a post."""
 
     def __init__(self) -> None:
-        self.result: asyncio.Future[Reply | AttemptResult] = asyncio.get_running_loop().create_future()
-
-    def answered(self, reply: Reply | AttemptResult, /) -> None:
-        self.result.set_result(reply)
-
-    def failed(self, error: Exception, /) -> None:
-        self.result.set_exception(error)
+        self.result: asyncio.Future[Reply | AttemptResult | Exception] = asyncio.get_running_loop().create_future()
 
     async def answer(self) -> AttemptResult:
         reply = await self.result
+        assert not isinstance(reply, Exception)
         return await reply.read() if isinstance(reply, Reply) else reply
 
 
@@ -302,9 +297,9 @@ async def test_who_cancels_a_post_without_a_task_hears_nothing_more(
         waiting, other = Waiting(), Waiting()
         looking_up = asyncio.create_task(send(sender, webhook, "ev_0"))
         await until(lambda: len(arrivals) == 1)
-        post = sender.begin(webhook, "ev_1", Outgoing(webhook.url, BODY), now_ms(), waiting)
+        post = sender.begin(webhook, "ev_1", Outgoing(webhook.url, BODY), now_ms(), waiting.result.set_result)
         assert post is not None
-        assert sender.begin(webhook, "ev_2", Outgoing(webhook.url, BODY), now_ms(), other) is not None
+        assert sender.begin(webhook, "ev_2", Outgoing(webhook.url, BODY), now_ms(), other.result.set_result) is not None
         await until(lambda: len(arrivals) == 3)
         post.cancel()
     # The receiver has hung up on all of them.

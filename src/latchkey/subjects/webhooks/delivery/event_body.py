@@ -88,7 +88,7 @@ def _purchase(event: Event) -> dict[str, Any]:
         "product_id": event.product_id,
         "entitlement_id": None,
         "entitlement_ids": _or_null(event.entitlement_ids) or None,
-        "period_type": _upper(event.period_type),
+        "period_type": event.period_type and event.period_type.upper(),
         "purchased_at_ms": event.purchased_at_ms,
         "expiration_at_ms": expiration,
         "original_purchase_date_ms": event.original_purchase_date_ms,
@@ -112,14 +112,20 @@ def _purchase(event: Event) -> dict[str, Any]:
     }
 
 
+# By type as the vendor has it, the fields that only some types have: the event's own name, and what stands for nothing.
+_OWN_FIELDS: dict[str, dict[str, tuple[str, Any]]] = {
+    "TRANSFER": {"transferred_from": ("transferred_from", []), "transferred_to": ("transferred_to", [])},
+    "RENEWAL": {"is_trial_conversion": ("is_trial_conversion", False)},
+    "CANCELLATION": {"cancel_reason": ("cancellation_reason", "UNKNOWN")},
+    "EXPIRATION": {"expiration_reason": ("expiration_reason", "UNKNOWN")},
+    "BILLING_ISSUE": {"grace_period_expiration_at_ms": ("grace_period_expires_at_ms", None)},
+    "PRODUCT_CHANGE": {"new_product_id": ("new_product_id", None)},
+    "SUBSCRIPTION_PAUSED": {"auto_resume_at_ms": ("auto_resume_at_ms", None)},
+}
+
+
 def _own_fields(event: Event, told_as: str) -> dict[str, Any]:
-    """The fields that only some types have."""
     match event.type:
-        case EventType.TRANSFER:
-            return {
-                "transferred_from": _or_null(event.transferred_from) or [],
-                "transferred_to": _or_null(event.transferred_to) or [],
-            }
         case EventType.VIRTUAL_CURRENCY_TRANSACTION:
             return _currency(event)
         case EventType.EXPERIMENT_ENROLLMENT:
@@ -134,19 +140,8 @@ def _own_fields(event: Event, told_as: str) -> dict[str, Any]:
             }
         case EventType.REFUND:
             return {"cancel_reason": "CUSTOMER_SUPPORT"}
-        case EventType.EXPIRATION:
-            return {"expiration_reason": _or_null(event.expiration_reason) or "UNKNOWN"}
-        case EventType.BILLING_ISSUE:
-            return {"grace_period_expiration_at_ms": _or_null(event.grace_period_expires_at_ms)}
-        case EventType.PRODUCT_CHANGE:
-            return {"new_product_id": _or_null(event.new_product_id)}
-        case EventType.SUBSCRIPTION_PAUSED:
-            return {"auto_resume_at_ms": _or_null(event.auto_resume_at_ms)}
-    if told_as == EventType.RENEWAL:
-        return {"is_trial_conversion": event.is_trial_conversion is True}
-    if told_as == EventType.CANCELLATION:
-        return {"cancel_reason": _or_null(event.cancellation_reason) or "UNKNOWN"}
-    return {}
+    own = _OWN_FIELDS.get(told_as, {})
+    return {name: _or_null(getattr(event, ours)) or nothing for name, (ours, nothing) in own.items()}
 
 
 def _currency(event: Event) -> dict[str, Any]:
@@ -167,10 +162,6 @@ def _currency(event: Event) -> dict[str, Any]:
         "transaction_id": _or_null(event.transaction_id),
         "virtual_currency_transaction_id": event.id,
     }
-
-
-def _upper(word: str | None) -> str | None:
-    return word.upper() if word is not None else None
 
 
 def _or_null(value: T | UnsetType) -> T | None:

@@ -85,7 +85,7 @@ async def _deliver(worker: Worker, database: Database, settings: Settings, stop:
     chores = [
         asyncio.create_task(end()),
         asyncio.create_task(listen(database, worker.woken, look_around)),
-        asyncio.create_task(_replay(database, new_replays)),
+        asyncio.create_task(_every(10, lambda: _work_off_all(database), new_replays)),
         asyncio.create_task(_every(3600, lambda: _prune(database, settings))),
     ]
     if settings.operations_url:
@@ -122,21 +122,11 @@ def operations_secret(secret_key: bytes) -> str:
     return SECRET_PREFIX + base64.b64encode(derived).decode()
 
 
-async def _replay(database: Database, new: asyncio.Event) -> None:
-    async def work_off_all() -> None:
-        if await delivery_rows.some_unfinished(database):
-            # New events come first: a pause after each batch of a replay.
-            while await requeue_runs.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
-                await asyncio.sleep(0.02)
-
-    while True:
-        new.clear()
-        await retry_through_outages(work_off_all)
-        try:
-            async with asyncio.timeout(10):
-                await new.wait()
-        except TimeoutError:
-            pass
+async def _work_off_all(database: Database) -> None:
+    if await delivery_rows.some_unfinished(database):
+        # New events come first: a pause after each batch of a replay.
+        while await requeue_runs.work_off(database, real_now()):  # noqa: ASYNC110 - the pause is intended
+            await asyncio.sleep(0.02)
 
 
 async def _prune(database: Database, settings: Settings) -> None:
@@ -154,10 +144,14 @@ async def _tell(database: Database, sender: Sender, to: Webhook, settings: Setti
         pass
 
 
-async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, work: Callable[[], Awaitable[None]], woken: asyncio.Event | None = None) -> None:
+    """Does the work again and again, earlier when it is woken."""
+    woken = woken or asyncio.Event()
     while True:
+        woken.clear()
         await retry_through_outages(work)
-        await asyncio.sleep(seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+        with suppress(TimeoutError):
+            await asyncio.wait_for(woken.wait(), seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
 
 
 # Each try makes others wait for at most a tenth of a second.

@@ -15,6 +15,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from operator import attrgetter
 from typing import Any
 
 import asyncpg
@@ -191,24 +192,16 @@ async def record_attempts(
         [attempt.response_body or (None if attempt.status is None else b"") for attempt in attempts]
     )
     arguments = (
-        notation([claim.project_id for claim in claims]),
-        notation([claim.customer_id for claim in claims]),
-        notation([claim.webhook_key for claim in claims]),
-        notation([claim.aside for claim in claims]),
-        notation([claim.token for claim in claims]),
-        notation([claim.done for claim in claims]),
-        notation([claim.sequence for claim in claims]),
+        *_columns(claims, "project_id", "customer_id", "webhook_key", "aside", "token", "done", "sequence"),
         notation([claim.attempts + 1 for claim in claims]),
-        notation([attempt.at for attempt in attempts]),
-        notation([attempt.took_ms for attempt in attempts]),
+        *_columns(attempts, "at", "took_ms"),
         notation([next_at for next_at, _ in steps]),
         notation([others_at for _, others_at in steps]),
-        notation([attempt.error for attempt in attempts]),
-        notation([attempt.status for attempt in attempts]),
+        *_columns(attempts, "error", "status"),
         [attempt.request_headers for attempt in attempts],
         headers_at,
         bodies_at,
-        notation([claim.part for claim in claims]),
+        *_columns(claims, "part"),
         headers,
         bodies,
         now,
@@ -223,6 +216,11 @@ async def record_attempts(
             postponed = outcomes if error.places is None else [outcomes[place] for place in error.places]
     recorded = [Recorded(outcomes[row["place"] - 1], more=row["more"], troubled=row["troubled"]) for row in rows]
     return recorded, postponed
+
+
+def _columns(items: Sequence[Struct], *names: str) -> list[str]:
+    """These fields of all, in PostgreSQL's notation."""
+    return [notation(list(map(attrgetter(name), items))) for name in names]
 
 
 def _once_each(values: Sequence[bytes | None]) -> tuple[list[bytes | None], str]:

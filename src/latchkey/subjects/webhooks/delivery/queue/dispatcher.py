@@ -4,8 +4,9 @@ import asyncio
 import heapq
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 import structlog
@@ -19,7 +20,7 @@ from latchkey.engine.storage import event_feed
 from latchkey.spans import Span, Value
 from latchkey.subjects.webhooks.delivery.destination import Outgoing, compiled
 from latchkey.subjects.webhooks.delivery.event_body import outgoing_of
-from latchkey.subjects.webhooks.delivery.sending.reply import Post, Reply, give
+from latchkey.subjects.webhooks.delivery.sending.reply import Done, Post, Reply, give
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim
@@ -216,10 +217,9 @@ async def claimed_in(database: Database, claims: Sequence[Claim], began_ns: int)
     }
 
 
-def begun(parent: Span, claim: Claim, webhook: Webhook, host: str) -> Span | None:
+def begun(parent: Span, claim: Claim, webhook: Webhook, host: str) -> Span:
     """The span of one attempt."""
-    if spans.tracer is None:
-        return None
+    assert spans.tracer is not None, "it has made the parent"
     about: dict[str, Value] = {
         "http.request.method": "POST",
         "server.address": host,
@@ -241,10 +241,11 @@ def ended(span: Span, reply: Reply | AttemptResult | None) -> None:
         span.end({"http.response.status_code": status or 0}, error=None if status == 200 else f"status {status}")
 
 
-def not_sent(webhook: Webhook, now: Ms) -> AttemptResult:
-    """Of an event that a destination has no use for. It counts as delivered, and the log says why."""
-    why = compiled(webhook.destination or "").why_not
-    return AttemptResult(now, 0, None, None, b"{}", response_body=why.encode())
+class _Delivery(Struct):
+    """A delivery under way."""
+
+    claim: Claim
+    work: Post | asyncio.Task[None] | None = None
 
 
 class Dispatcher:
@@ -265,27 +266,29 @@ class Dispatcher:
     def send(self, claim: Claim, webhook: Webhook, now: Ms, within: Span | None = None) -> None:
         """`within`: the span of the claim, if the event has a trace."""
         self._capacity.begin(claim.webhook_key)
-        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
+        delivery, done = self._begun(claim, webhook)
         try:
             outgoing = outgoing_of(webhook, claim.event, claim.dialect, self._sender.public_url)
             if outgoing is None:
-                delivery.answered(not_sent(webhook, now))
-            elif within is None:
-                delivery.work = self._sender.begin(webhook, claim.event_id, outgoing, now, delivery)
-                if delivery.work is None:
-                    delivery.wait_for(self._sender.post(webhook, claim.event_id, outgoing, now))
+                # A destination has no use for the event. It counts as delivered, and the log says why.
+                why = compiled(webhook.destination or "").why_not
+                done(AttemptResult(now, 0, None, None, b"{}", response_body=why.encode()))
+            elif within is not None:
+                delivery.work = give(self._traced(claim, webhook, outgoing, now, within), done)
             else:
-                delivery.wait_for(self._traced(claim, webhook, outgoing, now, within))
+                delivery.work = self._sender.begin(webhook, claim.event_id, outgoing, now, done) or give(
+                    self._sender.post(webhook, claim.event_id, outgoing, now), done
+                )
         except Refusal as refusal:
             # A destination's template does not work for this event: an attempt that failed, and is in the log.
-            delivery.answered(AttemptResult(now, 0, None, refusal.message, b"{}"))
+            done(AttemptResult(now, 0, None, refusal.message, b"{}"))
         except Exception as error:
-            delivery.failed(error)
+            done(error)
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
-        delivery = self._running[id(claim)] = _Delivery(self, claim, webhook)
-        delivery.wait_for(reply.read())
+        delivery, done = self._begun(claim, webhook)
+        delivery.work = give(reply.read(), done)
 
     async def wait(self) -> None:
         """Until nothing is running."""
@@ -303,52 +306,30 @@ class Dispatcher:
                 delivery.work.cancel()
         return [delivery.claim for delivery in unfinished]
 
-    def answered(self, claim: Claim, webhook: Webhook, reply: Reply | AttemptResult) -> None:
-        if self._remove(claim):
-            self._inbox.put(ReceivedReply(claim, webhook, reply))
+    def _begun(self, claim: Claim, webhook: Webhook) -> tuple[_Delivery, Done]:
+        delivery = self._running[id(claim)] = _Delivery(claim)
+        return delivery, partial(self._ended, claim, webhook)
 
-    def failed(self, claim: Claim, error: Exception) -> None:
-        """Not recorded: the lease runs out and the delivery is sent again."""
-        if self._remove(claim):
-            log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=error)
-            self._agenda.add(self._capacity.end([claim.webhook_key]))
-
-    def _remove(self, claim: Claim) -> bool:
-        """It has ended. False: it was cancelled before."""
+    def _ended(self, claim: Claim, webhook: Webhook, result: Reply | AttemptResult | Exception) -> None:
         removed = self._running.pop(id(claim), None)
         if not self._running:
             self._all_ended.set()
-        return removed is not None
+        if removed is None:
+            # It was cancelled before.
+            return
+        if isinstance(result, Exception):
+            # Not recorded: the lease runs out and the delivery is sent again.
+            log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=result)
+            self._agenda.add(self._capacity.end([claim.webhook_key]))
+        else:
+            self._inbox.put(ReceivedReply(claim, webhook, result))
 
     async def _traced(
         self, claim: Claim, webhook: Webhook, outgoing: Outgoing, now: Ms, within: Span
     ) -> Reply | AttemptResult:
         span, reply = begun(within, claim, webhook, urlsplit(webhook.url).hostname or ""), None
         try:
-            traceparent = span.traceparent if span is not None else None
-            reply = await self._sender.post(webhook, claim.event_id, outgoing, now, traceparent=traceparent)
+            reply = await self._sender.post(webhook, claim.event_id, outgoing, now, traceparent=span.traceparent)
             return reply
         finally:
-            if span is not None:
-                ended(span, reply)
-
-
-class _Delivery:
-    """A delivery under way. It waits for the sender, and tells the dispatcher."""
-
-    __slots__ = ("_dispatcher", "_webhook", "claim", "work")
-
-    def __init__(self, dispatcher: Dispatcher, claim: Claim, webhook: Webhook) -> None:
-        self._dispatcher = dispatcher
-        self._webhook = webhook
-        self.claim = claim
-        self.work: Post | asyncio.Task[None] | None = None
-
-    def wait_for(self, work: Awaitable[Reply | AttemptResult]) -> None:
-        self.work = asyncio.get_running_loop().create_task(give(work, self))
-
-    def answered(self, reply: Reply | AttemptResult, /) -> None:
-        self._dispatcher.answered(self.claim, self._webhook, reply)
-
-    def failed(self, error: Exception, /) -> None:
-        self._dispatcher.failed(self.claim, error)
+            ended(span, reply)

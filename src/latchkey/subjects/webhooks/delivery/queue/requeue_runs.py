@@ -11,6 +11,7 @@ from latchkey.domain.refusal import found
 from latchkey.subjects.webhooks.rules import Replay, ReplayRange, Webhook, missing_webhook
 from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 from latchkey.subjects.webhooks.storage.delivery_rows import TakenReplay
+from latchkey.wire.attributes import from_attributes
 
 # A batch locks its customers' lanes for a few milliseconds.
 _BATCH = 500
@@ -26,21 +27,18 @@ _TRIES = 5
 async def resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
     """Send this event to this webhook again, at once, with a new retry schedule. False: there is no such delivery. One
     that waits for a retry is sent now instead."""
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         try:
-            return await _resend(database, project_id, webhook_id, event_id, now)
+            async with transaction(database) as connection:
+                key = await delivery_rows.resend(connection, project_id, webhook_id, event_id, now)
+                if key is not None:
+                    await lanes.wake(connection, key)
+            return key is not None
         except MovedError:
             # Somebody else resends it too, and has just moved it to the part that is kept.
-            continue
-    return await _resend(database, project_id, webhook_id, event_id, now)
-
-
-async def _resend(database: Database, project_id: str, webhook_id: str, event_id: str, now: Ms) -> bool:
-    async with transaction(database) as connection:
-        key = await delivery_rows.resend(connection, project_id, webhook_id, event_id, now)
-        if key is not None:
-            await lanes.wake(connection, key)
-    return key is not None
+            if not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 async def send_waiting(database: Database, project_id: str, webhook_key: int, now: Ms) -> int:
@@ -84,9 +82,10 @@ async def count_replay(database: Database, webhook: Webhook, chosen: ReplayRange
     until = now + 1 if chosen.until_ms is None else chosen.until_ms
     async with transaction(database) as connection:
         first, last = await _positions(connection, webhook.project_id, chosen.since_ms, until)
-        replay = TakenReplay(
+        replay = from_attributes(
+            TakenReplay,
+            webhook,
             id="",
-            project_id=webhook.project_id,
             webhook_key=webhook.key,
             since_ms=chosen.since_ms,
             until_ms=until,
@@ -94,10 +93,7 @@ async def count_replay(database: Database, webhook: Webhook, chosen: ReplayRange
             event_types=chosen.event_types,
             position=first,
             last_position=last,
-            environment=webhook.environment,
             webhook_event_types=webhook.event_types,
-            app_id=webhook.app_id,
-            dialect=webhook.dialect,
         )
         events = await delivery_rows.next_events(connection, replay, _COUNTED)
     wanted = [event for event in events if event.wanted]

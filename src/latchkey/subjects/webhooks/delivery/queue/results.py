@@ -70,11 +70,9 @@ def _count(webhook_id: str, attempts: Sequence[AttemptResult]) -> None:
     """Count attempts to deliver to this webhook."""
     delivered, failed = _of(webhook_id)
     seconds = _histograms.seconds[webhook_id]
-    failures = 0
     for attempt in attempts:
         seconds.add(attempt.took_ms / 1000)
-        if attempt.error is not None:
-            failures += 1
+    failures = sum(attempt.error is not None for attempt in attempts)
     if failures < len(attempts):
         delivered.inc(len(attempts) - failures)
     if failures:

@@ -11,7 +11,6 @@ from typing import Any
 
 import structlog
 
-from latchkey import spans as observability_spans
 from latchkey.database.errors import OutageError
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
@@ -223,13 +222,12 @@ class Worker:
         versions = {claim.webhook_key: claim.webhook_version for claim in claims}
         # Retried until it succeeds: no other worker can send what is claimed until the lease runs out.
         await retry_through_outages(partial(self._webhooks.refresh, versions))
-        spans = await claimed_in(self._database, claims, began_ns) if observability_spans.tracer is not None else None
+        spans = await claimed_in(self._database, claims, began_ns)
         now = self._now()
         for claim in claims:
             webhook = self._webhooks.get(claim.webhook_key)
             if webhook is not None and may_begin(claim.lease_until, self._timeout_ms, now):
-                span = spans.get((claim.project_id, claim.event_id)) if spans else None
-                self._dispatcher.send(claim, webhook, now, span)
+                self._dispatcher.send(claim, webhook, now, spans.get((claim.project_id, claim.event_id)))
 
     async def _release(self, claims: Sequence[Claim]) -> None:
         # If it fails, the leases run out.

@@ -18,7 +18,7 @@ import asyncio
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -147,22 +147,19 @@ class Letter(Struct, frozen=True):
         return AttemptResult(self.at, self.took_ms, None, why, self.shown)
 
 
-class Addressee(Protocol):
-    """Whoever waits for the result of a `Post`. One of these is called, once, unless the post is cancelled."""
-
-    def answered(self, reply: Reply | AttemptResult, /) -> None: ...
-    def failed(self, error: Exception, /) -> None: ...
+# Who waits for the result of a `Post`. Called once, unless the post is cancelled.
+Done: TypeAlias = "Callable[[Reply | AttemptResult | Exception], None]"
 
 
 class Post:
-    __slots__ = ("_cancelled", "_coroutine", "_failed", "_request", "_task", "letter", "to")
+    __slots__ = ("_cancelled", "_coroutine", "_failed", "_request", "_task", "done", "letter")
 
     def __init__(
-        self, letter: Letter, request: StreamedRequest, to: Addressee, failed: Callable[[Post, Exception], None]
+        self, letter: Letter, request: StreamedRequest, done: Done, failed: Callable[[Post, Exception], None]
     ) -> None:
-        """Sends the request. `failed` is called in place of `to` when no response arrives."""
+        """Sends the request. `failed` is called in place of `done` when no response arrives."""
         self.letter = letter
-        self.to = to
+        self.done = done
         self._request = request
         self._failed = failed
         self._coroutine = request.__aenter__()
@@ -173,7 +170,7 @@ class Post:
 
     def go_on(self, work: Awaitable[Reply | AttemptResult]) -> None:
         """Let a task finish it."""
-        self._task = asyncio.get_running_loop().create_task(give(work, self.to))
+        self._task = give(work, self.done)
 
     def cancel(self) -> None:
         """Wait no longer. The request may arrive all the same."""
@@ -188,8 +185,8 @@ class Post:
             return
         try:
             waits_for = self._coroutine.send(None)
-        except StopIteration as done:
-            self.to.answered(self.letter.reply(self._request, done.value))
+        except StopIteration as ended:
+            self.done(self.letter.reply(self._request, ended.value))
         except Exception as error:
             self._failed(self, error)
         else:
@@ -200,11 +197,15 @@ class Post:
                 waits_for.add_done_callback(self._step)
 
 
-async def give(work: Awaitable[Reply | AttemptResult], to: Addressee) -> None:
-    """Wait for this result, and give it to `to`: what a `Post` does, in a task."""
-    try:
-        reply = await work
-    except Exception as error:
-        to.failed(error)
-    else:
-        to.answered(reply)
+def give(work: Awaitable[Reply | AttemptResult], done: Done) -> asyncio.Task[None]:
+    """Wait for this result in a task: what a `Post` does without one."""
+
+    async def wait() -> None:
+        try:
+            reply = await work
+        except Exception as error:
+            done(error)
+        else:
+            done(reply)
+
+    return asyncio.get_running_loop().create_task(wait())

@@ -16,7 +16,7 @@ from latchkey.settings import Settings
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.mailbox import SCHEME, Mailbox
-from latchkey.subjects.webhooks.delivery.sending.reply import Addressee, Letter, Post, Reply
+from latchkey.subjects.webhooks.delivery.sending.reply import Done, Letter, Post, Reply
 from latchkey.subjects.webhooks.delivery.sending.request import FIXED, Letterhead
 from latchkey.subjects.webhooks.delivery.sending.resolver import Lookup, NameNotFound, Resolver, system_lookup
 from latchkey.subjects.webhooks.rules import Webhook
@@ -95,8 +95,8 @@ class Sender:
         headers, shown = letterhead.headers(message_id, outgoing, at, is_test=is_test, traceparent=traceparent)
         return await self._post(Letter(letterhead, outgoing.url, headers, shown, outgoing.body, at, began))
 
-    def begin(self, webhook: Webhook, message_id: str, outgoing: Outgoing, at: Ms, to: Addressee) -> Post | None:
-        """Like `post`, without a task: the result is given to `to`. None: the address must be looked up, use `post`."""
+    def begin(self, webhook: Webhook, message_id: str, outgoing: Outgoing, at: Ms, done: Done) -> Post | None:
+        """Like `post`, without a task: `done` gets the result. None: the address must be looked up, use `post`."""
         began = time.monotonic()
         url, body, _ = outgoing
         route = self._routes.get(url)
@@ -105,7 +105,7 @@ class Sender:
         letterhead = self._letterhead(webhook)
         headers, shown = letterhead.headers(message_id, outgoing, at)
         request = route.clients[0].stream("POST", route.url, headers=headers, body=body)
-        return Post(Letter(letterhead, url, headers, shown, body, at, began), request, to, self._failed)
+        return Post(Letter(letterhead, url, headers, shown, body, at, began), request, done, self._failed)
 
     async def _post(self, letter: Letter, *, tried: int = 0) -> Reply | AttemptResult:
         """Try the receiver's addresses one after the other. `tried`: so many have been tried."""
@@ -139,11 +139,11 @@ class Sender:
         """The first of the receiver's addresses has not responded."""
         route = self._routes.get(post.letter.url)
         if not isinstance(error, _NO_RESPONSE):
-            post.to.failed(error)
+            post.done(error)
         elif route is not None and len(route.clients) > 1 and resolver.never_connected(error):
             post.go_on(self._post(post.letter, tried=1))
         else:
-            post.to.answered(self._unanswered(post.letter, error))
+            post.done(self._unanswered(post.letter, error))
 
     def _unanswered(self, letter: Letter, error: Exception) -> AttemptResult:
         route = self._routes.get(letter.url)
