@@ -20,6 +20,17 @@ from typing import Any
 from msgspec import Struct, json
 
 _OK = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{"message":"ok"}'
+_FAILED = b"HTTP/1.1 %d x\r\ncontent-length: 4\r\n\r\noops"
+_BEGINS = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n"
+_WRITTEN = {
+    "half": b"HTTP/1.1 200 OK\r\ncontent-le",
+    "cut": b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nthe beginning",
+    "garbage": b"\x00\x01 this is not HTTP \xff" * 20,
+    "redirect": b"HTTP/1.1 307 x\r\nlocation: https://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n",
+    "endless": _BEGINS,
+    "trickle": _BEGINS,
+}
+_POURED = {"endless": b"and so on " * 1000, "trickle": b"."}
 _MAX = 16 * 1024 * 1024
 
 
@@ -76,7 +87,7 @@ class Receiver:
         if word == "flaky":
             self._tries[arrival.path, arrival.event.id] += 1
             return "status", 500 if self._tries[arrival.path, arrival.event.id] <= number else 200
-        if word in {"status", "slow", "hang", "half", "cut", "endless", "trickle", "garbage", "redirect", "down"}:
+        if word in {"status", "slow", "hang", "down", *_WRITTEN}:
             return word, number
         return "status", 200
 
@@ -137,31 +148,18 @@ class _Connection(asyncio.Protocol):
     def _answer(self, word: str, number: int) -> None:
         if self._transport is None:
             return
-        match word:
-            case "status" if number == 200:
-                self._transport.write(_OK)
-            case "status":
-                self._transport.write(b"HTTP/1.1 %d x\r\ncontent-length: 4\r\n\r\noops" % number)
-            case "slow":
-                asyncio.get_running_loop().call_later(number / 1000, self._answer, "status", 200)
-            case "half":
-                self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-le")
-                self._transport.close()
-            case "cut":
-                self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nthe beginning")
-                self._transport.close()
-            case "endless" | "trickle":
-                self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
-                self._pour(b"and so on " * 1000 if word == "endless" else b".")
-            case "garbage":
-                self._transport.write(b"\x00\x01 this is not HTTP \xff" * 20)
-                self._transport.close()
-            case "redirect":
-                self._transport.write(
-                    b"HTTP/1.1 307 x\r\nlocation: https://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
-                )
-            case "down":
-                self._transport.abort()
+        if word == "slow":
+            asyncio.get_running_loop().call_later(number / 1000, self._answer, "status", 200)
+        elif word == "status":
+            self._transport.write(_OK if number == 200 else _FAILED % number)
+        elif word in _WRITTEN:
+            self._transport.write(_WRITTEN[word])
+        if word in {"half", "cut", "garbage"}:
+            self._transport.close()
+        elif word in _POURED:
+            self._pour(_POURED[word])
+        elif word == "down":
+            self._transport.abort()
 
     def _pour(self, drop: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

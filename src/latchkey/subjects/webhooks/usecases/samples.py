@@ -10,10 +10,10 @@ from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
-from msgspec import UNSET, Raw, json, structs
+from msgspec import UNSET, Raw, convert, json
 from msgspec.structs import replace
 
-from latchkey.domain.catalog import Catalog, Credit, Product, ProductKind
+from latchkey.domain.catalog import Catalog, Product
 from latchkey.domain.customers import identity
 from latchkey.domain.customers.customer import Attribute, Customer, newcomer
 from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
@@ -21,7 +21,6 @@ from latchkey.domain.customers.virtual_currency import settle_own
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
 from latchkey.domain.instants import DAY, Duration, Ms, add, parse_duration
-from latchkey.domain.money.amounts import Price
 from latchkey.domain.money.pinned_rates import pinned
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.stores.store import TEST_STORE
@@ -33,6 +32,7 @@ from latchkey.subjects.webhooks.delivery.event_body import outgoing_of, shown_bo
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.wire import WebhookTest
+from latchkey.wire.attributes import from_attributes
 from latchkey.wire.event import Event
 
 PROJECT_ID = "proj_sample"
@@ -44,28 +44,9 @@ TEST_PREFIX = "test_"
 TEST = "TEST"
 TYPES = (*(type.value for type in EventType), TEST)
 
-_MONTH, _YEAR = Duration(months=1), Duration(months=12)
-
-
-def _usd(units: float) -> Price:
-    return Price(round(units * 1_000_000), "USD")
-
-
-_PRODUCTS = (
-    Product(
-        id="pro_monthly",
-        kind=ProductKind.SUBSCRIPTION,
-        price=_usd(9.99),
-        duration=_MONTH,
-        trial=Duration(days=7),
-        grants=("pro",),
-    ),
-    Product(id="pro_yearly", kind=ProductKind.SUBSCRIPTION, price=_usd(79.99), duration=_YEAR, grants=("pro",)),
-    Product(id="pro_pass", kind=ProductKind.ONE_TIME, price=_usd(4.99), duration=Duration(days=30), grants=("pro",)),
-    Product(id="coins_100", kind=ProductKind.ONE_TIME, price=_usd(1.99), credits=Credit("COIN", 100)),
-)
-CATALOG = Catalog({product.id: product for product in _PRODUCTS}, frozenset({"pro"}))
-_STORIES = tomllib.loads((files(__package__) / "samples.toml").read_text(encoding="utf-8"))
+_DATA = tomllib.loads((files(__package__) / "samples.toml").read_text(encoding="utf-8"))
+_STORIES = _DATA["stories"]
+CATALOG = Catalog({product.id: product for product in convert(_DATA["products"], list[Product])}, frozenset({"pro"}))
 _EXPERIMENT = Experiment("exp_paywall", "Paywall", (Variant("control", 1), Variant("b", 1)))
 
 
@@ -135,7 +116,7 @@ def sample(
     type: EventType, now: Ms, *, environment: Environment = Environment.SANDBOX, app_id: str | None = None
 ) -> Event:
     """A real event of this type for a sample customer at `now`, or shortly before."""
-    life = SampleCustomer(add(now, _MONTH, times=-1), environment, app_id)
+    life = SampleCustomer(add(now, Duration(months=1), times=-1), environment, app_id)
     _play(type, life, now)
     return next(event for event in reversed(life.told) if event.type == type)
 
@@ -147,7 +128,7 @@ def event_for_test(
     id = TEST_PREFIX + unique
     if type != TEST:
         made = sample(EventType(type), now, environment=environment, app_id=app_id)
-        return structs.replace(made, id=id, sequence=UNSET)
+        return replace(made, id=id, sequence=UNSET)
     return Event(
         id=id,
         type=TEST,
@@ -197,12 +178,12 @@ async def send_test(sender: Sender, webhook: Webhook, type: str, now: Ms) -> Web
     outgoing = outgoing_of(webhook, stored, webhook.dialect, sender.public_url)
     assert outgoing is not None, "the sample customer has what a destination requires"
     answer = await sender.send(webhook, event.id, outgoing, is_test=True)
-    return WebhookTest(
+    return from_attributes(
+        WebhookTest,
+        answer,
         webhook_id=webhook.id,
         event_id=event.id,
         event_type=type,
-        delivered=answer.delivered,
-        status=answer.status,
         milliseconds=answer.took_ms,
         body=answer.response_body.decode("utf-8", "replace"),
         headers=json.decode(answer.response_headers, type=list[list[str]]),
