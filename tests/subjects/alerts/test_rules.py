@@ -33,7 +33,7 @@ def told(looks: Sequence[bool], every: Ms = EVERY) -> list[tuple[int, str]]:
     known: dict[str, Alert] = {}
     found = []
     for number, sees in enumerate(looks):
-        kept, began, ended = after_look(known, [problem()] if sees else [], number * every)
+        kept, began, ended = after_look(known, [problem()] if sees else [], number * every, {})
         known = {alert.problem.id: alert for alert in kept}
         found += [(number, "began") for _ in began] + [(number, "ended") for _ in ended]
     return found
@@ -77,7 +77,7 @@ def test_problems_do_not_mix(looks: list[set[str]]) -> None:
     known: dict[str, Alert] = {}
     together: dict[str, list[tuple[int, str]]] = {id: [] for id in "abc"}
     for number, ids in enumerate(looks):
-        kept, began, ended = after_look(known, [problem(id) for id in sorted(ids)], number * EVERY)
+        kept, began, ended = after_look(known, [problem(id) for id in sorted(ids)], number * EVERY, {})
         known = {alert.problem.id: alert for alert in kept}
         for what, alerts in (("began", began), ("ended", ended)):
             for alert in alerts:
@@ -87,8 +87,8 @@ def test_problems_do_not_mix(looks: list[set[str]]) -> None:
 
 
 def test_an_alert_has_the_words_of_the_last_look() -> None:
-    [alert], _, _ = after_look({}, [problem(words="1 failed")], 0)
-    [alert], [began], _ = after_look({"webhook/wh_1": alert}, [problem(words="2 failed")], PATIENCE)
+    [alert], _, _ = after_look({}, [problem(words="1 failed")], 0, {})
+    [alert], [began], _ = after_look({"webhook/wh_1": alert}, [problem(words="2 failed")], PATIENCE, {})
     assert (alert, began.problem.words, began.since, began.told_at) == (began, "2 failed", 0, PATIENCE)
 
 

@@ -262,7 +262,7 @@ async def test_slack_that_fails_is_tried_again_and_one_that_is_gone_is_not(shop:
         "https://localhost/x",
         "https://[::1]/",
         "hooks",
-        "https://" + "a" * 1000,
+        "https://" + "a" * 2048,
     ],
 )
 async def test_an_address_inside_is_refused_when_it_is_saved(shop: Alerting, address: str) -> None:

@@ -43,15 +43,21 @@ class LookResult(NamedTuple):
     ended: list[Alert]
 
 
-def after_look(known: Mapping[str, Alert], found: Iterable[ProjectProblem], now: Ms) -> LookResult:
-    """Alerts by the problem's id. Those that are not kept are forgotten. `began` are among the kept ones."""
+def after_look(
+    known: Mapping[str, Alert],
+    found: Iterable[ProjectProblem],
+    now: Ms,
+    who: Mapping[ProblemKind, tuple[str, ...]],
+) -> LookResult:
+    """Alerts by the problem's id. Those that are not kept are forgotten. `began` are among the kept ones. `who`: the
+    accounts that want to be told of each kind."""
     kept, began, ended = [], [], []
     seen = {problem.id: problem for problem in found}
     for id, problem in seen.items():
         before = known.get(id) or Alert(problem, now)
         alert = replace(before, problem=problem, gone_since=None)
         if alert.told_at is None and now - alert.since >= PATIENCE:
-            alert = replace(alert, told_at=now)
+            alert = replace(alert, told_at=now, told=who.get(problem.kind, ()))
             began.append(alert)
         kept.append(alert)
     for id, alert in known.items():

@@ -2,11 +2,10 @@
 and what messages say, by the clock role of any number of processes."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import structlog
 from msgspec import Struct, json
-from msgspec.structs import replace
 
 from latchkey.database.pool import Database, Executor
 from latchkey.database.sealing import UnsealableError
@@ -21,7 +20,6 @@ from latchkey.settings import Settings
 from latchkey.subjects.alerts import render, storage
 from latchkey.subjects.alerts.rules import (
     DAYS,
-    Alert,
     AlertNotice,
     Report,
     after_look,
@@ -51,7 +49,6 @@ ALERT = "alert"
 CERTIFICATE_ENDS: Ms = 14 * DAY
 # Seconds for a message to Slack.
 TIMEOUT_MS = 10_000
-LONGEST_ADDRESS = 1_000
 
 
 class Alerts(Struct, frozen=True):
@@ -121,7 +118,10 @@ class Alerts(Struct, frozen=True):
             if not kinds and report == "never":
                 await storage.remove(connection, account_id, project_id)
                 return
-            sealed = self._sealed(project_id, account_id, slack) if slack else before.slack
+            sealed = before.slack
+            if slack:
+                checked = checked_url(slack, self.settings.webhook_allow_networks)
+                sealed = self.stores.sealer.seal(checked, _place(project_id, account_id))
             if way == "mail":
                 sealed = None
                 if self.mail is None:
@@ -154,13 +154,6 @@ class Alerts(Struct, frozen=True):
         except UnsealableError:
             raise NotFound("This link is not complete. Copy it again from the mail.") from None
 
-    def _sealed(self, project_id: str, account_id: str, slack: str) -> bytes:
-        if len(slack) > LONGEST_ADDRESS:
-            raise Invalid(f"An address has at most {LONGEST_ADDRESS:,} characters.", param="slack")
-        return self.stores.sealer.seal(
-            checked_url(slack, self.settings.webhook_allow_networks), _place(project_id, account_id)
-        )
-
     async def look_next(self, now: Ms) -> bool:
         """Looks at the project that has waited longest. Returns whether there was one."""
         token = now + EVERY
@@ -178,17 +171,13 @@ class Alerts(Struct, frozen=True):
                 await storage.remove_watch(connection, project_id)
                 return True
             known = await storage.known_alerts(connection, project_id)
-            kept, began, ended = after_look(known, found, now)
-            began = [replace(alert, told=_who(subscribers, alert)) for alert in began]
-            notices = [
-                *((alert, AlertNotice("began", alert.problem)) for alert in began),
-                *((alert, AlertNotice("ended", alert.problem)) for alert in ended),
-            ]
-            for alert, notice in notices:
+            who = {kind: tuple(one.account_id for one in subscribers if kind in one.kinds) for kind in ProblemKind}
+            kept, began, ended = after_look(known, found, now, who)
+            for alert in (*began, *ended):
+                notice = AlertNotice("began" if alert in began else "ended", alert.problem)
                 # Who was told of a beginning is told of its end, unless it is not wanted any more.
-                for account_id in set(alert.told) & set(_who(subscribers, alert)):
+                for account_id in set(alert.told) & set(who[alert.problem.kind]):
                     await _add(connection, account_id, project_id, notice, now)
-            kept = [*began, *(alert for alert in kept if alert.told_at != now)]
             await storage.replace_alerts(connection, project_id, kept)
         return True
 
@@ -270,10 +259,6 @@ class Alerts(Struct, frozen=True):
 
 async def _add(connection: Executor, account_id: str, project_id: str, notice: AlertNotice, now: Ms) -> None:
     await add_message(connection, ALERT, now, notice.lasts, notice, member=(account_id, project_id))
-
-
-def _who(subscribers: Sequence[AlertSubscription], alert: Alert) -> tuple[str, ...]:
-    return tuple(one.account_id for one in subscribers if alert.problem.kind in one.kinds)
 
 
 _STOP = "alerts/stop"
