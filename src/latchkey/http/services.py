@@ -15,7 +15,7 @@ from latchkey.engine.admission import RefusedKeys
 from latchkey.engine.changes import Changes, Deliverer
 from latchkey.engine.last_seen import Presence
 from latchkey.engine.missing_rates import counted as without_rate
-from latchkey.engine.rate_limits import Leases, PhoneLimit
+from latchkey.engine.rate_limits import Leases, PhoneLimit, RecentCounts
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
@@ -142,6 +142,8 @@ class Services:
         self.exports = exports_of(database, settings)
         # For requests with public keys.
         self.phone_limit = PhoneLimit(settings.address_requests_per_minute)
+        # Of members, by account.
+        self.console_requests = RecentCounts()
         # Of requests with an Idempotency-Key.
         self.idempotency = Idempotency(database, sealer, now)
         self.write_probe = WriteProbe(database)

@@ -101,6 +101,18 @@ async def test_a_developer_changes_the_catalog_and_the_audit_log_has_their_name(
     assert both in ({**made.detail}, {**used.detail})
 
 
+async def test_the_481st_request_of_a_member_in_a_minute_is_429_and_others_do_not_pay_for_it(site: Site) -> None:
+    member, other = await somebody(site, Role.SUPPORT), await somebody(site, Role.VIEWER)
+    front: Any = site.client.app
+    account = await site.account(member.email)
+    front.services.console_requests.count(account.id, site.clock.now, 479)
+    assert (await read(member, site, v2(site, ""))).status == 200
+    for refused in (await read(member, site, v2(site, "")), await write(member, site, v2(site, "/products"), {})):
+        assert refused.status == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert (await read(other, site, v2(site, ""))).status == 200
+
+
 async def test_support_grants_as_on_the_page(site: Site) -> None:
     await site.client.post(v2(site, "/entitlements"), {"id": "console_grant", "display_name": "Grant"})
     await site.client.post(v2(site, "/customers"), {"id": "console_granted"})

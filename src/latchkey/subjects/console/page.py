@@ -9,11 +9,13 @@ from starlette.routing import Match
 
 from latchkey.dashboard.guard import require_own_page
 from latchkey.dashboard.page import ACTIONS, Needs, Pages, Response, Visit
+from latchkey.domain.instants import MINUTE
 from latchkey.engine.admission import Caller
-from latchkey.http.errors import ApiError
+from latchkey.http.errors import ApiError, TooManyRequests
 from latchkey.http.exchange import CALLER_KEY, segments_of
 from latchkey.http.inner_request import Captured, inner_request
 from latchkey.subjects.accounts.rules import Permission
+from latchkey.subjects.api_keys.usecases import RATE_LIMIT
 from latchkey.subjects.console.rules import needed, scopes
 
 pages = Pages()
@@ -47,6 +49,8 @@ async def send_write(visit: Visit) -> Response:
 
 async def _send(visit: Visit, method: str, target: str, body: bytes = b"") -> Response:
     assert visit.role is not None
+    if visit.services.console_requests.count(visit.account.id, visit.now) > RATE_LIMIT:
+        raise TooManyRequests(MINUTE - visit.now % MINUTE, "You have used up your requests for now.")
     route = _route(visit, method, target)
     grants = {action for action, needs in ACTIONS.items() if needs is Needs.GRANT}
     permission = needed(method, route.path, getattr(route.endpoint, "audited_as", None), grants)
