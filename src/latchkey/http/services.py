@@ -1,10 +1,10 @@
 """The objects that routes and pages share, created when the application starts; and what the api role counts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
@@ -19,7 +19,7 @@ from latchkey.engine.rate_limits import Leases, PhoneLimit, RecentCounts
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.http.exchange import SERVICES_KEY
-from latchkey.observability.gauges import gauges_of
+from latchkey.observability.gauges import metrics_of
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
@@ -60,36 +60,21 @@ class Metrics(Collector):
     def visit_dropped(self) -> None:
         self._visits_dropped += 1
 
-    def collect(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily("latchkey_requests", "Requests answered.", labels=("route", "status"))
+    def collect(self) -> list[Metric]:
         of_route: dict[str, Tally] = {}
-        for (route, status), tally in self._requests.items():
-            requests.add_metric((route, str(status)), sum(tally.counts))
+        for (route, _), tally in self._requests.items():
             of_route.setdefault(route, Tally(SECONDS)).merge(tally)
-        yield requests
-        seconds = HistogramMetricFamily(
-            "latchkey_request_seconds", "Time from a request's arrival to its reply.", labels=("route",)
+        return metrics_of(
+            {
+                "latchkey_requests": {(route, str(one)): sum(t.counts) for (route, one), t in self._requests.items()},
+                "latchkey_request_seconds": of_route,
+                "latchkey_batch_size": self._batches,
+                "latchkey_rate_limit_leases": self.leases(),
+                "latchkey_last_seen_dropped": self._visits_dropped,
+                "latchkey_request_log_lost": self.requests_lost(),
+                "latchkey_missing_rates": without_rate,
+            }
         )
-        for route, tally in of_route.items():
-            seconds.add_metric((route,), tally.buckets(), tally.sum)
-        yield seconds
-        batches = HistogramMetricFamily("latchkey_batch_size", "How many questions shared one query.", labels=("kind",))
-        for kind, tally in self._batches.items():
-            batches.add_metric((kind,), tally.buckets(), tally.sum)
-        yield batches
-        yield from gauges_of({"latchkey_rate_limit_leases": self.leases()})
-        yield CounterMetricFamily(
-            "latchkey_last_seen_dropped", "Visits not noted because too many were waiting.", value=self._visits_dropped
-        )
-        yield CounterMetricFamily(
-            "latchkey_request_log_lost", "Requests not written to the log of their key.", value=self.requests_lost()
-        )
-        missing = CounterMetricFamily(
-            "latchkey_missing_rates", "Changes with a payment whose amount in USD is an estimate.", labels=("currency",)
-        )
-        for currency, count in sorted(without_rate.items()):
-            missing.add_metric((currency,), count)
-        yield missing
 
 
 class Services:

@@ -6,15 +6,18 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from typing import Any
 
 import structlog
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import core
+from prometheus_client.core import Metric
 
 from latchkey.database.errors import StorageError
 from latchkey.database.pool import Database
 from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import Ms
 from latchkey.observability import storage as observability_storage
+from latchkey.observability.histogram import Tally
 
 log = structlog.get_logger()
 
@@ -22,7 +25,7 @@ EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 4.0
 # Rows that a measurement may count in all, and for one webhook.
 _LANES, _LANES_EACH, _LANES_AT_LEAST = 100_000, 10_000, 100
-_GAUGES = tomllib.loads((files(__package__) / "gauges.toml").read_text(encoding="utf-8"))
+_METRICS = tomllib.loads((files(__package__) / "metrics.toml").read_text(encoding="utf-8"))
 STATES = ("active", "failing", "circuit_open", "paused", "disabled")
 
 
@@ -51,16 +54,16 @@ class QueueGauges:
                 found = await observability_storage.measure(self._database, self._now(), each)
         except (*PASSING, StorageError) as error:
             log.warning("the database could not be measured", reason=str(error) or type(error).__name__)
-            return gauges_of({"latchkey_database_up": 0})
+            return metrics_of({"latchkey_database_up": 0})
         self._webhooks = len(found.queues)
         own = {"latchkey_database_up": 1, "latchkey_database_seconds": time.monotonic() - began}
-        return [*gauges_of(own), *families_of(found, self._now())]
+        return [*metrics_of(own), *families_of(found, self._now())]
 
 
 def families_of(found: observability_storage.QueueDepths, now: Ms) -> list[Metric]:
     lists, journal = found.customer_lists, found.journal
     due = [queue.due_at for queue in found.queues if queue.due_at is not None]
-    return gauges_of(
+    return metrics_of(
         {
             "latchkey_database_node_up": found.nodes,
             "latchkey_lossy_failovers": found.lossy_failovers,
@@ -81,18 +84,17 @@ def families_of(found: observability_storage.QueueDepths, now: Ms) -> list[Metri
     )
 
 
-def gauges_of(values: Mapping[str, float | Mapping[str, float]]) -> list[Metric]:
-    """Those of `gauges.toml`, by their names; several values by their labels."""
-    return [_gauge(name, value, *_GAUGES[name]) for name, value in values.items()]
-
-
-def _gauge(name: str, value: float | Mapping[str, float], text: str, label: str = "") -> Metric:
-    if not isinstance(value, Mapping):
-        return GaugeMetricFamily(name, text, value=value)
-    family = GaugeMetricFamily(name, text, labels=(label,))
-    for key, number in value.items():
-        family.add_metric((key,), number)
-    return family
+def metrics_of(values: Mapping[str, Any]) -> list[Metric]:
+    """Those of `metrics.toml`, by their names: a number or a `Tally`, or several by their labels."""
+    found = []
+    for name, value in values.items():
+        kind, text, *labels = _METRICS[name]
+        family: Metric = getattr(core, f"{kind.title()}MetricFamily")(name, text, labels=labels)
+        for key, one in value.items() if labels else [((), value)]:
+            numbers = (one.buckets(), one.sum) if isinstance(one, Tally) else (one,)
+            family.add_metric((key,) if isinstance(key, str) else key, *numbers)
+        found.append(family)
+    return found
 
 
 def _since(then: Ms | None, now: Ms) -> float:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
-from latchkey.observability.gauges import QueueGauges, gauges_of
+from latchkey.observability.gauges import QueueGauges, metrics_of
 from latchkey.observability.peer_metrics import ProcessIdentity, Siblings, joined, text_of
 from latchkey.settings import Settings
 
@@ -59,7 +59,7 @@ class Watch:
         """Of all processes of this machine, and of the database."""
         shared, others = await asyncio.gather(self.standing.families(), self.siblings.ask())
         answered = {self.name: 1, **{name: int(text is not None) for name, text in others.items()}}
-        up = gauges_of({"latchkey_process_up": answered})
+        up = metrics_of({"latchkey_process_up": answered})
         return joined([text_of([*up, *shared]), self._own(), *(text for text in others.values() if text is not None)])
 
     def _own(self) -> str:
@@ -84,7 +84,7 @@ class ProcessFigures(Collector):
         }
         if (expires := expiry_of(self._certificate)) is not None:
             found["latchkey_certificate_expires_timestamp_seconds"] = expires
-        yield from gauges_of(found)
+        yield from metrics_of(found)
 
 
 def expiry_of(certificate: Path | None) -> float | None:
