@@ -5,7 +5,9 @@ A thing is named by its place in the file: `("products", "pro")`, `("offerings",
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
+
+from msgspec import json
 
 from latchkey.domain.refusal import Refusal
 
@@ -68,25 +70,16 @@ def document_of(things: Things) -> dict[str, dict[str, Any]]:
     return document
 
 
-def _referring(entry: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """The texts of a webhook that may refer to variables: where they are, their name there and their path."""
-    for field in REFERRING:
-        if isinstance(entry.get(field), str):
-            yield cast(dict[str, Any], entry), field, field
-    destination = entry.get("destination")
-    found = destination.get("settings") if isinstance(destination, dict) else None
-    settings: dict[str, Any] = found if isinstance(found, dict) else {}
-    for field, text in settings.items():
-        if isinstance(text, str):
-            yield settings, field, f"destination.settings.{field}"
-
-
 def references(document: Mapping[str, Any]) -> set[str]:
     """The names of the variables that webhooks refer to. The form of the document need not be right."""
-    section = document.get("webhooks")
-    entries = [entry for entry in section.values() if isinstance(entry, dict)] if isinstance(section, dict) else []
-    texts = (inside[field] for entry in entries for inside, field, _ in _referring(entry))
-    return {name for text in texts for name in _REFERENCE.findall(text)}
+    return set(_REFERENCE.findall(json.encode(document.get("webhooks")).decode()))
+
+
+def _referring(webhook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Its texts that may refer to variables: where they are, their name there and their path."""
+    settings = (webhook.get("destination") or {}).get("settings") or {}
+    for inside, fields, above in ((webhook, REFERRING, ""), (settings, settings, "destination.settings.")):
+        yield from ((inside, field, above + field) for field in fields if isinstance(inside.get(field), str))
 
 
 def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, Collection[str]]) -> None:

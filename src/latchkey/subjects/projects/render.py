@@ -12,13 +12,6 @@ from latchkey.subjects.api_keys import wire as api_keys_wire
 from latchkey.subjects.projects import wire
 from latchkey.wire.attributes import from_attributes
 
-_DETAILS: dict[str | None, type[Struct]] = {
-    "bundle": wire.BundleDetails,
-    "package": wire.PackageDetails,
-    "stripe_account": wire.StripeDetails,
-    "web_billing": wire.WebBillingDetails,
-    "paddle_account": wire.PaddleDetails,
-}
 _UNKNOWN = {
     "stripe_account_id": None,
     "support_email": None,
@@ -30,7 +23,7 @@ _UNKNOWN = {
 
 def app_details(store: str, details: Mapping[str, Any]) -> dict[str, Struct]:
     """The object of this store, if enough is known."""
-    shape = _DETAILS.get(store_of(store).app_details)
+    shape = wire.DETAILS.get(store_of(store).app_details)
     known = _UNKNOWN | {name: value for name, value in details.items() if value is not None}
     known["seller_company_name"] = known.get("app_name")
     try:

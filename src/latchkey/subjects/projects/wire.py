@@ -52,6 +52,16 @@ class PaddleDetails(Struct, frozen=True, kw_only=True):
     paddle_api_key: None = None
 
 
+# By what `app_details` of its store says.
+DETAILS: dict[str | None, type[Struct]] = {
+    "bundle": BundleDetails,
+    "package": PackageDetails,
+    "stripe_account": StripeDetails,
+    "web_billing": WebBillingDetails,
+    "paddle_account": PaddleDetails,
+}
+
+
 class App(Struct, frozen=True, kw_only=True):
     object: Literal["app"] = "app"
     id: str

@@ -22,20 +22,13 @@ from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
 from latchkey.subjects.offerings import usecases as offerings
 from latchkey.subjects.projects import usecases as projects
+from latchkey.subjects.projects.wire import DETAILS
 from latchkey.subjects.targeting import usecases as targeting
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.rules import Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
 
 Fields = dict[str, Any]
-
-_DETAILS: dict[str | None, tuple[str, ...]] = {
-    "bundle": ("bundle_id",),
-    "package": ("package_name",),
-    "stripe_account": ("stripe_account_id", "deep_link"),
-    "web_billing": ("app_name", "stripe_account_id", "support_email", "default_currency", "deep_link"),
-    "paddle_account": ("paddle_is_sandbox",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +116,10 @@ async def load(at: Desk) -> Things:
     return things
 
 
-def _details(store: str) -> tuple[str, ...]:
-    return _DETAILS.get(store_of(store).app_details, ())
+def _details(store: str) -> set[str]:
+    """The fields that an app in this store has."""
+    shape = DETAILS.get(store_of(store).app_details)
+    return set(shape.__struct_fields__) & SECTIONS["apps"]["fields"].keys() if shape is not None else set()
 
 
 def _address(webhook: Webhook) -> Fields:
