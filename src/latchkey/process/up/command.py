@@ -24,12 +24,20 @@ from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
 from latchkey.database.migrate import migrate, pending
 from latchkey.database.pool import Database, connect
+from latchkey.http_client import HttpClient, HttpError, causes_of
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates, may_sign_for
-from latchkey.process.supervision.listeners import CannotListenError, bind, bind_metrics, wait_until_answering
+from latchkey.process.supervision.listeners import CannotListenError, NotReadyError, bind, bind_metrics
 from latchkey.process.supervision.start import Timings
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.process.supervision.supervisor import FIRST_DELAY, HEALTHY_AFTER, LONGEST_DELAY, Supervisor, plan
+from latchkey.process.supervision.supervisor import (
+    FIRST_DELAY,
+    HEALTHY_AFTER,
+    LONGEST_DELAY,
+    START_PATIENCE,
+    Supervisor,
+    plan,
+)
 from latchkey.process.up.announcement import announce
 from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
 from latchkey.process.up.demo_stores import DemoStores
@@ -210,9 +218,23 @@ async def prepare(
     said("Starting the service")
     parts.supervisor.begin(settings)
     await signal.unless_asked(parts.supervisor.wait_until_ready())
-    await signal.unless_asked(wait_until_answering(reachable(host), port, certificates.authority))
+    await signal.unless_asked(wait_until_answering(connection.base_url, certificates.authority.read_bytes()))
     parts.timings.done("processes")
     return connection
+
+
+async def wait_until_answering(url: str, authority: bytes) -> None:
+    deadline, last = time.monotonic() + START_PATIENCE, "no answer"
+    async with HttpClient(timeout=60, extra_ca=authority, use_proxy=False) as http:
+        while time.monotonic() < deadline:
+            try:
+                last = str((await http.ask("GET", f"{url}/readyz")).status)
+            except HttpError as error:
+                last = (causes_of(error) or [type(error).__name__])[-1]
+            if last == "200":
+                return
+            await asyncio.sleep(0.05)
+    raise NotReadyError(f"/readyz did not say 200 within {START_PATIENCE:.0f} s (it said: {last}).")
 
 
 async def prepare_database(
