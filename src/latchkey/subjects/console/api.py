@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from latchkey.http.errors import NoSuchPath
 from latchkey.http.routing import Router
+from latchkey.subjects.mcp.rules import shapes_of
 
 router = Router(include_in_schema=False)
 
@@ -27,7 +28,6 @@ _FILES = {
     f"reference.{ending}": (files("latchkey.subjects.console").joinpath(f"reference.{ending}").read_bytes(), kind)
     for ending, kind in (("css", "text/css"), ("js", "text/javascript"))
 }
-_REFERENCE = re.compile(rb'"\$ref":"#/components/schemas/([^"]+)"')
 # No operation's example is deeper; a shape may contain itself.
 _DEEPEST = 6
 
@@ -78,12 +78,12 @@ async def _document(request: Request) -> dict[str, Any]:
 def _page(document: dict[str, Any], tag: str = "") -> HTMLResponse:
     areas = areas_of(document)
     schemas = document["components"]["schemas"]
-    used = _used(schemas, [operation for _, _, operation in areas[tag]]) if tag else set()
+    used = shapes_of(areas[tag], schemas) if tag else {}
     text = _template().render(
         document,
         tag=tag,
         areas=areas,
-        schemas={name: schemas[name] for name in sorted(used)},
+        schemas=dict(sorted(used.items())),
         sample=lambda schema: sample(schema, schemas),
     )
     return HTMLResponse(text, headers={"content-security-policy": POLICY})
@@ -140,14 +140,3 @@ def sample(schema: Mapping[str, Any], schemas: Mapping[str, Any], depth: int = 0
         return [sample(schema["items"], schemas, depth + 1)] if schema.get("minItems") else []
     empty = {"object": {}, "string": "", "integer": schema.get("minimum", 0), "number": 0, "boolean": False}
     return empty.get(str(schema.get("type")))
-
-
-def _used(schemas: Mapping[str, Any], node: Any) -> set[str]:
-    """The names of all shapes that something refers to, directly or through others."""
-    found: set[str] = set()
-    waiting = [json.encode(node)]
-    while waiting:
-        named = {name.decode() for name in _REFERENCE.findall(waiting.pop())}
-        waiting += [json.encode(schemas[name]) for name in named - found]
-        found |= named
-    return found

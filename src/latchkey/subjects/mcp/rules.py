@@ -13,7 +13,7 @@ from latchkey.domain.refusal import Invalid
 _PROJECT = "/v2/projects/{project_id}"
 # Marks an operation that has dry runs.
 _ACTION = "x-latchkey-action"
-_REF = re.compile(rb'"#/components/schemas/([^"]+)"')
+_REFERENCE = re.compile(rb'"#/components/schemas/([^"]+)"')
 _CONFIRM = {
     "type": "string",
     "description": "The `confirm` of this tool's dry run. Without it the call is a dry run: it says what would happen, "
@@ -97,17 +97,23 @@ def _above(path: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
+def shapes_of(node: Any, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """By name: all shapes that something refers to, directly or through others."""
+    found: dict[str, Any] = {}
+    waiting = [node]
+    while waiting:
+        for name in map(bytes.decode, _REFERENCE.findall(json.encode(waiting.pop()))):
+            if name not in found:
+                found[name] = schemas[name]
+                waiting.append(schemas[name])
+    return found
+
+
 def _complete(schema: dict[str, Any], schemas: Mapping[str, Any]) -> dict[str, Any]:
     """With the shapes that it refers to, and without checks that the API makes itself: not all assistants know them."""
-    text, shapes = json.encode(schema), dict[str, bytes]()
-    waiting = [text]
-    while waiting:
-        for name in _REF.findall(waiting.pop()):
-            if (known := name.decode()) not in shapes:
-                shapes[known] = json.encode(schemas[known])
-                waiting.append(shapes[known])
-    whole = schema | ({"$defs": {name: json.decode(shape) for name, shape in shapes.items()}} if shapes else {})
-    made: dict[str, Any] = _lean(json.decode(_REF.sub(rb'"#/$defs/\1"', json.encode(whole))))
+    shapes = shapes_of(schema, schemas)
+    whole = schema | ({"$defs": shapes} if shapes else {})
+    made: dict[str, Any] = _lean(json.decode(_REFERENCE.sub(rb'"#/$defs/\1"', json.encode(whole))))
     return made
 
 
@@ -182,27 +188,12 @@ def _query(tool: OfferedTool, arguments: Mapping[str, Any]) -> str:
 def problem_with_origin(host: str, origin: str | None, public_url: str) -> str | None:
     """A page of another site must not reach this service under a name of its own (DNS rebinding). So a host is the one
     of `public_url`, localhost or an IP address, and a browser's page has to be from that host."""
-    place = _place(f"//{host}")
-    if place is None or (place != _place(public_url) and not _is_here(place)):
+    asked = f"//{host}"
+    try:
+        place, page = (urlsplit(url).netloc.lower() for url in (asked, asked if origin is None else origin))
+        name = urlsplit(asked).hostname or ""
+        if name != "localhost" and (not place or place != urlsplit(public_url).netloc.lower()):
+            ip_address(name)
+    except ValueError:
         return "The host of this request is not the service's. Set LATCHKEY_PUBLIC_URL to the address that you use."
-    if origin is not None and _place(origin) != place:
-        return "A page of another origin cannot use this."
-    return None
-
-
-def _place(url: str) -> str | None:
-    """The host and port of a URL."""
-    try:
-        return urlsplit(url).netloc.lower() or None
-    except ValueError:
-        return None
-
-
-def _is_here(place: str) -> bool:
-    """No page of another site has such a host."""
-    name = urlsplit(f"//{place}").hostname or ""
-    try:
-        ip_address(name)
-    except ValueError:
-        return name == "localhost"
-    return True
+    return None if page == place else "A page of another origin cannot use this."
