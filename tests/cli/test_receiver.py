@@ -156,7 +156,7 @@ def test_the_service_itself_still_refuses_plain_http(up: Up) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "complaint"),
-    [({"base_url": "https://127.0.0.1:1"}, "still running"), ({"api_key": "sk_wrong"}, "answered 401")],
+    [({"base_url": "https://127.0.0.1:1"}, "still running"), ({"api_key": "sk_wrong"}, "refused the key")],
 )
 def test_without_a_webhook_the_receiver_says_why(
     up: Up, tmp_path: Path, changed: dict[str, str], complaint: str

@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 
 import typer
 import uvloop
-from msgspec import Struct, convert, json
+from msgspec import Struct, convert
 from rich.console import Console
 from rich.markup import escape
 
 from latchkey.cli.command import flag, option
 from latchkey.cli.data_folder import Connection, DataFolder, read_json
+from latchkey.cli.service_client import client_of_up
 from latchkey.domain.events.customer_event import Dialect
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import Closing, HttpClient, HttpError
@@ -146,14 +147,13 @@ def receiver(
         )
         raise typer.Exit(1)
     connection = convert(found, Connection)
-    authority = Path(connection.ca_cert).read_bytes()
     webhook = {
         "name": NAME,
         "authorization_header": authorization or f"Bearer {secrets.token_urlsafe(18)}",
         "dialect": dialect.value,
     }
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(Screen(console, bodies), folder, connection, authority, webhook, port, path, forward_to))
+        runner.run(_run(Screen(console, bodies), folder, connection, webhook, port, path, forward_to))
 
 
 class Screen(Struct, frozen=True):
@@ -196,7 +196,6 @@ async def _run(
     screen: Screen,
     folder: DataFolder,
     connection: Connection,
-    authority: bytes,
     webhook: dict[str, str],
     port: int,
     path: str,
@@ -220,7 +219,7 @@ async def _run(
         stack.callback(server.close)
         address: Any = server.sockets[0].getsockname()  # type: ignore[attr-defined]  # asyncio's own Server has it
         url = f"https://127.0.0.1:{address[1]}{path}"
-        made = await stack.enter_async_context(_connected(connection, authority, {**webhook, "url": url}))
+        made = await stack.enter_async_context(_connected(connection, {**webhook, "url": url}))
         say = screen.console.print
         say(f"Listening at [bold]{url}[/bold], connected to project {connection.project_id}.", soft_wrap=True)
         if forward_to is not None:
@@ -234,21 +233,14 @@ async def _run(
 
 
 @contextlib.asynccontextmanager
-async def _connected(connection: Connection, authority: bytes, new: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
+async def _connected(connection: Connection, new: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
     """A webhook of the demo project, deleted when this receiver stops."""
-    webhooks = f"{connection.base_url}/v2/projects/{connection.project_id}/integrations/webhooks"
-    key = f"Bearer {connection.api_key}"
-    async with HttpClient(extra_ca=authority) as http:
-        try:
-            response = await http.ask("POST", webhooks, authorization=key, json=new)
-        except HttpError:
-            raise Refusal(f"{connection.base_url} does not answer. Is `latchkey up` still running?") from None
-        if response.status >= 300:
-            raise Refusal(f"{connection.base_url} answered {response.status} and created no webhook.")
-        made = json.decode(response.body)
+    webhooks = f"/v2/projects/{connection.project_id}/integrations/webhooks"
+    async with client_of_up(connection) as service:
+        made = await service.ask("POST", webhooks, new)
         try:
             yield made
         finally:
             # The service may have stopped already; then there is nothing to delete.
-            with contextlib.suppress(HttpError):
-                await http.ask("DELETE", f"{webhooks}/{made['id']}", authorization=key)
+            with contextlib.suppress(Refusal):
+                await service.ask("DELETE", f"{webhooks}/{made['id']}")

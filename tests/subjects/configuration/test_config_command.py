@@ -126,6 +126,6 @@ async def test_a_running_service_is_configured_with_a_key_over_https(shop: Shop,
         assert (done["project_id"], len(done["changes"])) == (shop.project_id, 3)
         assert json.loads(await typed("plan", str(file), *authority))["changes"] == []
         assert list(json.loads(await typed("pull", *authority))["webhooks"]) == ["backend"]
-        assert "cannot be reached" in await typed("plan", str(file), code=1), "it is not trusted"
+        assert "does not answer" in await typed("plan", str(file), code=1), "it is not trusted"
         environment["LATCHKEY_API_KEY"] = shop.public
         assert "secret key" in await typed("pull", *authority, code=1)

@@ -23,12 +23,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from latchkey.cli.demo_app.shop import Shop, ShopClosedError, ShopRefusedError
+from latchkey.cli.demo_app.shop import Shop
 from latchkey.cli.demo_app.story import PAGES, POLICY, Arrivals, tell
+from latchkey.cli.service_client import ServiceAway
 from latchkey.client.client_errors import ClientError
 from latchkey.consumer.api.access_guard import JwtUsers
 from latchkey.consumer.api.http_endpoint import Endpoint, RequestRefused, body_of, reply
 from latchkey.consumer.reference_consumer import Consumer
+from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 
 USERS = {"mia": "Mia", "noah": "Noah", "zoe": "Zoe"}
@@ -143,12 +145,10 @@ class DemoApp:
 async def _asked(doing: Awaitable[T]) -> T:
     try:
         return await doing
-    except ShopClosedError as error:
-        raise RequestRefused(503, str(error)) from error
-    except ShopRefusedError as error:
+    except (ServiceAway, ClientError) as error:
+        raise RequestRefused(503, "The service cannot be reached. Try again in a moment.") from error
+    except Refusal as error:
         raise RequestRefused(409, str(error)) from error
-    except ClientError as error:
-        raise RequestRefused(503, "The service cannot be read now. Try again in a moment.") from error
 
 
 def _page(path: str) -> Callable[[Request], Awaitable[Response]]:

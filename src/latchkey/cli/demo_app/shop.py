@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from latchkey.cli.service_client import ServiceAway, ServiceClient
 from latchkey.client.client import Client
 from latchkey.consumer.rules.timestamps import HOUR, Ms, from_iso
-from latchkey.http_client import HttpClient, HttpError
+from latchkey.domain.refusal import Refusal
 from latchkey.subjects.catalog.wire import Product
 from latchkey.subjects.test_clocks.wire import TestClock
 from latchkey.wire.v2 import Page
@@ -27,30 +28,17 @@ COLLECTED_BEFORE: Ms = HOUR
 T = TypeVar("T")
 
 
-class ShopRefusedError(Exception):
-    """Not possible now, or failed; the message is shown to the user."""
-
-
-class ShopClosedError(ShopRefusedError):
-    """The service cannot be reached."""
-
-
-class _Told(msgspec.Struct):
-    message: str = ""
-
-
 class Shop:
     def __init__(self, service_url: str, project_id: str, secret_key: str, ca: Path, now: Callable[[], Ms]) -> None:
-        self._url = f"{service_url}/v2/projects/{quote(project_id, safe='')}"
-        self._key = secret_key
+        self._project = f"/v2/projects/{quote(project_id, safe='')}"
         self._now = now
         self._clocks: dict[str, TestClock] = {}
         self._settling = asyncio.Lock()
-        self._http = HttpClient(extra_ca=ca.read_bytes())
+        self._service = ServiceClient(service_url, secret_key, ca.read_bytes())
         self._reads = Client(service_url, secret_key, project_id=project_id, ca_cert=ca)
 
     async def close(self) -> None:
-        await self._http.close()
+        await self._service.close()
         await self._reads.close()
 
     async def product(self) -> Product:
@@ -82,7 +70,7 @@ class Shop:
         present, ends = await self.time(user), await self._ends(user)
         ahead = [end for end in ends if end > present]
         if not ahead:
-            raise ShopRefusedError("There is no subscription running, so there is nothing to wait for.")
+            raise Refusal("There is no subscription running, so there is nothing to wait for.")
         await self._advance(user, to_ms=ahead[0])
 
     async def _ends(self, user: str) -> list[Ms]:
@@ -111,27 +99,14 @@ class Shop:
         clock = found if found is not None else await self._ask("POST", "/test_clocks", {"name": name}, TestClock)
         try:
             await self._ask("POST", "/customers", {"id": user, "test_clock_id": clock.id}, dict[str, Any])
-        except ShopRefusedError as refused:
-            if isinstance(refused, ShopClosedError):
+        except Refusal as refused:
+            if isinstance(refused, ServiceAway):
                 raise
             if found is None:
                 await self._ask("DELETE", f"/test_clocks/{clock.id}", None, dict[str, Any])
-                raise ShopRefusedError(f"{user} exists already without a test clock. Choose another user.") from None
+                raise Refusal(f"{user} exists already without a test clock. Choose another user.") from None
         self._clocks[user] = clock
         return clock
 
     async def _ask(self, method: str, path: str, body: Any, kind: type[T]) -> T:
-        try:
-            reply = await self._http.ask(
-                method,
-                self._url + path,
-                authorization=f"Bearer {self._key}",
-                json=body,
-            )
-        except HttpError as error:
-            raise ShopClosedError("The service cannot be reached. Try again in a moment.") from error
-        if reply.status >= 500 or reply.status == 429:
-            raise ShopClosedError("The service is busy. Try again in a moment.")
-        if reply.status >= 300:
-            raise ShopRefusedError(msgspec.json.decode(reply.body, type=_Told).message)
-        return msgspec.json.decode(reply.body, type=kind)
+        return msgspec.convert(await self._service.ask(method, self._project + path, body), kind)

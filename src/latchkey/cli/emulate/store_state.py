@@ -14,10 +14,10 @@ from latchkey.cli.command import Options, Printer, option
 from latchkey.cli.data_folder import Connection, DataFolder, EmulatorConnection
 from latchkey.cli.emulate.folder import EmulatorFolder
 from latchkey.cli.output import JsonOption
+from latchkey.cli.service_client import client_of_up
 from latchkey.cli.target_database import DATA
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, Refusal
-from latchkey.http_client import HttpClient, HttpError, HttpResponse
 from latchkey.subjects.test_store.usecases import EmulatorClient
 
 FOLDERS = {name: Path(f".latchkey-{name}") for name in ("apple", "google", "stripe")}
@@ -35,10 +35,6 @@ class RunningEmulator(msgspec.Struct, frozen=True):
 
     async def ask(self, method: str, path: str = "", body: Any = None) -> Any:
         return await EmulatorClient(self.control_url).ask(method, path, body)
-
-    @property
-    def authority(self) -> bytes | None:
-        return Path(self.up.ca_cert).read_bytes() if self.up is not None else None
 
     async def purchases(self) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = (await self.ask("GET", "/purchases"))["purchases"]
@@ -61,10 +57,8 @@ class RunningEmulator(msgspec.Struct, frozen=True):
         """As the demo's app on a phone does it."""
         assert self.app is not None
         assert self.up is not None
-        async with HttpClient(timeout=60, extra_ca=self.authority, use_proxy=False) as http:
-            reply = await _ask(http, self.up, "POST", "/v1/receipts", receipt, key=self.app.public_api_key)
-        if reply.status >= 300:
-            raise Refusal(f"The service did not take the receipt: {reply.status} {reply.body[:300].decode()}")
+        async with client_of_up(self.up) as service:
+            await service.ask("POST", "/v1/receipts", receipt, key=self.app.public_api_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,36 +149,20 @@ async def follow(stores: Sequence[RunningEmulator], test_clock_id: str, to: Ms) 
             f'POST /v2/projects/PROJECT/test_clocks/{test_clock_id}/advance with {{"to_ms": {to}}}.'
         )
     apps = [store.app.app_id for store in stores if store.app is not None]
-    async with HttpClient(timeout=PATIENCE, extra_ca=found.authority, use_proxy=False) as http:
-        clock = f"/test_clocks/{quote(test_clock_id, safe='')}"
+    project = f"/v2/projects/{up.project_id}"
+    async with client_of_up(up) as service:
+        clock = f"{project}/test_clocks/{quote(test_clock_id, safe='')}"
         # A clock that stands later than the store stays where it is. A name that is wrong is told before waiting.
-        to = max(to, (await _ask_project(http, up, "GET", clock))["now_ms"])
+        to = max(to, (await service.ask("GET", clock))["now_ms"])
         for app_id in apps:
             until = time.monotonic() + PATIENCE
-            waiting = f"/store_notifications?status=waiting&limit=1&app_id={app_id}"
-            while (await _ask_project(http, up, "GET", waiting))["items"]:
+            waiting = f"{project}/store_notifications?status=waiting&limit=1&app_id={app_id}"
+            while (await service.ask("GET", waiting))["items"]:
                 if time.monotonic() > until:
                     raise Refusal(
                         "Latchkey has not processed everything that the store sent, so the test clock was not moved. "
                         "See `latchkey journal list --status waiting`."
                     )
                 await asyncio.sleep(_AGAIN)
-        now: Ms = (await _ask_project(http, up, "POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
+        now: Ms = (await service.ask("POST", f"{clock}/advance", {"to_ms": to}))["now_ms"]
     return now
-
-
-async def _ask(
-    http: HttpClient, up: Connection, method: str, path: str, body: Any = None, *, key: str | None = None
-) -> HttpResponse:
-    try:
-        return await http.ask(method, up.base_url + path, authorization=f"Bearer {key or up.api_key}", json=body)
-    except HttpError as error:
-        raise Refusal(f"{up.base_url} does not answer. Is `latchkey up` still running?") from error
-
-
-async def _ask_project(http: HttpClient, up: Connection, method: str, path: str, body: Any = None) -> Any:
-    reply = await _ask(http, up, method, f"/v2/projects/{up.project_id}{path}", body)
-    said = msgspec.json.decode(reply.body)
-    if reply.status >= 300:
-        raise Refusal(str(said.get("message", f"The service answered {reply.status}.")))
-    return said

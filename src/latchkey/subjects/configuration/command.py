@@ -10,15 +10,15 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 import yaml
-from msgspec import MsgspecError, convert, json
+from msgspec import convert, json
 
 from latchkey.cli import output, secret_key
 from latchkey.cli.command import Options, Printer, argument, command, flag
 from latchkey.cli.output import JsonOption, YesOption
 from latchkey.cli.project_command import ACTOR, ProjectContext, ProjectOption, project_context
+from latchkey.cli.service_client import ServiceClient
 from latchkey.cli.target_database import DATA, ConfigOption, DataOption
 from latchkey.domain.refusal import Invalid, Refusal
-from latchkey.http_client import HttpClient, HttpError, causes_of
 from latchkey.now import real_now
 from latchkey.subjects.configuration import wire
 from latchkey.subjects.configuration.rules import references
@@ -60,8 +60,12 @@ async def config_desk(
     as_json: JsonOption = False,
 ) -> AsyncIterator[ConfigDesk]:
     if url is not None:
-        async with HttpClient(extra_ca=ca.read_bytes() if ca is not None else None, timeout=TIMEOUT) as http:
-            yield ConfigDesk(as_json, await _over_https(http, url.rstrip("/"), project))
+        if not (key := os.environ.get(KEY, "")):
+            raise Refusal(f"{KEY} is missing. Set it to a secret key of the project.")
+        async with ServiceClient(url, key, ca.read_bytes() if ca is not None else None, timeout=TIMEOUT) as service:
+            # A key belongs to one project, so nobody has to name it.
+            project = project or (await service.ask("GET", "/v2/projects"))["items"][0]["id"]
+            yield ConfigDesk(as_json, _over_https(service, project))
         return
     async with project_context(project, config, data, as_json) as at:
         webhooks = registry_of(at.database, await secret_key.checked(at))
@@ -81,31 +85,13 @@ def _in_database(at: ProjectContext, webhooks: Registry) -> Callable[[str, dict[
     return ask
 
 
-async def _over_https(
-    http: HttpClient, url: str, project: str | None
-) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
-    if not (key := os.environ.get(KEY, "")):
-        raise Refusal(f"{KEY} is missing. Set it to a secret key of the project.")
-
-    async def request(method: str, path: str, body: Any = None) -> Any:
-        try:
-            reply = await http.ask(method, url + path, authorization=f"Bearer {key}", json=body)
-            value = json.decode(reply.body)
-        except HttpError as error:
-            raise Refusal(f"{url} cannot be reached: {(causes_of(error) or ['no response'])[-1]}") from None
-        except MsgspecError:
-            raise Refusal(f"{url} responded with {reply.status}, and not as Latchkey does.") from None
-        if reply.status >= 400:
-            raise Refusal(str(value.get("message", reply.status)), param=value.get("param"))
-        return value
-
-    # A key belongs to one project, so nobody has to name it.
-    path = f"/v2/projects/{project or (await request('GET', '/v2/projects'))['items'][0]['id']}/config"
+def _over_https(service: ServiceClient, project: str) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
+    path = f"/v2/projects/{project}/config"
 
     async def ask(doing: str, body: dict[str, Any]) -> Any:
         if doing == "pull":
-            return (await request("GET", path))["config"]
-        return convert(await request("POST", f"{path}/{doing}", body), wire.ConfigPlan)
+            return (await service.ask("GET", path))["config"]
+        return convert(await service.ask("POST", f"{path}/{doing}", body), wire.ConfigPlan)
 
     return ask
 

@@ -2,17 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from msgspec import DecodeError, json
 
 from latchkey.cli.command import option
 from latchkey.cli.data_folder import read_json
+from latchkey.cli.service_client import ServiceClient
 from latchkey.cli.target_database import DATA
 from latchkey.domain.refusal import Refusal
-from latchkey.http_client import HttpClient, HttpError
 from latchkey.subjects.mcp import usecases
 from latchkey.subjects.mcp.rules import ToolRequest
 
@@ -38,33 +34,17 @@ def mcp(
         trusted = authority.read_bytes() if authority else None
     except OSError as error:
         raise Refusal(f"{authority} cannot be read: {error.strerror}.") from None
-    asyncio.run(_serve(address.rstrip("/"), key, trusted))
+    asyncio.run(_serve(address, key, trusted))
 
 
 async def _serve(address: str, key: str, trusted: bytes | None) -> None:
-    async with HttpClient(extra_ca=trusted, timeout=_SECONDS, user_agent="latchkey-mcp") as http:
+    async with ServiceClient(address, key, trusted, timeout=_SECONDS, user_agent="latchkey-mcp") as service:
 
         async def ask(request: ToolRequest) -> tuple[int, bytes]:
-            response = await http.ask(
-                request.method,
-                address + request.target,
-                headers=request.headers,
-                authorization=f"Bearer {key}",
-                body=request.body or None,
-                most_bytes=_MOST_BYTES,
-            )
+            what = {"headers": request.headers, "body": request.body or None, "most_bytes": _MOST_BYTES}
+            response = await service.send(request.method, request.target, **what)
             return response.status, response.body
 
-        async def read(target: str) -> Mapping[str, Any]:
-            try:
-                status, body = await ask(ToolRequest("GET", target))
-                found: dict[str, Any] = json.decode(body, type=dict[str, Any])
-            except (HttpError, DecodeError, ValueError) as error:
-                raise Refusal(f"{address} does not answer as a Latchkey service does: {error}") from None
-            if status != 200:
-                raise Refusal(f"{address} refused the key: {found.get('message', status)}")
-            return found
-
-        projects, document = await read("/v2/projects"), await read("/openapi.json")
+        projects, document = await service.ask("GET", "/v2/projects"), await service.ask("GET", "/openapi.json")
         tools = usecases.tools_of(document)
         await usecases.serve_stdio(usecases.server(tools, projects["items"][0]["id"], ask))

@@ -13,8 +13,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from msgspec import DecodeError, json
 
-from latchkey.domain.refusal import Invalid
-from latchkey.http_client import HttpError
+from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.mcp import rules
 from latchkey.subjects.mcp.rules import OfferedTool, ToolRequest
 
@@ -57,8 +56,8 @@ def server(
             return _result(*await ask(request))
         except Invalid as refusal:
             return _result(400, json.encode({"type": "parameter_error", "message": refusal.message}))
-        except HttpError as error:
-            return _result(503, json.encode({"message": f"The service did not answer: {type(error).__name__}"}))
+        except Refusal as away:
+            return _result(503, json.encode({"message": away.message}))
 
     about: dict[str, Any] = {"version": version("latchkey"), "instructions": INSTRUCTIONS}
     return Server("latchkey", **about, on_list_tools=list_tools, on_call_tool=call_tool)
