@@ -29,8 +29,8 @@ from latchkey.engine.changes import Changes
 from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.keys import Scope
 from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
-from latchkey.http.exchange import SCOPE_KEY, Exchange
-from latchkey.http.services import Provided, Services
+from latchkey.http.exchange import SCOPE_KEY, SERVICES_KEY, Exchange
+from latchkey.http.services import Services
 from latchkey.subjects.accounts.rules import network_of
 
 _LONGEST = 256
@@ -124,6 +124,13 @@ def require_project(caller: Caller, project_id: str) -> None:
         raise Forbidden("This key belongs to another project.")
 
 
+# A coroutine: FastAPI runs a plain function in a thread, which costs more than the rest of a small request.
+async def services_of(request: Request) -> Services:
+    services: Services = request.scope[SERVICES_KEY]
+    return services
+
+
+Provided = Annotated[Services, Depends(services_of)]
 # Only for the OpenAPI document: `key_hash` reads the header and raises our own errors.
 _bearer = HTTPBearer(auto_error=False, scheme_name="ApiKey", description="A secret or public API key.")
 documented = Depends(_bearer)

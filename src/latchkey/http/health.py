@@ -11,10 +11,11 @@ from starlette.responses import Response
 from latchkey.database import database_identity, migrate
 from latchkey.database.errors import NoPrimaryError, RestoredError, StorageError
 from latchkey.database.transient_errors import PASSING, REFUSES_WRITES
+from latchkey.http.authentication import Provided
 from latchkey.http.errors import Missing, Unauthenticated
 from latchkey.http.exchange import SCOPE_KEY, WATCH_KEY
 from latchkey.http.routing import Router, reply, shows
-from latchkey.http.services import Provided, Services
+from latchkey.http.services import Services
 from latchkey.observability.peer_metrics import CONTENT_TYPE
 from latchkey.observability.watch import Watch
 from latchkey.settings import STOPPING

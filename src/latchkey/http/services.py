@@ -1,9 +1,8 @@
-"""The objects that routes and pages share, created when the application starts; and what the api role counts."""
+"""What routes, pages and the clock role share, created when the process starts; and what the api role counts."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -18,12 +17,11 @@ from latchkey.engine.missing_rates import counted as without_rate
 from latchkey.engine.rate_limits import Leases, PhoneLimit, RecentCounts
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
-from latchkey.http.exchange import SERVICES_KEY
 from latchkey.observability.gauges import metrics_of
 from latchkey.observability.histogram import SECONDS, SIZES, Tally
 from latchkey.settings import Settings
 from latchkey.subjects.accounts.usecases.second_factor import SecondFactors
-from latchkey.subjects.alerts.usecases import Alerts
+from latchkey.subjects.alerts.usecases import TIMEOUT_MS, Alerts
 from latchkey.subjects.charts.usecases import FactCache, default_folder
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
 from latchkey.subjects.checkout.usecases.redemption import Redemptions
@@ -33,7 +31,7 @@ from latchkey.subjects.purchase_intake.usecases.journal import NotificationInbox
 from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
 from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import Idempotency
-from latchkey.subjects.webhooks.delivery.sending.sender import sender_of
+from latchkey.subjects.webhooks.delivery.sending.sender import Sender, sender_of
 from latchkey.subjects.webhooks.usecases.registry import registry_of
 
 
@@ -41,15 +39,12 @@ class Metrics(Collector):
     def __init__(self) -> None:
         # By route and status; the statuses of a route are added up when /metrics is read.
         self._requests: dict[tuple[str, int], Tally] = {}
-        self._batches = {kind: Tally(SIZES) for kind in ("read", "admission", "change")}
+        self.batches = {kind: Tally(SIZES) for kind in ("read", "admission", "change")}
         self._visits_dropped = 0
         # How many leases of the rate limit this process holds.
         self.leases: Callable[[], int] = lambda: 0
         # Requests that could not be written to the log of their key.
         self.requests_lost: Callable[[], int] = lambda: 0
-        self.read_batch = self._batches["read"].add
-        self.admission_batch = self._batches["admission"].add
-        self.change_batch = self._batches["change"].add
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         tally = self._requests.get((route, status))
@@ -68,7 +63,7 @@ class Metrics(Collector):
             {
                 "latchkey_requests": {(route, str(one)): sum(t.counts) for (route, one), t in self._requests.items()},
                 "latchkey_request_seconds": of_route,
-                "latchkey_batch_size": self._batches,
+                "latchkey_batch_size": self.batches,
                 "latchkey_rate_limit_leases": self.leases(),
                 "latchkey_last_seen_dropped": self._visits_dropped,
                 "latchkey_request_log_lost": self.requests_lost(),
@@ -84,7 +79,7 @@ class Services:
         settings: Settings,
         now: Callable[[], Ms],
         metrics: Metrics,
-        restarting: Callable[[], Sequence[str]],
+        restarting: Callable[[], Sequence[str]] = tuple,
         deliverer: Deliverer | None = None,
     ) -> None:
         """`restarting` names the processes of this machine that crash again and again, for the health check."""
@@ -101,10 +96,9 @@ class Services:
         self.leases = leases = Leases(database)
         metrics.leases = leases.held
         self.refused_keys = RefusedKeys(database)
-        self.reader = Reader(
-            database, self.catalogs, leases, measure=metrics.read_batch, measure_keys=metrics.admission_batch
-        )
-        self.changes = Changes(database, now, self.catalogs, measure=metrics.change_batch, deliverer=deliverer)
+        read, admission, change = (metrics.batches[kind].add for kind in ("read", "admission", "change"))
+        self.reader = Reader(database, self.catalogs, leases, measure=read, measure_keys=admission)
+        self.changes = Changes(database, now, self.catalogs, measure=change, deliverer=deliverer)
         self.presence = Presence(database, dropped=metrics.visit_dropped)
         self.second_factors = SecondFactors(database, sealer)
         # None: no mail is sent.
@@ -122,7 +116,10 @@ class Services:
         self.checkouts = Checkouts(self.stores, self.changes, self.reader, self.receipts, self.mail)
         self.redemptions = Redemptions(self.checkouts)
         self.charts = FactCache(database, settings.charts_folder or default_folder())
-        self.alerts = Alerts(settings, self.stores, self.charts, self.sender, self.mail)
+        # The addresses of members are guarded as those of webhooks are.
+        allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
+        sender = Sender(now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
+        self.alerts = Alerts(settings, self.stores, self.charts, sender, self.mail)
         # Exports that run by themselves.
         self.exports = exports_of(database, settings)
         # For requests with public keys.
@@ -140,11 +137,14 @@ class Services:
         # Whether a secret key may create projects.
         self.keys_create_projects = settings.keys_create_projects
 
-
-# A coroutine: FastAPI runs a plain function in a thread, which costs more than the rest of a small request.
-async def services_of(request: Request) -> Services:
-    services: Services = request.scope[SERVICES_KEY]
-    return services
-
-
-Provided = Annotated[Services, Depends(services_of)]
+    async def close(self) -> None:
+        """Finishes what is under way."""
+        await self.inbox.drain()
+        await self.receipts.drain()
+        await self.changes.drain()
+        await self.charts.end()
+        await self.presence.stop()
+        await self.leases.close()
+        await self.sender.close()
+        await self.alerts.sender.close()
+        await self.stores.close()

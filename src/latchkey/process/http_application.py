@@ -124,15 +124,8 @@ def create_application(
         try:
             yield
         finally:
-            await services.inbox.drain()
-            await services.receipts.drain()
-            await services.changes.drain()
-            await services.charts.end()
-            await services.presence.stop()
+            await services.close()
             await requests.close()
-            await services.leases.close()
-            await services.sender.close()
-            await services.stores.close()
 
     return Front(
         routes(),

@@ -13,36 +13,30 @@ import structlog
 
 from latchkey import logs
 from latchkey.database.pool import Database
-from latchkey.engine.changes import Changes
 from latchkey.engine.clock import run_clock
 from latchkey.engine.due_work import Lookout
-from latchkey.engine.reads import Reader
+from latchkey.http.services import Metrics, Services
 from latchkey.now import real_now
 from latchkey.observability import port
 from latchkey.observability.peer_metrics import ProcessIdentity
 from latchkey.observability.watch import Watch
 from latchkey.process.supervision.supervisor_channel import SupervisorChannel, run_child, settings_from_wire
 from latchkey.settings import Settings
-from latchkey.subjects.alerts.usecases import TIMEOUT_MS, Alerts, run_alerts
+from latchkey.subjects.alerts.usecases import run_alerts
 from latchkey.subjects.bulk_grants.usecases import run_bulk_grants
-from latchkey.subjects.charts.usecases import FactCache, default_folder
-from latchkey.subjects.checkout.usecases.checkouts import Checkouts, run_checkouts
-from latchkey.subjects.exports.usecases.schedules import exports_of, run_exports
-from latchkey.subjects.mail.usecases import mail_of, run_mail
+from latchkey.subjects.checkout.usecases.checkouts import run_checkouts
+from latchkey.subjects.exports.usecases.schedules import run_exports
+from latchkey.subjects.mail.usecases import run_mail
 from latchkey.subjects.money.usecases import RateSource, run_rates
 from latchkey.subjects.purchase_intake.usecases.notifications import Processor, run_stores
-from latchkey.subjects.purchase_intake.usecases.receipts import ReceiptLimit, Receipts, TemporaryGrants
-from latchkey.subjects.purchase_intake.usecases.store_connections import connect
 from latchkey.subjects.request_log.usecases import run_pruning
 from latchkey.subjects.segments.usecases.projector import run_roller
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
 from latchkey.subjects.webhooks.delivery.role import make_worker, run_delivery
-from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from latchkey.http.services import Services
     from latchkey.observability.otel import Otel
 
 
@@ -191,22 +185,11 @@ class _Process:
                     assert self.listening is not None, "the api role needs a listening socket"
                     await self._answer_requests(self.listening)
                 case "clock":
-                    lookout, changes = Lookout(database, real_now), Changes(database, real_now, deliverer=self.worker)
-                    # An address of exchange rates is guarded as the address of a webhook is.
-                    rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
-                    await asyncio.gather(
-                        lookout.run(stop),
-                        run_pruning(
-                            database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop
-                        ),
-                        run_clock(lookout, database, real_now),
-                        run_roller(lookout, database, real_now),
-                        run_bulk_grants(lookout, changes, real_now, stop),
-                        self._hear_stores(lookout, changes),
-                        self._tell_members(lookout),
-                        run_exports(lookout, exports_of(database, settings), real_now, stop),
-                        run_rates(database, rates, settings.exchange_rates, real_now, stop),
-                    )
+                    services = Services(database, settings, real_now, Metrics(), deliverer=self.worker)
+                    try:
+                        await self._work(services, Lookout(database, real_now))
+                    finally:
+                        await services.close()
                 case "delivery":
                     assert self.worker is not None, "the delivery role needs a worker"
                     await run_delivery(self.worker, database, settings, stop)
@@ -216,40 +199,24 @@ class _Process:
             log.exception("role failed", role=role)
             raise
 
-    async def _tell_members(self, lookout: Lookout) -> None:
-        settings, database = self.settings, self.database
-        stores = connect(database, settings, real_now)
-        charts = FactCache(database, settings.charts_folder or default_folder())
-        # The addresses of members are guarded as those of webhooks are.
-        allowed, extra_ca = settings.webhook_allow_networks, settings.webhook_extra_ca
-        sender = Sender(real_now, timeout_ms=TIMEOUT_MS, allowed=allowed, extra_ca=extra_ca)
-        try:
-            alerts = Alerts(settings, stores, charts, sender, mail_of(database, settings))
-            await asyncio.gather(
-                run_alerts(lookout, alerts, real_now, self.stop),
-                run_mail(lookout, database, alerts.send, real_now, self.stop),
-            )
-        finally:
-            await sender.close()
-            await charts.end()
-            await stores.close()
-
-    async def _hear_stores(self, lookout: Lookout, changes: Changes) -> None:
-        settings, database = self.settings, self.database
-        stores = connect(database, settings, real_now)
-        processor = Processor(database, stores, changes, real_now)
-        grants = TemporaryGrants(settings.temporary_grants, settings.temporary_grants_per_hour)
-        receipts = Receipts(stores, changes, grants, ReceiptLimit(settings.unverified_receipt_bytes_per_day))
-        reader, mail = Reader(database, changes.catalogs), mail_of(database, settings)
-        checkouts = Checkouts(stores, changes, reader, receipts, mail)
-        try:
-            await asyncio.gather(
-                run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, self.stop),
-                run_checkouts(lookout, checkouts, database, real_now, self.stop),
-            )
-        finally:
-            await receipts.drain()
-            await stores.close()
+    async def _work(self, services: Services, lookout: Lookout) -> None:
+        settings, database, stop, changes = self.settings, self.database, self.stop, services.changes
+        processor = Processor(database, services.stores, changes, real_now)
+        # An address of exchange rates is guarded as the address of a webhook is.
+        rates = RateSource(allowed=settings.webhook_allow_networks, extra_ca=settings.webhook_extra_ca)
+        await asyncio.gather(
+            lookout.run(stop),
+            run_pruning(database, real_now, settings.request_log_kept_days, settings.request_log_kept_rows, stop),
+            run_clock(lookout, database, real_now),
+            run_roller(lookout, database, real_now),
+            run_bulk_grants(lookout, changes, real_now, stop),
+            run_stores(lookout, processor, database, real_now, settings.store_journal_kept_days, stop),
+            run_checkouts(lookout, services.checkouts, database, real_now, stop),
+            run_alerts(lookout, services.alerts, real_now, stop),
+            run_mail(lookout, database, services.alerts.send, real_now, stop),
+            run_exports(lookout, services.exports, real_now, stop),
+            run_rates(database, rates, settings.exchange_rates, real_now, stop),
+        )
 
     async def _answer_requests(self, listening: socket.socket) -> None:
         from latchkey.process.dashboard_application import Dashboard

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from latchkey.domain.instants import EARLIEST, LATEST
 from latchkey.engine.admission import Caller
-from latchkey.http.authentication import ReadKey, WriteKey
+from latchkey.http.authentication import Provided, ReadKey, WriteKey
 from latchkey.http.errors import BadRequest, Forbidden, StoreNotConnected, Unauthenticated
 from latchkey.http.models import Body, Instant, Paging, in_order
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.http.services import Provided, Services
+from latchkey.http.services import Services
 from latchkey.stores.errors import CredentialsRefused, Malformed, Misdirected, NotAuthentic, StoreDown
 from latchkey.subjects.projects.usecases import load_app
 from latchkey.subjects.purchase_intake import render, wire
