@@ -11,6 +11,7 @@ tls/               its certificate authority, with --tls
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -36,6 +37,7 @@ from latchkey.emulators.stripe.stripe_emulator import (
 )
 from latchkey.now import real_now
 
+K = TypeVar("K", bound="_Kept")
 L = TypeVar("L")
 E = TypeVar("E", bound=Emulator[Any, Any])
 
@@ -52,15 +54,15 @@ class _AppleKept(_Kept, kw_only=True):
     private_key: str
     connect_key_id: str = msgspec.field(default_factory=new_key_id)
     connect_private_key: str = msgspec.field(default_factory=new_private_key)
-    bundle_id: str
-    app_apple_id: int
+    bundle_id: str = "com.example.app"
+    app_apple_id: int = msgspec.field(default_factory=lambda: 1_000_000_000 + secrets.randbelow(1_000_000_000))
 
 
 class _GoogleKept(_Kept, kw_only=True):
     google_key: str
     account_key: str
-    package_name: str
-    push_audience: str
+    package_name: str = "com.example.app"
+    push_audience: str = "https://latchkey.test/google-play"
 
 
 class _StripeKept(_Kept, kw_only=True):
@@ -89,10 +91,6 @@ class EmulatorFolder:
         self.control.unlink(missing_ok=True)
         return self
 
-    @property
-    def is_new(self) -> bool:
-        return not self._keys.exists()
-
     def last_port(self) -> int:
         port = read_json(self._keys).get("port", 0)
         return port if isinstance(port, int) else 0
@@ -109,101 +107,67 @@ class EmulatorFolder:
         return found
 
     def apple(
-        self,
-        *,
-        bundle_id: str | None,
-        app_apple_id: int | None,
-        production: bool | None,
+        self, *, bundle_id: str | None = None, app_apple_id: int | None = None, production: bool | None = None
     ) -> AppleEmulator:
-        """The store that was here before, or a new one. What is given replaces what was kept."""
-        kept = self._kept(_AppleKept)
-        if kept is None:
+        def new() -> _AppleKept:
             made = make_apple_keys()
-            kept = _AppleKept(
-                chain=made.chain.to_pem(),
-                issuer_id=made.issuer_id,
-                key_id=made.key_id,
-                private_key=made.private_key,
-                bundle_id="com.example.app",
-                app_apple_id=1_000_000_000 + secrets.randbelow(1_000_000_000),
-            )
-        kept.bundle_id = bundle_id or kept.bundle_id
-        kept.app_apple_id = app_apple_id or kept.app_apple_id
-        kept.production = kept.production if production is None else production
-        write_json(self._keys, kept)
+            own = {name: getattr(made, name) for name in ("issuer_id", "key_id", "private_key")}
+            return _AppleKept(chain=made.chain.to_pem(), **own)
+
+        given = {"bundle_id": bundle_id, "app_apple_id": app_apple_id, "production": production}
+        kept = self._account(_AppleKept, new, given)
         own = (kept.key_id, kept.private_key, kept.connect_key_id, kept.connect_private_key)
         keys = AppleKeys(AppleChain.from_pem(kept.chain), kept.issuer_id, *own)
         write_private(self.root, keys.chain.root_pem.encode(), mode=0o644)
         # Transaction ids of two stores should differ, or one purchase could be taken for the other.
-        new = AppleBooks(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10)
-        life, clock = self._read_books(new)
-        app = AppleApp(
-            bundle_id=kept.bundle_id,
-            app_apple_id=kept.app_apple_id,
-            environment="Production" if kept.production else "Sandbox",
-        )
+        life, clock = self._read_books(AppleBooks(next_id=2_000_000_000_000_000 + secrets.randbelow(10**14) * 10))
+        environment = "Production" if kept.production else "Sandbox"
+        app = AppleApp(bundle_id=kept.bundle_id, app_apple_id=kept.app_apple_id, environment=environment)
         return self._keeping(AppleEmulator(keys, app, life, clock))
 
     def google(
-        self,
-        *,
-        package_name: str | None,
-        audience: str | None,
-        production: bool | None,
+        self, *, package_name: str | None = None, audience: str | None = None, production: bool | None = None
     ) -> GoogleEmulator:
-        kept = self._kept(_GoogleKept)
-        if kept is None:
+        def new() -> _GoogleKept:
             made = make_google_keys()
-            kept = _GoogleKept(
-                google_key=made.google.private_pem,
-                account_key=made.account.private_pem,
-                package_name="com.example.app",
-                push_audience="https://latchkey.test/google-play",
-            )
-        kept.package_name = package_name or kept.package_name
-        kept.push_audience = audience or kept.push_audience
-        kept.production = kept.production if production is None else production
-        write_json(self._keys, kept)
+            return _GoogleKept(google_key=made.google.private_pem, account_key=made.account.private_pem)
+
+        given = {"package_name": package_name, "push_audience": audience, "production": production}
+        kept = self._account(_GoogleKept, new, given)
         keys = GoogleKeys(restore_signing_key(kept.google_key), restore_signing_key(kept.account_key))
         life, clock = self._read_books(GoogleBooks(series=secrets.token_hex(16)))
         app = GoogleApp(package_name=kept.package_name, test=not kept.production, push_audience=kept.push_audience)
         return self._keeping(GoogleEmulator(keys, app, life, clock))
 
     def stripe(
-        self,
-        *,
-        metadata_key: str | None = None,
-        production: bool | None = None,
-        rotate_secret: bool = False,
+        self, *, metadata_key: str | None = None, production: bool | None = None, rotate_secret: bool = False
     ) -> StripeEmulator:
-        """Test mode and live mode have keys of their own, and so new ones are made when that is changed."""
-        kept = self._kept(_StripeKept)
-        live = production if production is not None else kept is not None and kept.production
-        if kept is None or kept.production != live:
-            kept = _StripeKept(
-                keys=make_stripe_keys(live=live),
-                metadata_key=kept.metadata_key if kept else "app_user_id",
-                production=live,
-                port=kept.port if kept else 0,
-            )
+        given = {"metadata_key": metadata_key, "production": production}
+        kept = self._account(_StripeKept, lambda: _StripeKept(keys=make_stripe_keys()), given)
+        # Test mode and live mode have keys of their own.
+        if kept.keys.is_live != kept.production:
+            kept.keys = make_stripe_keys(live=kept.production)
         if rotate_secret:
             before = kept.keys.webhook_secret
             kept.keys = replace(kept.keys, previous_webhook_secret=before, webhook_secret=new_webhook_secret())
-        kept.metadata_key = metadata_key or kept.metadata_key
         write_json(self._keys, kept)
         life, clock = self._read_books(StripeBooks(series=secrets.token_hex(16)))
         account = StripeAccount(metadata_key=kept.metadata_key)
-        return self._keeping(StripeEmulator(kept.keys, account, replace(life, live=live), clock))
+        return self._keeping(StripeEmulator(kept.keys, account, replace(life, live=kept.production), clock))
 
-    def _kept(self, type: type[L]) -> L | None:
-        if self.is_new:
-            return None
+    def _account(self, type: type[K], new: Callable[[], K], given: Mapping[str, Any]) -> K:
+        """That of the store that was here before, or a new one. What is given replaces what was kept."""
         try:
-            return msgspec.json.decode(self._keys.read_bytes(), type=type)
+            kept = msgspec.json.decode(self._keys.read_bytes(), type=type) if self._keys.exists() else new()
         except (OSError, msgspec.MsgspecError):
             raise Refusal(
                 f"{self._keys} does not hold the keys of this kind of store. Name another folder with --folder."
             ) from None
+        for name, value in given.items():
+            if value not in (None, ""):
+                setattr(kept, name, value)
+        write_json(self._keys, kept)
+        return kept
 
     def _read_books(self, new: L) -> tuple[L, EmulatorClock]:
         """What was kept, or `new`; and the clock where it stood, if that is later than now: a store's time never runs

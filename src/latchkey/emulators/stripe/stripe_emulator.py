@@ -30,6 +30,10 @@ class StripeKeys(msgspec.Struct, frozen=True, kw_only=True):
     # While the secret is rolled, Stripe signs with both.
     previous_webhook_secret: str | None = None
 
+    @property
+    def is_live(self) -> bool:
+        return self.secret_key.startswith("sk_live_")
+
 
 def make_stripe_keys(*, live: bool = False) -> StripeKeys:
     kind = "live" if live else "test"

@@ -4,6 +4,7 @@ would, through the service's API."""
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,12 @@ async def serve(orders: StoresOrders, stop: asyncio.Event) -> None:
 
 async def _live(orders: StoresOrders, name: str, service: ServiceClient, authority: Callable[[], bytes]) -> None:
     folder = EmulatorFolder(Path(orders.folder) / name).prepare()
-    store = _open(name, folder)
+    opened: dict[str, Callable[[], Emulator[Any, Any]]] = {
+        "apple": partial(folder.apple, bundle_id=_PACKAGE),
+        "google": partial(folder.google, package_name=_PACKAGE),
+        "stripe": folder.stripe,
+    }
+    store = opened[name]()
     store.outbox.authority = authority
 
     async def connect(base_url: str) -> None:
@@ -82,14 +88,6 @@ def _is_ours(shown: dict[str, Any], last: dict[str, Any], credentials: dict[str,
     if "bundle_id" in credentials or "package_name" in credentials:
         return (shown.get("bundle_id") or shown.get("package_name")) in (None, _PACKAGE)
     return shown.get("api_base_url") in (credentials["api_base_url"], last.get("api_base_url"))
-
-
-def _open(name: str, folder: EmulatorFolder) -> Emulator[Any, Any]:
-    if name == "apple":
-        return folder.apple(bundle_id=_PACKAGE, app_apple_id=None, production=None)
-    if name == "stripe":
-        return folder.stripe()
-    return folder.google(package_name=_PACKAGE, audience=None, production=None)
 
 
 def _socket(number: int) -> socket.socket:
