@@ -92,24 +92,14 @@ class ApiError(HTTPException):
         message = self.message if self.status < 500 else f"{self.message} Request id: {request_id}"
         if version == "v1":
             sent_to = self.obfuscated_email
+            info = UNSET if sent_to is None else RedemptionErrorInfo(obfuscated_email=sent_to)
+            wrong = list(self.attribute_errors or ()) or UNSET
             return json.encode(
-                V1Error(
-                    code=self.code,
-                    message=message,
-                    attribute_errors=list(self.attribute_errors) if self.attribute_errors else UNSET,
-                    purchase_redemption_error_info=RedemptionErrorInfo(obfuscated_email=sent_to)
-                    if sent_to is not None
-                    else UNSET,
-                )
+                V1Error(code=self.code, message=message, attribute_errors=wrong, purchase_redemption_error_info=info)
             )
+        param, wait = self.param or UNSET, self.retry_after_ms or UNSET
         return json.encode(
-            V2Error(
-                type=self.type,
-                message=message,
-                retryable=self.retryable,
-                param=self.param if self.param is not None else UNSET,
-                backoff_ms=self.retry_after_ms if self.retry_after_ms is not None else UNSET,
-            )
+            V2Error(type=self.type, message=message, retryable=self.retryable, param=param, backoff_ms=wait)
         )
 
 
@@ -241,31 +231,31 @@ class StillPreparing(Unavailable):
 _BY_CODE: dict[int, type[ApiError]] = {7012: BadRequest, 7877: Missing, **dict.fromkeys((7849, 7852, 7853), BadRequest)}
 
 
+# What differs from the error's own words, by the kind of refusal: the first that fits.
+_OF_REFUSALS: dict[type[Refusal], tuple[type[ApiError], dict[str, Any]]] = {
+    Conflict: (Conflicting, {}),
+    InUse: (Conflicting, {"type": "unprocessable_entity_error"}),
+    Invalid: (InvalidParameter, {}),
+    StoreRefused: (Unprocessable, {"type": "store_error", "code": 7101}),
+    NotReady: (StillPreparing, {}),
+    OwnedByAnother: (Unprocessable, {"code": 7102}),
+    Refusal: (Unprocessable, {}),
+}
+
+
 def from_refusal(refusal: Refusal) -> ApiError:
     """The API error for a refusal of the rules."""
     match refusal:
-        case CodedRefusal():
-            kind = _BY_CODE.get(refusal.problem, Unprocessable)
-            return kind(refusal.message, code=refusal.problem, obfuscated_email=refusal.obfuscated_email)
+        case CodedRefusal(problem=code):
+            kind = _BY_CODE.get(code, Unprocessable)
+            return kind(refusal.message, code=code, obfuscated_email=refusal.obfuscated_email)
         case NotFound():
             code = 7259 if refusal.param in _CUSTOMER_PARAMETERS else 7226
             return Missing(refusal.message, param=refusal.param, code=code)
-        case Conflict():
-            return Conflicting(refusal.message, param=refusal.param)
-        case InUse():
-            return Conflicting(refusal.message, param=refusal.param, type="unprocessable_entity_error")
-        case Invalid():
-            return InvalidParameter(refusal.message, param=refusal.param)
-        case StoreRefused():
-            return Unprocessable(refusal.message, param=refusal.param, type="store_error", code=7101)
         case StoreUnreachable():
             return StoreUnavailable(refusal.message, retry_after_ms=max(refusal.retry_after_ms or 0, _STORE_PAUSE_MS))
-        case NotReady():
-            return StillPreparing(refusal.message)
-        case OwnedByAnother():
-            return Unprocessable(refusal.message, param=refusal.param, code=7102)
-        case _:
-            return Unprocessable(refusal.message, param=refusal.param)
+    kind, own = next(error for of, error in _OF_REFUSALS.items() if isinstance(refusal, of))
+    return kind(refusal.message, param=refusal.param, **own)
 
 
 _SAID = {
