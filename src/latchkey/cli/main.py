@@ -5,9 +5,11 @@ import os
 import platform
 import shlex
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import import_module, util
 from importlib.metadata import version as installed
+from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -29,104 +31,7 @@ from latchkey.runtime.device_errors import DeviceError
 from latchkey.settings import SettingsRefusedError
 
 NAME = "latchkey"
-# In the order in which help shows them: the command or group of commands, where it is, and what help says of it.
-# Importing all of them takes seconds, and `latchkey --help` and shell completion need only these lines. A test compares
-# them with the docstrings of commands.
-COMMANDS = {
-    "up": (
-        "process.up.command:up",
-        "Start everything on this machine to try Latchkey: PostgreSQL, the service, a consumer and a demo project.",
-    ),
-    "serve": (
-        "process.serve:serve",
-        "Run the service in production. Settings come from LATCHKEY_… environment variables or from a file.",
-    ),
-    "migrate": ("process.migration:migrate", "Create or update the database schema."),
-    "backup": ("subjects.database_restore.command:backup", "Write the data of a `latchkey up` to one file."),
-    "restore": ("subjects.database_restore.command:restore", "Create a data folder from a file of `latchkey backup`."),
-    "admin": (
-        "process.admin:app",
-        "For operators: after a restore, the move into a Citus cluster, lists computed anew.",
-    ),
-    "project": (
-        "subjects.projects.command:app",
-        "Create, list and change projects. A project has its own customers, catalog and keys.",
-    ),
-    "key": ("subjects.api_keys.command:app", "Create, list, change, replace and revoke API keys."),
-    "user": ("subjects.accounts.command:app", "Create, list, invite and remove dashboard accounts."),
-    "app": (
-        "subjects.purchase_intake.command.app_command:app",
-        "Create, list and delete apps, and connect them to their stores.",
-    ),
-    "entitlement": (
-        "subjects.catalog.command:app_entitlement",
-        "List, create, rename and delete entitlements: what customers may do.",
-    ),
-    "customer": (
-        "subjects.customers.command:app",
-        "Show, list and find customers; grant and revoke entitlements; delete.",
-    ),
-    "event": ("subjects.events.command:app", "List events, show one, and follow new ones as they are committed."),
-    "product": (
-        "subjects.catalog.command:app_product",
-        "List, create, change and delete products; attach entitlements to them.",
-    ),
-    "offering": ("subjects.offerings.command:app", "List, create and delete offerings: what apps show to their users."),
-    "purchase-link": (
-        "subjects.purchase_links.command:app",
-        "List, create and archive links that sell on web pages.",
-    ),
-    "config": (
-        "subjects.configuration.command:app",
-        "Configuration as code: write a project's configuration to a file, compare a file with it, and apply the file.",
-    ),
-    "clock": ("subjects.test_clocks.command:app", "Create test clocks, put customers on them, and move their time."),
-    "webhook": (
-        "subjects.webhooks.command:app",
-        "Create, change, pause and test webhooks; list and resend deliveries.",
-    ),
-    "journal": (
-        "subjects.purchase_intake.command.journal_command:app",
-        "What stores and phones sent: list it, show it, process it again.",
-    ),
-    "rates": (
-        "subjects.money.command:app",
-        "Import and list exchange rates: what one unit of a currency was worth in USD on a day.",
-    ),
-    "charts": ("subjects.charts.command:app", "Choose the attributes that charts are broken down by."),
-    "import": ("subjects.imports.command:import_files", "Import customers, their ids, attributes and transactions."),
-    "export": ("subjects.exports.command:export", "Export events, transactions, customers and entitlements."),
-    "mcp": (
-        "subjects.mcp.command:mcp",
-        "Give an assistant or editor the API as MCP tools on stdin and stdout. The key is in LATCHKEY_API_KEY.",
-    ),
-    "trust": (
-        "process.local_ca.trust:trust",
-        "Make browsers and programs on this machine trust the certificate of `latchkey up`.",
-    ),
-    "untrust": ("process.local_ca.trust:untrust", "Undo what `latchkey trust` did."),
-    "doctor": (
-        "process.doctor:doctor",
-        "Check this machine and the settings, including everything that `latchkey serve` would refuse.",
-    ),
-    "consumer": (
-        "cli.consumer:app",
-        "The reference consumer: keeps a local copy of entitlements up to date by webhook.",
-    ),
-    "push": ("cli.push:app", "Send push notifications, and run a sandbox push provider."),
-    "device": (
-        "cli.device:device",
-        "Simulate a phone: shows web content in Chromium with the bridge, a player id and push notifications.",
-    ),
-    "receiver": (
-        "cli.receiver:receiver",
-        "Receive webhooks from a running `latchkey up`, show them, and pass them on to your app.",
-    ),
-    "emulate": (
-        "cli.emulate:app",
-        "Run an App Store, Google Play or Stripe emulator, and buy, renew and refund in it.",
-    ),
-}
+COMMANDS: dict[str, tuple[str, str]] = tomllib.loads((files("latchkey.cli") / "commands.toml").read_text("utf-8"))
 # The extra that a command needs, if it is not `service`.
 EXTRAS = {"up": "up", "consumer": "consumer", "device": "runtime", "mcp": "mcp"}
 

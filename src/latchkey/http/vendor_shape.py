@@ -4,6 +4,8 @@ A request with the header `Latchkey-Shape: vendor`, or with a key of that shape,
 the vendor's fields alone. Objects that the vendor does not have stay as they are.
 """
 
+import tomllib
+from importlib.resources import files
 from typing import Any
 
 from msgspec import json
@@ -15,62 +17,10 @@ from latchkey.http.exchange import JSON_TYPE, Exchange, HeldReply
 HEADER = b"latchkey-shape"
 VENDOR = b"vendor"
 
-# By object, beside `object` itself.
+# By object.
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(("object", *fields.split()))
-    for name, fields in {
-        "list": "items next_page url",
-        "project": "id name created_at icon_url icon_url_large",
-        "product": "id store_identifier type display_name created_at app_id subscription one_time app",
-        "entitlement": "id project_id lookup_key display_name created_at products",
-        "app": (
-            "id name created_at project_id type amazon app_store mac_app_store play_store stripe rc_billing roku paddle"
-        ),
-        "public_api_key": "id key environment app_id created_at",
-        "offering": "id project_id lookup_key display_name is_current created_at metadata packages",
-        "package": "id lookup_key display_name position created_at products",
-        "customer": (
-            "id project_id first_seen_at last_seen_at last_seen_app_version last_seen_country last_seen_platform "
-            "last_seen_platform_version active_entitlements experiment attributes"
-        ),
-        "customer.active_entitlement": "entitlement_id expires_at",
-        "customer.alias": "id created_at",
-        "customer.attribute": "name value updated_at",
-        "experiment_enrollment": "id name variant",
-        "authenticated_management_url": "management_url",
-        "subscription": (
-            "id customer_id original_customer_id product_id starts_at current_period_starts_at current_period_ends_at "
-            "ends_at gives_access pending_payment auto_renewal_status status total_revenue_in_usd "
-            "presented_offering_id entitlements environment store store_subscription_identifier ownership "
-            "pending_changes country management_url"
-        ),
-        "subscription_transaction": (
-            "id purchased_at product_store_identifier expiration_date effective_expiration_date"
-        ),
-        "purchase": (
-            "id customer_id original_customer_id product_id purchased_at revenue_in_usd quantity status "
-            "presented_offering_id entitlements environment store store_purchase_identifier ownership country"
-        ),
-        "invoice": "id total_amount line_items issued_at paid_at invoice_url",
-        "invoice.line_item": "product_identifier product_display_name product_duration quantity unit_amount",
-        "virtual_currency": "project_id code name created_at description product_grants",
-        "virtual_currency.product_grant": "product_ids amount trial_amount expire_at_cycle_end",
-        "virtual_currency_balance": "currency_code balance description name",
-        "webhook": "id project_id name url environment event_types app_id created_at",
-        "collaborator": "id name email role accepted_at has_mfa",
-        "chart_data": (
-            "category display_type display_name description documentation_link last_computed_at start_date end_date "
-            "yaxis_currency filtering_allowed segmenting_allowed resolution values summary yaxis segments "
-            "segments_limit measures user_selectors unsupported_params"
-        ),
-        "chart_options": "resolutions segments filters user_selectors",
-        "overview_metrics": "metrics",
-        "overview_metric": "id name description unit period value last_updated_at last_updated_at_iso8601",
-        "audit_log": (
-            "id project_id action_type target_type target_identifier actor_type actor_identifier occurred_at "
-            "additional_data"
-        ),
-    }.items()
+    for name, fields in tomllib.loads((files(__package__) / "vendor_shape.toml").read_text(encoding="utf-8")).items()
 }
 _DELETED = {"object", "id", "deleted_at"}
 # What these hold belongs to the operator.
