@@ -17,8 +17,9 @@ from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
-from latchkey.process.supervision.listeners import bind, wait_until_answering
+from latchkey.process.supervision.listeners import bind
 from latchkey.process.supervision.supervisor import Supervisor, plan
+from latchkey.process.up.command import wait_until_answering
 from latchkey.settings import Settings
 from latchkey.subjects.api_keys.usecases import create_secret_key
 from latchkey.subjects.demo.usecases.project import PROJECT_ID, ensure_demo
@@ -84,7 +85,7 @@ class Ground:
                 supervisor.begin(self.settings(port, database_url))
                 await supervisor.wait_until_ready()
                 if listening:
-                    await wait_until_answering("127.0.0.1", port, self.certificates.authority)
+                    await wait_until_answering(f"https://127.0.0.1:{port}", self.certificates.authority.read_bytes())
                 pids = {child.name: child.process.pid for child in supervisor.children if child.process}
                 yield Service(f"https://127.0.0.1:{port}", pids)
             finally:

@@ -9,6 +9,8 @@ from latchkey.cli.data_folder import Connection
 from latchkey.domain.refusal import Refusal
 from latchkey.http_client import Closing, HttpClient, HttpError, HttpResponse, causes_of
 
+_MOST_BYTES = 32 * 1024 * 1024
+
 
 class ServiceAway(Refusal):
     """The service does not answer, or is too busy."""
@@ -24,8 +26,9 @@ class ServiceClient(Closing):
         await self._http.close()
 
     async def send(self, method: str, path: str, *, key: str | None = None, **what: Any) -> HttpResponse:
+        sent = {"authorization": f"Bearer {key or self._key}", "most_bytes": _MOST_BYTES, **what}
         try:
-            return await self._http.ask(method, self.url + path, authorization=f"Bearer {key or self._key}", **what)
+            return await self._http.ask(method, self.url + path, **sent)
         except (HttpError, ValueError) as error:
             raise self._away((causes_of(error) or ["no response"])[-1]) from error
 

@@ -86,10 +86,10 @@ def families_of(found: observability_storage.QueueDepths, now: Ms) -> list[Metri
 
 def metrics_of(values: Mapping[str, Any]) -> list[Metric]:
     """Those of `metrics.toml`, by their names: a number or a `Tally`, or several by their labels."""
-    found = []
+    found: list[Metric] = []
     for name, value in values.items():
         kind, text, *labels = _METRICS[name]
-        family: Metric = getattr(core, f"{kind.title()}MetricFamily")(name, text, labels=labels)
+        family = getattr(core, f"{kind.title()}MetricFamily")(name, text, labels=labels)
         for key, one in value.items() if labels else [((), value)]:
             numbers = (one.buckets(), one.sum) if isinstance(one, Tally) else (one,)
             family.add_metric((key,) if isinstance(key, str) else key, *numbers)

@@ -14,7 +14,6 @@ from latchkey.subjects.mcp.rules import ToolRequest
 
 KEY = "LATCHKEY_API_KEY"
 _SECONDS = 60
-_MOST_BYTES = 32 * 1024 * 1024
 
 
 def mcp(
@@ -41,8 +40,9 @@ async def _serve(address: str, key: str, trusted: bytes | None) -> None:
     async with ServiceClient(address, key, trusted, timeout=_SECONDS, user_agent="latchkey-mcp") as service:
 
         async def ask(request: ToolRequest) -> tuple[int, bytes]:
-            what = {"headers": request.headers, "body": request.body or None, "most_bytes": _MOST_BYTES}
-            response = await service.send(request.method, request.target, **what)
+            response = await service.send(
+                request.method, request.target, headers=request.headers, body=request.body or None
+            )
             return response.status, response.body
 
         projects, document = await service.ask("GET", "/v2/projects"), await service.ask("GET", "/openapi.json")
