@@ -21,7 +21,7 @@ from hashlib import sha256
 from typing import Any
 
 import structlog
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError, json
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -45,11 +45,6 @@ Endpoint = Callable[..., Awaitable[Response]]
 log = structlog.get_logger()
 
 HIDDEN = "***"
-
-
-class _Made(Struct):
-    id: str = ""
-    code: str = ""
 
 
 def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[Endpoint], Endpoint]:
@@ -181,10 +176,10 @@ def named_by(params: Mapping[str, Any]) -> str:
 def _id_of(response: Response) -> str:
     """The id of the created object, from the reply."""
     try:
-        made = json.decode(response.body, type=_Made)
+        made = json.decode(response.body, type=dict[str, Any])
     except MsgspecError:
         return ""
-    return made.id or made.code
+    return str(made.get("id") or made.get("code") or "")
 
 
 HEADER = b"idempotency-key"

@@ -4,6 +4,7 @@ Bodies are strict: `"1"` is not a number and `1` is not a string. For a choice u
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from fastapi import Depends, Path, Query, Request
@@ -172,11 +173,7 @@ StartingAfter = Annotated[
 NO_ITEMS: list[Any] = []
 
 Item = TypeVar("Item")
-
-
-def _id_of(item: Any) -> str:
-    id: str = item.id
-    return id
+_id_of = attrgetter("id")
 
 
 class PageRequest(NamedTuple):

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from cryptography import x509
@@ -20,6 +19,7 @@ from rich.console import Console
 
 from latchkey.cli.command import flag
 from latchkey.cli.data_folder import DataFolder, write_private
+from latchkey.cli.output import YesOption
 from latchkey.cli.target_database import DATA
 from latchkey.domain.refusal import Refusal
 from latchkey.process.local_ca.authority import signs_only_here
@@ -190,8 +190,10 @@ def browser_stores(home: Path, certutil: str) -> list[TrustStore]:
     """The stores of the browsers that this user has used, and of an installed Chromium that was not used yet."""
     own, snap = home / ".pki/nssdb", home / "snap/chromium/current/.pki/nssdb"
     chromium = [folder for folder in (own, snap) if (folder / "cert9.db").exists()]
-    if not chromium and _has_chromium():
-        chromium = [own]
+    if not chromium:
+        with contextlib.suppress(ChromiumMissingError):
+            find_chromium()
+            chromium = [own]
     if sys.platform == "darwin":
         # On macOS it reads the keychain.
         chromium = []
@@ -203,21 +205,8 @@ def browser_stores(home: Path, certutil: str) -> list[TrustStore]:
     ]
 
 
-def _has_chromium() -> bool:
-    try:
-        find_chromium()
-    except ChromiumMissingError:
-        return False
-    return True
-
-
-class Only(StrEnum):
-    SYSTEM = "system"
-    BROWSERS = "browsers"
-
-
+Only = Literal["system", "browsers"]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder of `latchkey up`.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 OnlyOption = Annotated[Only | None, typer.Option(help="Only the system's trust store, or only those of your browsers.")]
 
 
@@ -264,10 +253,10 @@ def local_authority(path: Path) -> Authority:
 
 def gathered(console: Console, only: Only | None) -> list[TrustStore]:
     """The trust stores of this machine; prints what is missing to reach some of them."""
-    found: list[TrustStore] = [] if only is Only.BROWSERS else system_stores()
-    if not found and only is not Only.BROWSERS:
+    found: list[TrustStore] = [] if only == "browsers" else system_stores()
+    if not found and only != "browsers":
         console.print("No system trust store was found (neither Debian's nor Fedora's), so it is skipped.")
-    if only is not Only.SYSTEM:
+    if only != "system":
         certutil = shutil.which("certutil")
         if certutil is None:
             console.print(

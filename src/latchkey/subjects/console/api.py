@@ -7,14 +7,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from jinja2 import Environment, Template
 from markupsafe import Markup
 from msgspec import json
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse
 
 from latchkey.http.errors import NoSuchPath
-from latchkey.http.routing import Router
+from latchkey.http.routing import Response, Router, reply
 from latchkey.subjects.mcp.rules import shapes_of
 
 router = Router(include_in_schema=False)
@@ -34,7 +34,7 @@ _DEEPEST = 6
 
 @router.get("/openapi.json")
 async def show_document(request: Request) -> Response:
-    return Response(json.encode(await _document(request)), media_type="application/json")
+    return reply(await _document(request))
 
 
 @router.get("/docs")
@@ -51,7 +51,7 @@ async def show_index(request: Request) -> Response:
         for tag, operations in areas_of(await _document(request)).items()
         for path, method, operation in operations
     ]
-    return Response(json.encode(found), media_type="application/json")
+    return reply(found)
 
 
 @router.get("/docs/{area}")
@@ -69,10 +69,9 @@ async def show_area(request: Request, area: str) -> Response:
 
 
 async def _document(request: Request) -> dict[str, Any]:
-    app: FastAPI = request.app
-    if (made := app.openapi_schema) is not None:
-        return made
-    return await asyncio.to_thread(app.openapi)
+    """Making it takes a moment, the first time."""
+    made: dict[str, Any] = await asyncio.to_thread(request.app.openapi)
+    return made
 
 
 def _page(document: dict[str, Any], tag: str = "") -> HTMLResponse:

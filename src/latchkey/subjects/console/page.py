@@ -1,9 +1,6 @@
 """What the console of `/docs` asks for: who is signed in, and the reply to a request. Both as JSON."""
 
-from typing import Any
-
 from fastapi.routing import APIRoute
-from msgspec import json
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -14,6 +11,7 @@ from latchkey.engine.admission import Caller
 from latchkey.http.errors import ApiError, TooManyRequests
 from latchkey.http.exchange import CALLER_KEY, segments_of
 from latchkey.http.inner_request import Captured, inner_request
+from latchkey.http.routing import reply
 from latchkey.subjects.accounts.rules import Permission
 from latchkey.subjects.api_keys.usecases import RATE_LIMIT
 from latchkey.subjects.console.rules import needed, scopes
@@ -30,7 +28,7 @@ async def show_session(visit: Visit) -> Response:
     require_own_page(visit.request)
     assert visit.session is not None
     projects = [{"id": place.project_id, "name": place.name, "role": place.role} for place in visit.places]
-    return _reply({"email": visit.account.email, "csrf": visit.session.csrf, "projects": projects})
+    return reply({"email": visit.account.email, "csrf": visit.session.csrf, "projects": projects})
 
 
 @pages.get("/console")
@@ -74,7 +72,7 @@ async def _send(visit: Visit, method: str, target: str, body: bytes = b"") -> Re
     visit.audit(status=captured.status)
     headers = {name.decode(): value.decode("latin-1") for name, value in captured.headers}
     shown = {name: value for name, value in headers.items() if name in _SHOWN}
-    return _reply({"status": captured.status, "headers": shown, "body": captured.body.decode(errors="replace")})
+    return reply({"status": captured.status, "headers": shown, "body": captured.body.decode(errors="replace")})
 
 
 def _route(visit: Visit, method: str, target: str) -> APIRoute:
@@ -91,7 +89,3 @@ def _route(visit: Visit, method: str, target: str) -> APIRoute:
                 return route
             break
     raise HTTPException(404, "There is no such operation.")
-
-
-def _reply(value: Any) -> Response:
-    return Response(json.encode(value), media_type="application/json")
