@@ -231,7 +231,7 @@ class StillPreparing(Unavailable):
 _BY_CODE: dict[int, type[ApiError]] = {7012: BadRequest, 7877: Missing, **dict.fromkeys((7849, 7852, 7853), BadRequest)}
 
 
-# What differs from the error's own words, by the kind of refusal: the first that fits.
+# By the kind of refusal, the first that fits: the error, and what is not as the error has it by default.
 _OF_REFUSALS: dict[type[Refusal], tuple[type[ApiError], dict[str, Any]]] = {
     Conflict: (Conflicting, {}),
     InUse: (Conflicting, {"type": "unprocessable_entity_error"}),
