@@ -86,12 +86,30 @@ async def test_a_secret_is_not_repeated(shop: Shop) -> None:
     assert "s3cret" not in str(await dry_run(shop, "integrations/webhooks", body))
 
 
-async def test_a_confirmed_request_is_carried_out(shop: Shop) -> None:
+async def test_a_confirmed_request_is_carried_out_once(shop: Shop) -> None:
     await shop.note("ada", plan="x")
     token = (await dry_run(shop))["confirm"]
     assert await holds(shop, "ada") == set()
-    assert (await confirmed(shop, token)).status == 201
+    first, second = [await confirmed(shop, token) for _ in range(2)]
+    assert (first.status, first.body) == (second.status, second.body)
+    assert first.status == 201
     assert await holds(shop, "ada") == {"pro"}
+    assert len(await audit.entries(shop.database, shop.project_id, limit=10)) == 1
+
+
+async def test_what_has_no_dry_run_is_not_done_in_one(shop: Shop) -> None:
+    names = await settle(shop)
+    await unhurried(shop)
+    before = await content(shop)
+    tried = 0
+    for route in routes_of(shop):
+        if route.method != "GET" and "x-latchkey-action" not in route.operation:
+            path = route.path(names) + route.query
+            reply = await shop.client.request(route.method, path, headers=DRY_RUN, body=_encoded(route.body))
+            assert reply.status == 400, (route.name, reply)
+            tried += 1
+    assert tried > 20
+    assert await content(shop) == before
 
 
 @pytest.mark.parametrize("token", ["", "x", "AAAA", "é", "A" * 5000])
@@ -117,11 +135,12 @@ async def test_a_token_is_for_one_request_of_one_key(shop: Shop) -> None:
 
 async def test_a_token_works_for_ten_minutes(shop: Shop) -> None:
     await shop.note("ada", plan="x")
-    token = (await dry_run(shop))["confirm"]
-    shop.clock.now += CONFIRMED_WITHIN_MS + 1
-    refused(await confirmed(shop, token), 400, "parameter_error", "Latchkey-Confirm")
-    shop.clock.now -= 1
+    longer = PRO | {"expires_at": NOW + 2 * DAY}
+    token, later = (await dry_run(shop))["confirm"], (await dry_run(shop, body=longer))["confirm"]
+    shop.clock.now += CONFIRMED_WITHIN_MS
     assert (await confirmed(shop, token)).status == 201
+    shop.clock.now += 1
+    refused(await confirmed(shop, later, body=longer), 400, "parameter_error", "Latchkey-Confirm")
 
 
 async def test_the_reply_of_a_dry_run_is_not_kept_under_an_idempotency_key(shop: Shop) -> None:

@@ -33,7 +33,7 @@ from latchkey.domain.refusal import Refusal
 from latchkey.http.authentication import Call, address_of, caller_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import Conflicting, InvalidParameter, UnderWay, Unprocessable
-from latchkey.http.exchange import Exchange, HeldReply
+from latchkey.http.exchange import DRY_RUN, Exchange, HeldReply
 from latchkey.http.services import Services
 from latchkey.subjects.api_keys.usecases import actor_of, load_key
 from latchkey.subjects.audit import rules as audit_rules
@@ -78,7 +78,7 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
     return decorate
 
 
-DRY_RUN, CONFIRM = b"latchkey-dry-run", b"latchkey-confirm"
+CONFIRM = b"latchkey-confirm"
 # How long after its dry run a request can be confirmed.
 CONFIRMED_WITHIN_MS = 10 * 60_000
 
@@ -183,6 +183,8 @@ def _id_of(response: Response) -> str:
 
 
 HEADER = b"idempotency-key"
+# With one of these a POST is carried out once.
+ONCE = {HEADER, CONFIRM}
 LONGEST_KEY = 255
 PATTERN = r"^[!-~]([ -~]*[!-~])?$"
 _KEY = re.compile(PATTERN.encode())
@@ -192,14 +194,16 @@ _PARAM = "Idempotency-Key"
 async def is_answered(exchange: Exchange, services: Services, scope: Scope, body: CheckedBody) -> bool:
     """Whether the request got the reply of an earlier one. Otherwise it is to be carried out, and its reply is kept."""
     keys = [value for name, value in scope["headers"] if name == HEADER]
-    if len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None:
+    if HEADER in exchange.headers and (len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None):
         raise InvalidParameter(f"Send one {_PARAM} of 1 to {LONGEST_KEY} ASCII characters.", param=_PARAM)
     caller, content = await caller_of(exchange, services), await body.content()
     # Anybody has a public key, which may change nothing here; and half a request is not carried out.
     if caller.is_public or content is None:
         return False
     request = b"%b?%b\0%b" % (exchange.raw_path, scope["query_string"], content)
-    begun = await services.idempotency.begin(caller.project_id, caller.key_id, keys[0], request)
+    # A token confirms one request, once. Sent with another it is refused, and stays good for the right one.
+    key = keys[0] if keys else sha256(exchange.headers[CONFIRM] + request).digest()
+    begun = await services.idempotency.begin(caller.project_id, caller.key_id, key, request)
     if isinstance(begun, BegunRequest):
         exchange.operation_id = begun.operation_id
         exchange.wrap_send(lambda send: _kept(send, services.idempotency, begun))

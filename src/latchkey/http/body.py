@@ -10,7 +10,8 @@ from msgspec import DecodeError, ValidationError, json
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from latchkey.http.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
+from latchkey.http.errors import BadRequest, BodyTooLarge, InvalidParameter, UnsupportedMediaType
+from latchkey.http.exchange import DRY_RUN
 
 
 class RepeatedFieldError(Exception):
@@ -102,6 +103,8 @@ async def check_body(request: Request) -> None:
         return
     body = await request.body()
     route = request.scope["route"]
+    if DRY_RUN.decode() in request.headers and not hasattr(route.endpoint, "audited_as"):
+        raise InvalidParameter("This operation has no dry run, and nothing was done.", param="Latchkey-Dry-Run")
     if body and isinstance(route, APIRoute) and route.body_field is None and json.decode(body) not in ({}, None):
         raise BadRequest("This takes no body: leave it empty.")
 

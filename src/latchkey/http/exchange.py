@@ -77,6 +77,8 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 # A webhook and a read can overtake each other; with this header a receiver knows which of the two is newer.
 SEQUENCE_HEADER = b"latchkey-sequence"
+# Operations in the audit log say what they would do (`audited.py`); others refuse the header (`body.py`).
+DRY_RUN = b"latchkey-dry-run"
 # Names that the vendor's SDKs know.
 ETAG = b"x-revenuecat-etag"
 REQUEST_TIME = b"x-revenuecat-request-time"

@@ -27,7 +27,16 @@ from latchkey.http import audited, vendor_shape
 from latchkey.http.authentication import address_of
 from latchkey.http.body import CheckedBody
 from latchkey.http.errors import ApiError, BadRequest, Failure, InvalidAppUserId, Unavailable, from_refusal
-from latchkey.http.exchange import READS_KEY, SCOPE_KEY, SERVICES_KEY, WATCH_KEY, WRITES_KEY, Exchange, segments_of
+from latchkey.http.exchange import (
+    DRY_RUN,
+    READS_KEY,
+    SCOPE_KEY,
+    SERVICES_KEY,
+    WATCH_KEY,
+    WRITES_KEY,
+    Exchange,
+    segments_of,
+)
 from latchkey.http.hot_reads import Reads, is_tagged, tagged_send
 from latchkey.http.services import Metrics, Services
 from latchkey.observability.watch import Watch
@@ -233,13 +242,14 @@ class Front(Struct, eq=False):
         if method == "POST" and segments == self._receipts:
             exchange.route = self.writes.route
         body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
-        once = method == "POST" and segments[0] == "v2" and audited.HEADER in exchange.headers
+        once = method == "POST" and segments[0] == "v2" and not audited.ONCE.isdisjoint(exchange.headers)
         # Of a dry run nothing is kept: the request itself may come with the same key.
-        once = once and audited.DRY_RUN not in exchange.headers
+        once = once and DRY_RUN not in exchange.headers
         if once and await audited.is_answered(exchange, self.services, scope, body):
             return
         # If a header is sent twice, the framework takes the first and we take the last: leave those to the framework.
-        if method == "POST" and len(exchange.headers) == len(scope["headers"]):
+        plain = len(exchange.headers) == len(scope["headers"]) and DRY_RUN not in exchange.headers
+        if method == "POST" and plain:
             answer = await self.writes.answer(exchange, segments, body)
             if answer is not None:
                 await exchange.reply(200, answer)

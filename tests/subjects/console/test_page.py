@@ -101,6 +101,13 @@ async def test_a_developer_changes_the_catalog_and_the_audit_log_has_their_name(
     assert both in ({**made.detail}, {**used.detail})
 
 
+async def test_a_developer_creates_a_key_as_on_the_page(site: Site) -> None:
+    developer = await somebody(site, Role.DEVELOPER)
+    for more in ({}, {"rate_limit": 2_000}):
+        made = await write(developer, site, v2(site, "/api_keys"), {"name": "server", "scopes": ["read"], **more})
+        assert made.json()["status"] == 201, made.body
+
+
 async def test_the_481st_request_of_a_member_in_a_minute_is_429_and_others_do_not_pay_for_it(site: Site) -> None:
     member, other = await somebody(site, Role.SUPPORT), await somebody(site, Role.VIEWER)
     front: Any = site.client.app

@@ -120,7 +120,10 @@ async def test_a_write_that_was_changed_after_its_dry_run_is_refused(site: Site)
         longer = PRO | {"expires_at": NOW + 400 * DAY}
         assert "dry run" in await refused(client, "grant_entitlement", customer_id="ada", body=longer, confirm=token)
         assert "dry run" in await refused(client, "grant_entitlement", customer_id="ada", body=PRO, confirm="true")
-    assert await holds(site.shop, "ada") == set()
+        assert await holds(site.shop, "ada") == set()
+        # The token stays good for what it is from.
+        await called(client, "grant_entitlement", customer_id="ada", body=PRO, confirm=token)
+    assert await holds(site.shop, "ada") == {"pro"}
 
 
 async def test_errors_are_those_of_the_api(site: Site) -> None:

@@ -107,11 +107,7 @@ def test_a_write_is_a_dry_run_until_it_is_confirmed() -> None:
     same = {"body": {"a": 2, "b": 1}, "customer_id": "ada", "confirm": "abc="}
     confirmed = request_of(TOOLS["grant"], "proj_1", same)
     assert (confirmed.target, confirmed.body) == (dry.target, dry.body)
-    assert confirmed.headers == {
-        "content-type": "application/json",
-        "latchkey-confirm": "abc=",
-        "idempotency-key": "abc=",
-    }
+    assert confirmed.headers == {"content-type": "application/json", "latchkey-confirm": "abc="}
     shown = shown_by(TOOLS["grant"], "proj_1", given)
     assert shown is not None
     assert shown.target == "/v2/projects/proj_1/customers/ada"

@@ -13,7 +13,7 @@ from latchkey.http.exchange import CALLER_KEY, segments_of
 from latchkey.http.inner_request import Captured, inner_request
 from latchkey.http.routing import reply
 from latchkey.subjects.accounts.rules import Permission
-from latchkey.subjects.api_keys.usecases import RATE_LIMIT
+from latchkey.subjects.api_keys.usecases import FASTEST, RATE_LIMIT
 from latchkey.subjects.console.rules import needed, scopes
 
 pages = Pages()
@@ -62,7 +62,7 @@ async def _send(visit: Visit, method: str, target: str, body: bytes = b"") -> Re
         store=None,
         is_public=False,
         scopes=scopes(permission, manages=visit.may(Permission.MANAGE)),
-        rate_limit=0,
+        rate_limit=FASTEST,
         rate_used=None,
         email=visit.account.email,
     )

@@ -146,15 +146,14 @@ def request_of(tool: OfferedTool, project_id: str, arguments: Mapping[str, Any])
         headers["latchkey-shape"] = "vendor"
     if tool.writes:
         token = arguments.get("confirm")
-        headers |= {"latchkey-dry-run": "true"} if token is None else _confirmed(token)
+        headers |= {"latchkey-dry-run": "true"} if token is None else {"latchkey-confirm": _checked(token)}
     return ToolRequest(tool.method, target, body, headers)
 
 
-def _confirmed(token: Any) -> dict[str, str]:
+def _checked(token: Any) -> str:
     if not isinstance(token, str) or re.fullmatch(r"[A-Za-z0-9_=-]{1,200}", token) is None:
         raise Invalid("confirm is the token that the dry run of this call returned.", param="confirm")
-    # With the token as its key, a request that is confirmed twice is carried out once.
-    return {"latchkey-confirm": token, "idempotency-key": token}
+    return token
 
 
 def shown_by(tool: OfferedTool, project_id: str, arguments: Mapping[str, Any]) -> ToolRequest | None:
