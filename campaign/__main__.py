@@ -22,8 +22,10 @@ PAGE = ROOT / "docs" / "reliability.md"
 FAULTS = ROOT / ".campaign"
 # A round waits for conditions, up to five minutes for each. One that takes this much longer hangs, which is a fault.
 PATIENCE = 1_200
-# In the same folder, a line for each round: campaigns of several days add up.
+# In the same folder, a line for each round that is not written down yet; and all that are, so that campaigns of
+# several days and machines add up.
 ROUNDS = "rounds.jsonl"
+MEASURED = ROOT / "campaign" / "measured.jsonl"
 # Shorter rounds would only start and stop.
 SHORTEST = 15
 SEEDS = 1_000_000
@@ -68,10 +70,17 @@ def in_a_process(what: str, seed: int, seconds: float, faults: Path) -> Round:
     return told
 
 
-def rounds_of(folder: Path) -> list[Round]:
+def rounds_in(*files: Path) -> list[Round]:
     """Those of every campaign that kept its rounds there."""
-    file = folder / ROUNDS
-    return json.Decoder(Round).decode_lines(file.read_bytes()) if file.exists() else []
+    return [one for file in files if file.exists() for one in json.Decoder(Round).decode_lines(file.read_bytes())]
+
+
+def write_down(rounds: Path, measured: Path, page: Path) -> None:
+    """Move the rounds to those that were measured before, and write the table of all of them."""
+    with measured.open("ab") as kept:
+        kept.write(rounds.read_bytes())
+    rounds.unlink()
+    page.write_text(written(page.read_text(), table_of(rounds_in(measured))))
 
 
 Play = Callable[[str, int, float, Path], Round]
@@ -144,7 +153,7 @@ def table(rounds: Iterable[Round]) -> list[str]:
     return lines
 
 
-def measured(rounds: Sequence[Round]) -> str:
+def table_of(rounds: Sequence[Round]) -> str:
     failed = sum(not (one.held or one.skipped) for one in rounds)
     return "\n".join([
         f"{len(rounds)} rounds with fresh seeds on {os.cpu_count()} cores, until {datetime.now(UTC):%Y-%m-%d}; "
@@ -181,10 +190,9 @@ def main() -> int:
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"there is no {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
     rounds = campaign(given.hours, given.jobs, given.parts or list(PARTS), FAULTS)
-    section = measured(rounds_of(FAULTS))
-    print(f"\n{section}")
+    print(f"\n{table_of(rounds_in(MEASURED, FAULTS / ROUNDS))}")
     if given.write:
-        PAGE.write_text(written(PAGE.read_text(), section))
+        write_down(FAULTS / ROUNDS, MEASURED, PAGE)
         print(f"written: {PAGE.relative_to(ROOT)}")
     failed = [one for one in rounds if not (one.held or one.skipped)]
     if failed:

@@ -8,19 +8,23 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from campaign.__main__ import (
     COLUMNS,
     PAGE,
     ROOT,
+    ROUNDS,
     Round,
     campaign,
     in_a_process,
     main,
     replay,
-    rounds_of,
+    rounds_in,
     table,
+    table_of,
+    write_down,
     written,
 )
 from campaign.parts import PARTS, play
@@ -73,7 +77,7 @@ def test_a_campaign_ends_with_failure_if_one_round_did(
     ran = campaign(0.01, 1, list(PARTS), tmp_path, failing)
     assert ran, "there was time for one"
     again = campaign(0.01, 1, ["fuzz"], tmp_path, failing)
-    assert rounds_of(tmp_path) == [*ran, *again], "campaigns add up"
+    assert rounds_in(tmp_path / ROUNDS) == [*ran, *again], "campaigns add up"
     monkeypatch.setattr("campaign.__main__.campaign", lambda *_: [failing("disk", 5, 60, tmp_path)])
     monkeypatch.setattr(sys, "argv", ["campaign", "campaign", "--hours", "1"])
     assert main() == 1
@@ -103,6 +107,19 @@ def test_only_the_section_of_the_measurement_is_written_anew() -> None:
     page = "# A\n\nb\n\n## Measured\n\nold\n\n## Soak\n\nc\n"
     assert written(page, "new") == "# A\n\nb\n\n## Measured\n\nnew\n\n## Soak\n\nc\n"
     assert written("# A\n\n## Measured\n", "new") == "# A\n\n## Measured\n\nnew\n"
+
+
+def test_what_is_written_down_is_the_table_of_all_campaigns(tmp_path: Path) -> None:
+    measured, page = tmp_path / "measured.jsonl", tmp_path / "page.md"
+    page.write_text("# A\n\n## Measured\n\nold\n")
+    for seed, kills in ((1, 40), (2, 41)):
+        rounds = tmp_path / ROUNDS
+        rounds.write_bytes(msgspec.json.encode(Round("delivery", seed, 60, True, figures={"kills": kills})) + b"\n")
+        write_down(rounds, measured, page)
+        assert not rounds.exists(), "the next campaign does not count them again"
+    assert [one.seed for one in rounds_in(measured)] == [1, 2]
+    assert page.read_text() == written("# A\n\n## Measured\n", table_of(rounds_in(measured)))
+    assert "| delivery | 2 | 2 |  | 81 |" in page.read_text()
 
 
 def test_a_seed_makes_the_same_requests_again_and_they_reach_every_operation() -> None:
