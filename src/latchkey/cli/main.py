@@ -100,7 +100,7 @@ def _add_unavailable(app: typer.Typer, name: str, extra: str) -> None:
     @app.command(name, hidden=True, add_help_option=False, context_settings=anything)
     def unavailable() -> None:
         told = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        told.print(f"`latchkey {name}` needs the extra `{extra}`: pip install {requirement(extra)}")
+        told.print(f"`latchkey {name}` needs the extra `{extra}`: pip install {shlex.quote(requirement(extra))}")
         raise typer.Exit(2)
 
 
