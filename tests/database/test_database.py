@@ -1,8 +1,12 @@
+import asyncio
+import gc
+
 import pytest
 
 from latchkey.database.errors import DatabaseUnreachableError
 from latchkey.database.pool import Database
 from latchkey.database_address import without_password
+from tests.database.cable import cable
 
 
 async def test_json_comes_out_and_goes_in_as_raw_bytes(database: Database) -> None:
@@ -46,3 +50,22 @@ def test_an_address_is_shown_without_its_password() -> None:
     assert without_password("postgresql://bob:hunter2@db:5433/app") == "postgresql://bob@db:5433/app"
     assert without_password("postgresql:///app?host=/run/pg&password=hunter2") == "postgresql:///run/pg/app"
     assert "hunter2" not in without_password("host=db password=hunter2")
+
+
+async def test_stopping_while_the_pools_close_leaves_no_error_behind(database_url: str) -> None:
+    """A service that was stopped on a busy machine showed a traceback."""
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    async with cable(database_url) as held:
+        database = Database(f"postgresql://postgres@127.0.0.1:{held.port}/{held.database}")
+        await database.open()
+        held.hold()
+        closing = asyncio.create_task(database.close())
+        await asyncio.wait({closing}, timeout=0.1)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        del closing
+        gc.collect()
+        await asyncio.sleep(0)
+    assert reported == []

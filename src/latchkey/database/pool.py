@@ -155,7 +155,8 @@ class Database:
         if self._cluster is not None:
             await self._cluster.close()
         try:
-            await asyncio.wait_for(asyncio.gather(pool.close(), hot.pool.close()), timeout=10.0)
+            async with asyncio.timeout(10.0):
+                await asyncio.gather(pool.close(), hot.pool.close())
         except TimeoutError:
             pool.terminate()
             hot.pool.terminate()
