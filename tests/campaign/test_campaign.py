@@ -16,6 +16,7 @@ from campaign.__main__ import (
     PAGE,
     ROOT,
     ROUNDS,
+    SHORTEST,
     Round,
     campaign,
     in_a_process,
@@ -74,9 +75,11 @@ def test_a_campaign_ends_with_failure_if_one_round_did(
     def failing(what: str, seed: int, seconds: float, faults: Path) -> Round:
         return Round(what, seed, 1_000, held=what != "disk", skipped="NOT RUN" if what == "restarts" else "")
 
-    ran = campaign(0.01, 1, list(PARTS), tmp_path, failing)
+    # Shorter rounds than the shortest do not begin.
+    hours = (SHORTEST + 0.1) / 3_600
+    ran = campaign(hours, 1, list(PARTS), tmp_path, failing)
     assert ran, "there was time for one"
-    again = campaign(0.01, 1, ["fuzz"], tmp_path, failing)
+    again = campaign(hours, 1, ["fuzz"], tmp_path, failing)
     assert rounds_in(tmp_path / ROUNDS) == [*ran, *again], "campaigns add up"
     monkeypatch.setattr("campaign.__main__.campaign", lambda *_: [failing("disk", 5, 60, tmp_path)])
     monkeypatch.setattr(sys, "argv", ["campaign", "campaign", "--hours", "1"])

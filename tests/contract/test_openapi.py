@@ -45,7 +45,7 @@ from tests.patience import PATIENCE
 pytestmark = pytest.mark.thorough
 
 SEED = 20261115
-EXAMPLES = 4
+EXAMPLES = 3
 
 CHECKS = [
     not_a_server_error,

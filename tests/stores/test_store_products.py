@@ -198,7 +198,7 @@ async def test_a_store_in_trouble_changes_nothing_and_is_to_be_asked_again(marke
 
 async def test_a_slow_store_is_not_waited_for_for_ever(market: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usecases, "READING_SECONDS", 0.05)
-    market.store.misbehave(api={"kind": "slow", "seconds": 5})
+    market.store.misbehave(api={"kind": "slow", "seconds": 1})
     reply = await market.client.get(path(market.app_id))
     assert (reply.status, reply.json()["retryable"]) == (503, True)
 

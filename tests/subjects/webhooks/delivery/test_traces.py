@@ -21,7 +21,7 @@ with closed as (
 update lanes set lease_until = 0, next_at = least(next_at, $1)
 where ctid = any(array(select ctid from lanes where random() < 0.5 for update skip locked))
 """
-STEPS = 80
+STEPS = 50
 
 
 class Trouble:
