@@ -7,8 +7,9 @@ import re
 import ssl
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,18 @@ import jsonschema_rs
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from campaign.requests import Requests, Sent
-from latchkey.database.embedded.postgres import EmbeddedServer
-from latchkey.database.pool import Database
+from latchkey.database.embedded.postgres import DATABASE, EmbeddedServer
+from latchkey.database.pool import Database, connect
 from latchkey.server import HEARD_OUT
 from tests.cli.running import Running, serve
 from tests.conftest import UNSAFE_BUT_FAST
-from tests.connections import migrated
+from tests.connections import connected, migrated
+from tests.databases import copy, drop
 from tests.http.fixtures import opened
 from tests.http.routes import BODIES, NAMES, document, settle
 from tests.patience import PATIENCE
 from tests.subjects.webhooks.delivery import certificates
+from tests.subjects.webhooks.delivery.certificates import Certificates
 
 CONNECTIONS = 8
 # Requests that are sent at once on a connection.
@@ -40,6 +43,8 @@ INSIDE = (
     b"postgres:", b"postgresql:", b"select ", b"SELECT ", b"insert into", b"violates", b"syntax error at",
     b"<class ", b"<function ",
 )  # fmt: skip
+# Seconds with one project.
+LONGEST = 30.0
 # Faults of a kind are told once.
 MOST_FAULTS = 40
 
@@ -56,15 +61,21 @@ class Reply:
 class Checks:
     """What each operation documents, and what was found that is not so."""
 
-    def __init__(self, described: dict[str, Any], figures: Counter[str]) -> None:
+    def __init__(self, described: dict[str, Any], key: str, figures: Counter[str]) -> None:
+        """`key`: that of most requests."""
         self.faults: dict[tuple[str, ...], str] = {}
         self.figures = figures
+        self._with_key = b"\r\nAuthorization: Bearer %s\r\n" % key.encode()
+        # The key is gone.
+        self.is_locked_out = False
         self._components = described["components"]
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def check(self, sent: Sent, reply: Reply) -> None:
         self.figures["requests"] += 1
         self.figures[f"{reply.status // 100}xx"] += 1
+        if reply.status == 401 and not sent.raw and sent.operation and self._with_key in sent.data:
+            self.is_locked_out = True
         if wrong := self._wrong(sent, reply):
             if reply.status >= 500 and reply.status != 503:
                 self.figures["undocumented 5xx"] += 1
@@ -184,6 +195,8 @@ async def _read(reader: asyncio.StreamReader, method: str) -> Reply:
 
 
 async def run(folder: Path, seed: int, seconds: float, figures: Counter[str]) -> None:
+    """One service after the other, each with a project of its own: random requests soon delete what is in one, and in
+    the end its key, after which every request would be refused."""
     server = EmbeddedServer(folder / "server", settings=UNSAFE_BUT_FAST)
     await asyncio.to_thread(server.start)
     try:
@@ -192,49 +205,66 @@ async def run(folder: Path, seed: int, seconds: float, figures: Counter[str]) ->
         async with Database(server.url()) as database, opened(database) as shop:
             await database.pool.execute("update api_keys set rate_limit = 1000000000 where rate_limit is not null")
             names, keys = NAMES | await settle(shop), (shop.secret, shop.public)
-        settings = {
-            "LATCHKEY_BEHIND_PROXY": "false",
-            # As `opened` has it, which sealed what is in the database.
-            "LATCHKEY_SECRET_KEY": base64.b64encode(bytes(32)).decode(),
-            "LATCHKEY_TLS_CERT": str(certs.good[0]),
-            "LATCHKEY_TLS_KEY": str(certs.good[1]),
-            "LATCHKEY_ADDRESS_REQUESTS_PER_MINUTE": "0",
-            "LATCHKEY_ACCESS_LOG": "false",
-            "LATCHKEY_KEYS_CREATE_PROJECTS": "true",
-        }
-        words = ("--roles", "api", "--workers", "1")
-        with await asyncio.to_thread(serve, server.url(), *words, **settings) as service:
-            port = (await asyncio.to_thread(service.wait_for_event, "ready"))["port"]
-            processes = _processes(service)
-            checks = Checks(document(), figures)
-            ends = time.monotonic() + seconds
-
-            async def alone(sent: Sent) -> None:
-                async with few:
-                    await Connection(port, certs.authority, checks).ask([sent])
-
-            async def client(number: int) -> None:
-                connection = Connection(port, certs.authority, checks)
-                requests = Requests(f"{seed} {number}", described, BODIES, names, keys, f"localhost:{port}")
-                async with asyncio.TaskGroup() as broken:
-                    while time.monotonic() < ends:
-                        drawn = [requests.next() for _ in range(PIPELINED)]
-                        for sent in drawn:
-                            if sent.raw:
-                                broken.create_task(alone(sent))
-                        requests.saw(await connection.ask([sent for sent in drawn if not sent.raw]))
-                connection.close()
-
-            described, few = document(), asyncio.Semaphore(BROKEN)
-            figures["undocumented 5xx"] = 0
-            await asyncio.gather(*(client(number) for number in range(CONNECTIONS)))
-            assert _processes(service) == processes, f"a process ended: {service.output[-3_000:]}"
-            assert await asyncio.to_thread(service.terminate) == 0, service.output[-3_000:]
-            logged = [line for line in service.lines if _is_fault(line)]
+        described, ends, number = document(), time.monotonic() + seconds, 0
+        checks = Checks(described, keys[0], figures)
+        figures["undocumented 5xx"] = 0
+        async with connected(connect(server.url("postgres"))) as administration:
+            while time.monotonic() < ends:
+                number += 1
+                name = f"project_{number}"
+                await copy(administration, name, DATABASE)
+                drawn = partial(
+                    Requests, f"{seed} {number}", described=described, bodies=BODIES, names=names, keys=keys
+                )
+                await _one_project(server.url(name), certs, drawn, checks, ends)
+                await drop(administration, name)
+        figures["projects"] = number
         assert not checks.faults, "\n".join(checks.faults.values())
-        assert not logged, "".join(logged[:20])
     finally:
         await asyncio.to_thread(server.stop)
+
+
+async def _one_project(
+    database_url: str, certs: Certificates, drawn: Callable[..., Requests], checks: Checks, ends: float
+) -> None:
+    settings = {
+        "LATCHKEY_BEHIND_PROXY": "false",
+        # As `opened` has it, which sealed what is in the database.
+        "LATCHKEY_SECRET_KEY": base64.b64encode(bytes(32)).decode(),
+        "LATCHKEY_TLS_CERT": str(certs.good[0]),
+        "LATCHKEY_TLS_KEY": str(certs.good[1]),
+        "LATCHKEY_ADDRESS_REQUESTS_PER_MINUTE": "0",
+        "LATCHKEY_ACCESS_LOG": "false",
+        "LATCHKEY_KEYS_CREATE_PROJECTS": "true",
+    }
+    words = ("--roles", "api", "--workers", "1")
+    with await asyncio.to_thread(serve, database_url, *words, **settings) as service:
+        port = (await asyncio.to_thread(service.wait_for_event, "ready"))["port"]
+        processes, few = _processes(service), asyncio.Semaphore(BROKEN)
+        ends = min(ends, time.monotonic() + LONGEST)
+        checks.is_locked_out = False
+
+        async def alone(sent: Sent) -> None:
+            async with few:
+                await Connection(port, certs.authority, checks).ask([sent])
+
+        async def client(number: int) -> None:
+            connection = Connection(port, certs.authority, checks)
+            requests = drawn(number, host=f"localhost:{port}")
+            async with asyncio.TaskGroup() as broken:
+                while time.monotonic() < ends and not checks.is_locked_out:
+                    batch = [requests.next() for _ in range(PIPELINED)]
+                    for sent in batch:
+                        if sent.raw:
+                            broken.create_task(alone(sent))
+                    requests.saw(await connection.ask([sent for sent in batch if not sent.raw]))
+            connection.close()
+
+        await asyncio.gather(*(client(number) for number in range(CONNECTIONS)))
+        assert _processes(service) == processes, f"a process ended: {service.output[-3_000:]}"
+        assert await asyncio.to_thread(service.terminate) == 0, service.output[-3_000:]
+        logged = [line for line in service.lines if _is_fault(line)]
+    assert not logged, "".join(logged[:20])
 
 
 def _processes(service: Running) -> set[int]:

@@ -75,21 +75,20 @@ class Sent:
 
 class Requests:
     def __init__(
-        self, seed: str, document: Mapping[str, Any], bodies: Mapping[str, Any], names: Mapping[str, str],
-        keys: tuple[str, str], host: str,
+        self, seed: str, client: int, described: Mapping[str, Any], bodies: Mapping[str, Any],
+        names: Mapping[str, str], keys: tuple[str, str], host: str,
     ) -> None:  # fmt: skip
-        self.chances = random.Random(seed)
-        self._schemas = document["components"]["schemas"]
+        self.chances = random.Random(f"{seed} {client}")
+        self._schemas = described["components"]["schemas"]
         self._names, self._keys, self._host = names, keys, host
         self._seen: list[str] = list(names.values())
         self._operations = [
             Operation(method.upper(), path, about, bodies.get(f"{method.upper()} {path.removeprefix(V2)}"))
-            for path, item in document["paths"].items()
+            for path, item in described["paths"].items()
             for method, about in item.items()
             if path != "/metrics"
         ]
-        costly = (0.1 if "/charts/" in one.path or "/metrics/" in one.path else 1.0 for one in self._operations)
-        self._weights = list(accumulate(costly))
+        self._weights = list(accumulate(map(_weight, self._operations)))
 
     def saw(self, ids: list[str]) -> None:
         """Ids in a reply: later requests name them."""
@@ -313,6 +312,13 @@ PUBLIC = {
     "/v1/subscribers/{app_user_id}/restore/eligibility",
     "/v1/subscribers/redeem_purchase",
 }
+
+
+def _weight(operation: Operation) -> float:
+    """What takes long is rarer, and what leaves less to ask about."""
+    if "/charts/" in operation.path or "/metrics/" in operation.path:
+        return 0.1
+    return 0.25 if operation.method == "DELETE" else 1.0
 
 
 def _quoted(chances: random.Random, text: str) -> str:

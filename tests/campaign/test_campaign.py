@@ -129,11 +129,11 @@ def test_a_seed_makes_the_same_requests_again_and_they_reach_every_operation() -
     described = document()
 
     def made(seed: str, count: int) -> list[bytes]:
-        requests = Requests(seed, described, BODIES, NAMES, ("sk_a", "pk_b"), "localhost:1")
+        requests = Requests(seed, 1, described, BODIES, NAMES, ("sk_a", "pk_b"), "localhost:1")
         return [requests.next().data for _ in range(count)]
 
     assert made("7", 300) == made("7", 300) != made("8", 300)
-    requests = Requests("7", described, BODIES, NAMES, ("sk_a", "pk_b"), "localhost:1")
+    requests = Requests("7", 1, described, BODIES, NAMES, ("sk_a", "pk_b"), "localhost:1")
     reached = Counter(sent.operation.path for sent in (requests.next() for _ in range(8_000)) if sent.operation)
     assert reached.keys() == described["paths"].keys() - {"/metrics"}
     assert replay("fuzz", 7, 240) == "make chaos WHAT=fuzz SEED=7 SECONDS=240"
