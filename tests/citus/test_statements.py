@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from latchkey.database.distribution.directory import load
-from latchkey.database.distribution.statements import ROUTES, Apart, Home, Planned
+from latchkey.database.distribution.statements import Apart, Home, Planned, routes
 from latchkey.database.pool import connect
 from latchkey.database.sql import query
 from tests.citus.cluster import Cluster, Node
@@ -38,7 +38,7 @@ async def spread(spread_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Re
 async def test_every_statement_goes_where_the_list_says(spread: asyncpg.Connection[asyncpg.Record]) -> None:
     calls = {row["name"]: row["call"] for row in await spread.fetch("select name, call from at_project.statements")}
     wrong = {}
-    for name, route in ROUTES.items():
+    for name, route in routes().items():
         if isinstance(route, Apart) or name in _UTILITIES:
             continue
         try:

@@ -11,7 +11,6 @@ from latchkey.database.distribution.distribute import require_cluster
 from latchkey.database.distribution.functions import direct_call, function, template, wanted
 from latchkey.database.distribution.result_merge import HANDLERS
 from latchkey.database.distribution.statements import (
-    ROUTES,
     TABLES,
     Apart,
     AtProject,
@@ -21,6 +20,7 @@ from latchkey.database.distribution.statements import (
     Route,
     UnfitStatementError,
     route,
+    routes,
 )
 from latchkey.database.errors import DistributionError
 from latchkey.database.migrate import commands, migrations
@@ -64,7 +64,7 @@ def test_a_statement_of_rows_by_project_that_names_no_project_is_refused() -> No
 
 
 def test_statements_that_are_not_sent_have_something_in_their_place() -> None:
-    assert {name for name, route in ROUTES.items() if isinstance(route, Apart)} <= set(HANDLERS) <= set(ROUTES)
+    assert {name for name, route in routes().items() if isinstance(route, Apart)} <= set(HANDLERS) <= set(routes())
 
 
 @pytest.mark.parametrize("name", sorted(set(wanted()) - {"write_changes"}))
@@ -72,7 +72,7 @@ def test_a_statement_of_a_project_names_no_table_that_other_nodes_lack(name: str
     # Raises where it uses a local table, or writes a reference table, whose copies would differ then.
     shards = set(re.findall(r"@([a-z_]+)@", template(name, query(name))))
 
-    assert not isinstance(ROUTES[name], Home) or all(TABLES[table] == "reference" for table in shards)
+    assert not isinstance(routes()[name], Home) or all(TABLES[table] == "reference" for table in shards)
 
 
 def test_what_is_inserted_on_a_shard_names_its_identity_column() -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from latchkey.database.distribution import result_merge
 from latchkey.database.distribution.functions import direct_call, is_asked_of_nodes, only_reads, source_digest, wanted
 from latchkey.database.distribution.nodes import Away, NodeAddress, Nodes
-from latchkey.database.distribution.statements import ROUTES, Home, Route
+from latchkey.database.distribution.statements import Home, Route, routes
 from latchkey.database.errors import SchemaError
 from latchkey.database.sql import query
 
@@ -128,7 +128,7 @@ async def load(connection: Any) -> Directory:
     calls: dict[str, Any] = {}
     on_shards: dict[str, ShardCall] = {}
     for name in wanted():
-        route, text = ROUTES[name], made[name]["call"]
+        route, text = routes()[name], made[name]["call"]
         if isinstance(route, Home):
             calls[query(name)] = ShardCall(text, route, name)
         else:

@@ -76,7 +76,7 @@ def wanted() -> list[str]:
     return [
         name
         for name in all_queries()
-        if not isinstance(route := statements.ROUTES[name], statements.Apart | statements.Planned)
+        if not isinstance(route := statements.routes()[name], statements.Apart | statements.Planned)
         and not (isinstance(route, statements.Home) and not route.quick)
     ]
 
@@ -95,7 +95,7 @@ def source_digest(name: str) -> str:
 def template(name: str, text: str) -> str:
     """The text with @table@ where a shard's table has to be named."""
     bare = statements.COMMENT.sub("", text)
-    home = isinstance(statements.ROUTES[name], statements.Home)
+    home = isinstance(statements.routes()[name], statements.Home)
     for match in _WRITTEN.finditer(bare):
         if statements.TABLES.get(match["table"].lower()) == "reference":
             raise statements.UnfitStatementError(f"{name} writes {match['table']}, of which every node has a copy.")
@@ -128,12 +128,12 @@ def direct_call(call: str) -> str:
 
 def is_asked_of_nodes(name: str) -> bool:
     """Whether it reads what is due on all shards of a node."""
-    route = statements.ROUTES[name]
+    route = statements.routes()[name]
     return isinstance(route, statements.EachShard) and route.by_node and not writes(query(name))
 
 
 def _is_ordinary(name: str) -> bool:
-    return isinstance(statements.ROUTES[name], statements.AtProject) and name not in _HOT_READS and only_reads(name)
+    return isinstance(statements.routes()[name], statements.AtProject) and name not in _HOT_READS and only_reads(name)
 
 
 def only_reads(name: str) -> bool:
@@ -150,7 +150,7 @@ def function(
 ) -> Function:
     """`parameters` are types, `columns` names and types. `source`: the statement calls a function with these arguments
     and this body, which are used in its place."""
-    home = isinstance(statements.ROUTES[name], statements.Home)
+    home = isinstance(statements.routes()[name], statements.Home)
     declared = ", ".join(f"a{number} {type}" for number, type in enumerate(parameters, 1))
     results = [(f"c{number}", type, column) for number, (column, type) in enumerate(columns, 1)]
     if source is not None:

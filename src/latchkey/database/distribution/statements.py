@@ -10,6 +10,8 @@ What does not follow is in `_SPECIAL`. `tests/citus/test_statements.py` asks a r
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -228,4 +230,7 @@ def route(name: str, text: str) -> Route:
     raise UnfitStatementError(f"{name} names neither its project nor its webhook; say in `_SPECIAL` where it runs.")
 
 
-ROUTES: Final[dict[str, Route]] = {name: route(name, named.text) for name, named in all_queries().items()}
+@cache
+def routes() -> Mapping[str, Route]:
+    """Of every named statement. Only a distributed database needs them."""
+    return {name: route(name, named.text) for name, named in all_queries().items()}
