@@ -19,7 +19,7 @@ from latchkey.emulators.stripe.stripe_catalog_objects import stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
-from latchkey.emulators.stripe.stripe_purchases import FIRST_PRODUCTS, StripeProductRequest, StripeSaleRequest
+from latchkey.emulators.stripe.stripe_purchases import StripeProductRequest, StripeSaleRequest
 from latchkey.now import real_now
 
 
@@ -100,7 +100,6 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
     name = "stripe"
     lies = frozenset({"signature", "no_signature", "old", "altered", "scheme"})
     accepted = frozenset(range(200, 300))
-    first_products = FIRST_PRODUCTS
     rules = stripe_due_events
     unit = SECOND
 
