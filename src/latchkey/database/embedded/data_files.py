@@ -1,4 +1,4 @@
-"""The files the embedded PostgreSQL reads: its settings, who may connect, and where its socket is."""
+"""The files of the embedded PostgreSQL: its settings, who may connect, where its socket is, and its log."""
 
 import contextlib
 import fcntl
@@ -6,6 +6,7 @@ import hashlib
 import os
 import pwd
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -96,3 +97,24 @@ def unlock(file: int) -> None:
     with contextlib.suppress(OSError):
         os.ftruncate(file, 0)
     os.close(file)
+
+
+# A log file is begun anew once it is larger. Programs append to it for as long as they run.
+LIMIT = 16 * 1024 * 1024
+
+
+def open_log(path: Path) -> int:
+    shorten(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def shorten(path: Path) -> None:
+    """A large log goes on empty, and what it had is beside it. It stays the same file, because programs have it open; a
+    line that one writes in just this moment may be lost. On a full disk nothing changes."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size > LIMIT:
+            before = path.with_suffix(".log.1")
+            before.unlink(missing_ok=True)
+            before.touch(0o600)
+            shutil.copyfile(path, before)
+            os.truncate(path, 0)

@@ -19,7 +19,7 @@ from rich.console import Console
 from latchkey import logs
 from latchkey.cli.command import option
 from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, read_json, write_json
-from latchkey.database.embedded.log_file import open_log, shorten
+from latchkey.database.embedded.data_files import open_log, shorten
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
 from latchkey.database.migrate import migrate, pending
