@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from latchkey.domain.instants import DAY, HOUR, MINUTE, SECOND, Ms
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
@@ -50,7 +50,7 @@ def test_only_stores_with_base_plans_show_products_by_them_or_have_prepaid_ones(
 
 def test_nothing_is_assumed_about_a_store_without_an_entry() -> None:
     assert store_of("roku") is store_of(None) is UNKNOWN
-    assert UNKNOWN.terms == (None, None, None, None, False, 0.0)
+    assert astuple(UNKNOWN.terms) == (None, None, None, None, False, 0.0)
 
 
 NOW = 1_700_000_000_000

@@ -19,7 +19,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from playwright.async_api import Browser
 
-from latchkey.database.embedded.log_file import LIMIT
+from latchkey.database.embedded.data_files import LIMIT
 from latchkey.database.embedded.postgres import processes_on
 from latchkey.process.supervision.listeners import bind
 from tests.cli.running import Running, Up, ask, get, typed

@@ -13,7 +13,7 @@ from latchkey.dashboard import store_form
 from latchkey.dashboard.form import Form
 from latchkey.domain.refusal import Invalid
 from latchkey.stores.adapters import CREDENTIAL_FORMS
-from latchkey.stores.credential_form import CredentialField, CredentialForm, address_field, api_address_field
+from latchkey.stores.credential_form import CredentialField, CredentialForm
 from latchkey.subjects.purchase_intake.api.credentials_v2 import NewCredentials, credentials_body
 from latchkey.subjects.purchase_intake.command.app_command import with_credential_fields
 
@@ -26,14 +26,17 @@ def _tier(text: str) -> int:
     return int(text)
 
 
+ANOTHER, DEPOT = "Another host in place of the store's, if it is allowed.", "likewise, for its depot."
 NEW_STORE = CredentialForm(
     "Kiosk",
     (
         CredentialField("shop", "Shop", "the shop's name.", required=True, suggestion="{host}"),
         CredentialField("tier", "Tier", "its tier.", json=int, from_text=_tier),
         CredentialField("seal", "Seal", "its seal.", file="the seal file", secret=True),
-        api_address_field("Address of the kiosk", "https://kiosk.example.com"),
-        address_field("depot_url", "Address of the depot", "likewise, for its depot.", "https://depot.example.com"),
+        CredentialField(
+            "api_base_url", "Address of the kiosk", ANOTHER, emulator=True, address="https://kiosk.example.com"
+        ),
+        CredentialField("depot_url", "Address of the depot", DEPOT, emulator=True, address="https://depot.example.com"),
     ),
     dict,
 )

@@ -20,11 +20,7 @@ from latchkey.cli import output
 from latchkey.cli.entry import INTERRUPTED, requirement
 from latchkey.database.errors import StorageError, WrongAddressError
 from latchkey.domain.refusal import Conflict, InUse, Invalid, NotFound, Refusal, StoreRefused, StoreUnreachable
-from latchkey.process.supervision.listeners import (
-    CannotListenError,
-    ConsumerFailedError,
-    NotReadyError,
-)
+from latchkey.process.supervision.listeners import CannotListenError, ConsumerFailedError, NotReadyError
 from latchkey.process.supervision.start import loaded
 from latchkey.push.push_notification import PushError
 from latchkey.runtime.device_errors import DeviceError

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import secrets
+import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +24,15 @@ from latchkey.cli.output import JsonOption, shown
 from latchkey.cli.target_database import DATA
 from latchkey.http_client import HttpClient, HttpError
 from latchkey.now import real_now
-from latchkey.process.local_ca.authority import ensure_certificates
+from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
+from latchkey.process.supervision.listeners import bind_wished
 from latchkey.process.supervision.stop_signal import StopSignal
-from latchkey.process.up.push_sandbox import push_sandbox
 from latchkey.push.push_notification import PushError, PushNotification, PushNotSentError, PushResult
+from latchkey.push.sandbox.sandbox_app import Sandbox
+from latchkey.push.sandbox.sandbox_database import SandboxDatabase
+from latchkey.server import served
 from latchkey.settings import Problem, SettingsRefusedError
+from latchkey.settings import Settings as ServerSettings
 
 if TYPE_CHECKING:
     from latchkey.consumer.consumer_settings import Settings
@@ -42,6 +50,32 @@ def sandbox(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
     asyncio.run(_run(folder, port))
+
+
+@contextlib.asynccontextmanager
+async def push_sandbox(
+    folder: Path, certificates: LocalCertificates, *, host: str, shown_host: str, port: int = 0, first_port: int = 0
+) -> AsyncIterator[PushConnection]:
+    """Over TLS, with its data in a folder: push.sqlite has devices and what was sent, push.json its app id, its key and
+    its port, so that the next start has the same ones. On `port` if given, else on the last port, else on `first_port`;
+    if that is taken, on any free port."""
+    kept = _remembered(folder)
+    listening = bind_wished(host, [port, kept["port"], first_port])
+    kept["port"] = listening.getsockname()[1]
+    write_json(folder / "push.json", kept)
+    app_id, key = kept["app_id"], kept["rest_api_key"]
+    sandbox = Sandbox(app_id, key, SandboxDatabase(str(folder / "push.sqlite")), real_now)
+    tls = ServerSettings(tls_cert=certificates.cert, tls_key=certificates.key)
+    with contextlib.closing(listening), contextlib.closing(sandbox.database):
+        async with served(sandbox.application, listening, tls):
+            with contextlib.closing(sandbox.streams):
+                yield PushConnection(base_url=f"https://{shown_host}:{kept['port']}", app_id=app_id, rest_api_key=key)
+
+
+def _remembered(folder: Path) -> dict[str, Any]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = {"app_id": str(uuid.uuid4()), "rest_api_key": f"os_sandbox_{secrets.token_urlsafe(24)}", "port": 0}
+    return {**new, **read_json(folder / "push.json")}
 
 
 async def _run(folder: Path, port: int) -> None:

@@ -11,14 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from latchkey.client.client_errors import ApiError, ClientError, NotFound, RateLimited, Unreachable, Untrusted
-from latchkey.http_client import (
-    HttpClient,
-    HttpError,
-    HttpResponse,
-    HttpTimeoutError,
-    causes_of,
-    parse_retry_after,
-)
+from latchkey.http_client import HttpClient, HttpError, HttpResponse, HttpTimeoutError, causes_of, parse_retry_after
 
 # The wait that the specification defines if the service gives none.
 RETRY_AFTER = 60.0

@@ -14,27 +14,11 @@ from latchkey.domain.money.amounts import MICROS, NO_CURRENCY
 # The latest instant that has a date in every time zone; later ones are shown as this one.
 _LATEST = 253_402_214_399_000
 # Only signs that mean one currency: $ is the US dollar, ¥ the yen.
-_SIGNS = {
-    "AUD": "A$",
-    "BRL": "R$",
-    "CAD": "CA$",
-    "EUR": "€",
-    "GBP": "£",
-    "HKD": "HK$",
-    "ILS": "₪",
-    "INR": "₹",
-    "JPY": "¥",
-    "KRW": "₩",
-    "MXN": "MX$",
-    "NGN": "₦",
-    "NZD": "NZ$",
-    "PHP": "₱",
-    "TRY": "₺",
-    "TWD": "NT$",
-    "UAH": "₴",
-    "USD": "$",
-    "VND": "₫",
-}
+_SIGNED = (
+    "AUD:A$ BRL:R$ CAD:CA$ EUR:€ GBP:£ HKD:HK$ ILS:₪ "
+    "INR:₹ JPY:¥ KRW:₩ MXN:MX$ NGN:₦ NZD:NZ$ PHP:₱ TRY:₺ TWD:NT$ UAH:₴ USD:$ VND:₫"
+)
+_SIGNS = dict(pair.split(":") for pair in _SIGNED.split())
 # ISO 4217: how many decimals a currency has, where it is not two.
 _NO_DECIMALS = frozenset(
     "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()  # noqa: SIM905 - one line

@@ -4,7 +4,9 @@ The checks apply to addresses, never to names: a name is resolved first, and eve
 """
 
 import ipaddress
+import tomllib
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -12,41 +14,8 @@ from msgspec import Struct
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_REFUSED: Sequence[tuple[Network, str]] = [
-    (ipaddress.ip_network(network), why)
-    for network, why in (
-        ("0.0.0.0/8", "this network"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "shared by a provider's customers"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.0.2.0/24", "documentation"),
-        ("192.88.99.0/24", "6to4 relay"),
-        ("192.168.0.0/16", "private"),
-        ("198.18.0.0/15", "benchmarking"),
-        ("198.51.100.0/24", "documentation"),
-        ("203.0.113.0/24", "documentation"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-        # ::, ::1, and the obsolete form that embeds an IPv4 address.
-        ("::/96", "loopback or unspecified"),
-        ("::ffff:0:0:0/96", "IPv4-translated"),
-        ("64:ff9b::/96", "NAT64"),
-        ("64:ff9b:1::/48", "NAT64"),
-        ("100::/64", "discarded"),
-        ("2001::/23", "protocol assignments"),
-        ("2001:db8::/32", "documentation"),
-        ("2002::/16", "6to4"),
-        ("3fff::/20", "documentation"),
-        ("5f00::/16", "segment routing"),
-        ("fc00::/7", "unique local"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "site-local"),
-        ("ff00::/8", "multicast"),
-    )
-]
+_NETWORKS = tomllib.loads((files(__package__) / "refused_networks.toml").read_text(encoding="utf-8"))
+_REFUSED: Sequence[tuple[Network, str]] = [(ipaddress.ip_network(one), why) for one, why in _NETWORKS.items()]
 # The only range of IPv6 assigned to the public Internet. A list of refused ranges would allow every block that is
 # assigned later, and unknown ways to embed an IPv4 address.
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")

@@ -5,29 +5,8 @@ import re
 MAX_LENGTH = 100
 
 # Ids that only a bug produces: accepting one would merge unrelated users into one customer.
-BLOCKED = frozenset(
-    {
-        "no_user",
-        "null",
-        "none",
-        "nil",
-        "(null)",
-        "NaN",
-        "\\0",
-        "\0",
-        "",
-        "unidentified",
-        "undefined",
-        "unknown",
-        "anonymous",
-        "guest",
-        "-1",
-        "0",
-        "[]",
-        "{}",
-        "[object Object]",
-    }
-)
+_WORDS = "no_user null none nil (null) NaN \\0 unidentified undefined unknown anonymous guest -1 0 [] {}"
+BLOCKED = frozenset({*_WORDS.split(), "[object Object]", "\0", ""})
 # Clients resolve these as path segments, however they are encoded: such a customer could never be read.
 DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")

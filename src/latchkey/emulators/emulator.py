@@ -1,9 +1,11 @@
 """What the store emulators share: a clock, an outbox, misbehaviour, how time is moved, and what a store says of a
 purchase."""
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import import_module
+from importlib.resources import files
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,6 +21,11 @@ from latchkey.now import real_now
 
 L = TypeVar("L")
 N = TypeVar("N")
+
+# By store.
+FIRST_PRODUCTS: dict[str, list[dict[str, Any]]] = tomllib.loads(
+    (files("latchkey.emulators") / "first_products.toml").read_text(encoding="utf-8")
+)
 
 
 def without_none(**fields: Any) -> dict[str, Any]:
@@ -116,8 +123,6 @@ class Emulator(ABC, Generic[L, N]):
     lies: ClassVar[frozenset[str]]
     # Statuses by which the service says that it took a notification.
     accepted: ClassVar[frozenset[int]]
-    # What a new store sells.
-    first_products: ClassVar[tuple[dict[str, Any], ...]]
     # The store's module with `due_events(books)` and `happen(books, event)`.
     rules: ModuleType
     # The unit of time in the books.
@@ -131,7 +136,7 @@ class Emulator(ABC, Generic[L, N]):
         # Called with the new books after every change.
         self.kept: Callable[[L], None] = lambda _: None
         if not self.products():
-            for product in self.first_products:
+            for product in FIRST_PRODUCTS[self.name]:
                 self.add_product(product)
 
     @abstractmethod

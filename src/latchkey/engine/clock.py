@@ -61,8 +61,8 @@ async def walk(
             stretch = await scans.next_stretch(connection, project_id, place.after, AT_ONCE_WALK)
             if stretch is None:
                 return replace(place, done=True)
-            for one in await scans.mentioning(connection, project_id, place.after, stretch, words):
-                look(one.customer, one.clock_now if one.clock_now is not None else now)
+            for customer, clock_now in await scans.mentioning(connection, project_id, place.after, stretch, words):
+                look(customer, clock_now if clock_now is not None else now)
             ended = stretch.customers < AT_ONCE_WALK
             place = ScanProgress(stretch.ends_at, place.passed + stretch.customers, stretch.last, ended)
             if ended or time.monotonic() >= until:

@@ -274,8 +274,6 @@ _SAID = {
         ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
         "It must be a date such as 2027-01-31.",
     ),
-}
-_LIMITS = {
     "greater_than_equal": "It must be at least {ge}.",
     "greater_than": "It must be greater than {gt}.",
     "less_than_equal": "It must be at most {le}.",
@@ -291,13 +289,10 @@ _LIMITS = {
 
 def said(error: Mapping[str, Any]) -> str:
     """One sentence about the first thing that is wrong."""
-    kind = str(error["type"])
-    if kind in _SAID:
-        return _SAID[kind]
     context = error.get("ctx") or {}
-    if kind in _LIMITS:
-        one = context.get("min_length") == 1
-        plural = {"characters": "character" if one else "characters", "entries": "entry" if one else "entries"}
-        return _LIMITS[kind].format(**context, **plural)
+    one = context.get("min_length") == 1
+    plural = {"characters": "character" if one else "characters", "entries": "entry" if one else "entries"}
+    if words := _SAID.get(error["type"]):
+        return words.format(**context, **plural)
     # Our own validators.
     return str(error["msg"]).removeprefix("Value error, ")

@@ -219,14 +219,8 @@ async def skew(connection: Any) -> Finding:
 async def stores(connection: Any) -> Finding | None:
     """`serve` starts all the same, but purchases of these apps are not taken."""
     found = await count_troubles(connection, tuple(adapters()))
-    said = [
-        f"{count:,} {words}"
-        for count, words in (
-            (found.missing, "without credentials"),
-            (found.refused, "whose credentials the store refuses"),
-        )
-        if count
-    ]
+    counts = {"without credentials": found.missing, "whose credentials the store refuses": found.refused}
+    said = [f"{count:,} {words}" for words, count in counts.items() if count]
     if said:
         remedy = "See `latchkey app list`, then `latchkey app credentials set`. Their receipts are answered with 503."
         return Finding("unknown", "stores", f"apps of real stores: {', '.join(said)}", remedy)

@@ -3,8 +3,10 @@ body of the API, the dashboard's form and the options of the command line follow
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,12 +55,14 @@ class CredentialField:
         return not (self.file or self.choices)
 
 
-def address_field(name: str, label: str, description: str, own: str) -> CredentialField:
-    return CredentialField(name, label, description, emulator=True, address=own)
-
-
-def api_address_field(label: str, own: str) -> CredentialField:
-    return address_field("api_base_url", label, "Another host in place of the store's, if it is allowed.", own)
+def declared(package: str, code: Mapping[str, Mapping[str, Any]]) -> tuple[CredentialField, ...]:
+    """The fields in `credentials.toml` of a store's package, with what is no data, by the field's name."""
+    found = tomllib.loads((files(package) / "credentials.toml").read_text(encoding="utf-8"))
+    for name, said in found.items():
+        if form := said.pop("form", None):
+            said["check"] = text(re.compile(form), said.pop("wrong"), said.pop("longest", 1000))
+        said |= code.get(name, {})
+    return tuple(CredentialField(name, **said) for name, said in found.items())
 
 
 class CredentialForm(Struct, frozen=True, eq=False):

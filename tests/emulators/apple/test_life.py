@@ -8,7 +8,6 @@ from latchkey.domain.instants import DAY, Ms, add, parse_duration
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.apple import apple_acts
 from latchkey.emulators.apple.apple_books import (
-    FIRST_PRODUCTS,
     AppleBooks,
     AppleProduct,
     ApplePurchase,
@@ -18,6 +17,7 @@ from latchkey.emulators.apple.apple_books import (
 )
 from latchkey.emulators.apple.apple_emulator import ACTS
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator import FIRST_PRODUCTS
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 START: Ms = 1_800_000_000_000
@@ -43,7 +43,7 @@ class AppleLife(EmulatedPurchase[AppleBooks]):
 
 
 def live(*steps: Step) -> AppleLife:
-    products = [converted(product, AppleProduct) for product in FIRST_PRODUCTS]
+    products = [converted(product, AppleProduct) for product in FIRST_PRODUCTS["apple"]]
     return AppleLife(AppleBooks(products={product.id: product for product in products})).live(*steps)
 
 

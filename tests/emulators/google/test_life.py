@@ -7,9 +7,9 @@ import pytest
 from latchkey.domain.instants import DAY, add, parse_duration
 from latchkey.domain.refusal import Refusal
 from latchkey.emulators.control_requests import converted
+from latchkey.emulators.emulator import FIRST_PRODUCTS
 from latchkey.emulators.google import google_due_events
 from latchkey.emulators.google.google_books import (
-    FIRST_PRODUCTS,
     CancelledBy,
     GoogleBooks,
     GooglePhase,
@@ -50,7 +50,7 @@ class GoogleLife(EmulatedPurchase[GoogleBooks]):
 
 def live(*steps: Step) -> GoogleLife:
     """`buy` also acknowledges, unless `acknowledged` is False."""
-    products = [converted(product, GoogleProduct) for product in FIRST_PRODUCTS]
+    products = [converted(product, GoogleProduct) for product in FIRST_PRODUCTS["google"]]
     books = GoogleBooks(products={product.name: product for product in products}, series="tests")
     return GoogleLife(books).live(*steps)
 

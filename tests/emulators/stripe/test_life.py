@@ -8,7 +8,7 @@ import pytest
 from latchkey.domain.instants import SECOND
 from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.emulators.control_requests import converted
-from latchkey.emulators.emulator import ExpectedState
+from latchkey.emulators.emulator import FIRST_PRODUCTS, ExpectedState
 from latchkey.emulators.stripe import stripe_due_events
 from latchkey.emulators.stripe.stripe_books import (
     DAY_S,
@@ -22,7 +22,7 @@ from latchkey.emulators.stripe.stripe_books import (
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_emulator import SENT, act_on
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
-from latchkey.emulators.stripe.stripe_purchases import FIRST_PRODUCTS, StripeProductRequest, StripeSaleRequest
+from latchkey.emulators.stripe.stripe_purchases import StripeProductRequest, StripeSaleRequest
 from tests.emulators.emulated_purchase import EmulatedPurchase, Step
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class StripeLife(EmulatedPurchase[StripeBooks]):
 
 def live(*steps: Step) -> StripeLife:
     life = StripeLife(StripeBooks(series="tests"))
-    for product in FIRST_PRODUCTS:
+    for product in FIRST_PRODUCTS["stripe"]:
         life.change(converted(product, StripeProductRequest).apply)
     return life.live(*steps)
 

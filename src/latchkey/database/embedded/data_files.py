@@ -1,4 +1,4 @@
-"""The files the embedded PostgreSQL reads: its settings, who may connect, and where its socket is."""
+"""The files of the embedded PostgreSQL: its settings, who may connect, where its socket is, and its log."""
 
 import contextlib
 import fcntl
@@ -6,9 +6,11 @@ import hashlib
 import os
 import pwd
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,45 +21,12 @@ SOCKET_NAME = ".s.PGSQL.5432"
 # sizeof(sockaddr_un.sun_path) less the closing NUL: 107 on Linux, 103 on macOS.
 SOCKET_LIMIT = 103 if os.uname().sysname == "Darwin" else 107
 
-SETTINGS: Mapping[str, str] = {
-    "listen_addresses": "",
-    "max_connections": "100",
-    "shared_buffers": "256MB",
-    "effective_cache_size": "1GB",
-    "work_mem": "8MB",
-    "maintenance_work_mem": "128MB",
-    "random_page_cost": "1.1",
-    "jit": "off",
-    # Committed data is on disk.
-    "fsync": "on",
-    "synchronous_commit": "on",
-    "full_page_writes": "on",
-    "wal_compression": "on",
-    "wal_buffers": "16MB",
-    "max_wal_size": "2GB",
-    "checkpoint_timeout": "15min",
-    # A queue and a rate limit rewrite the same rows all day: vacuum early, often and without long pauses.
-    "autovacuum_naptime": "10s",
-    "autovacuum_vacuum_scale_factor": "0.02",
-    "autovacuum_vacuum_insert_scale_factor": "0.05",
-    "autovacuum_analyze_scale_factor": "0.02",
-    "autovacuum_vacuum_cost_limit": "2000",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "log_line_prefix": "%m [%p] %a ",
-    "log_checkpoints": "off",
-    # Statements and their values may hold personal data; the log must not.
-    "log_min_error_statement": "panic",
-    # Without details: "Key (app_user_id)=(…) already exists".
-    "log_error_verbosity": "terse",
-    "log_parameter_max_length_on_error": "0",
-}
-
 
 def configuration(sockets: Path, overrides: Mapping[str, str]) -> str:
-    settings = {**SETTINGS, "unix_socket_directories": str(sockets), "unix_socket_permissions": "0700", **overrides}
-    lines = [f"{name} = '{value}'" for name, value in settings.items()]
-    return "# Written by Latchkey at every start. Use `alter system` for what should stay.\n" + "\n".join(lines) + "\n"
+    """Of a setting that is there twice the last line counts."""
+    own = {"unix_socket_directories": str(sockets), "unix_socket_permissions": "0700", **overrides}
+    usual = (files(__package__) / "postgresql.conf").read_text(encoding="utf-8")
+    return usual + "".join(f"{name} = '{value}'\n" for name, value in own.items())
 
 
 def access_rules(user: SystemUser) -> dict[str, str]:
@@ -128,3 +97,24 @@ def unlock(file: int) -> None:
     with contextlib.suppress(OSError):
         os.ftruncate(file, 0)
     os.close(file)
+
+
+# A log file is begun anew once it is larger. Programs append to it for as long as they run.
+LIMIT = 16 * 1024 * 1024
+
+
+def open_log(path: Path) -> int:
+    shorten(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def shorten(path: Path) -> None:
+    """A large log goes on empty, and what it had is beside it. It stays the same file, because programs have it open; a
+    line that one writes in just this moment may be lost. On a full disk nothing changes."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size > LIMIT:
+            before = path.with_suffix(".log.1")
+            before.unlink(missing_ok=True)
+            before.touch(0o600)
+            shutil.copyfile(path, before)
+            os.truncate(path, 0)

@@ -18,7 +18,6 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from latchkey.database.embedded import data_files
-from latchkey.database.embedded.log_file import open_log
 from latchkey.database.embedded.system_user import SystemUser, owner_of, server_user
 from latchkey.database.errors import EmbeddedServerError
 
@@ -208,7 +207,7 @@ class EmbeddedServer:
             draft.rename(path)
 
     def _launch(self, user: SystemUser) -> None:
-        with os.fdopen(open_log(self.log), "wb") as log:
+        with os.fdopen(data_files.open_log(self.log), "wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the wheel's own program
                 [self.programs / "postgres", "-D", str(self.data)],
                 stdin=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """What is taken from a payment before the developer is paid: the tax, and the store's commission.
 
-Public terms of the stores (`domain/stores/store.py`) are the starting point; docs/money.md lists them. A
+Public terms of the stores (`domain/stores/stores.toml`) are the starting point; docs/money.md lists them. A
 project says in which programs it is, and may give its own percentages by store, country and day, which win. Tax is
 known only where the project gives it.
 """

@@ -1,12 +1,13 @@
-"""Every store that Latchkey knows, one entry each. A new store is added here and nowhere else, then gets its adapter.
+"""Every store that Latchkey knows. A new store gets its entry in `stores.toml` and nowhere else, then its adapter.
 
 A store without `key_prefix` can appear in events and V1, but no app can be created in it yet.
 """
 
-from typing import Final, Literal, NamedTuple
+import tomllib
+from importlib.resources import files
+from typing import Any, Final, Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, convert
 
 # Names of stores that other parts have to tell apart.
 APP_STORE: Final = "app_store"
@@ -17,12 +18,12 @@ TEST_STORE: Final = "test_store"
 PROMOTIONAL: Final = "promotional"
 
 
-class StoreTerms(NamedTuple):
+class StoreTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shares of a price that a store's public terms name. None where it has no such terms, or they depend on the
     contract."""
 
-    subscription: float | None
-    one_time: float | None
+    subscription: float | None = None
+    one_time: float | None = None
     # In its program for small businesses.
     small_business: float | None = None
     # Of a subscription after one year of paid service.
@@ -33,11 +34,7 @@ class StoreTerms(NamedTuple):
     assumed: float = 0.0
 
 
-TERMS_NOT_KNOWN = StoreTerms(None, None)
-_NO_FEES = StoreTerms(0.0, 0.0)
-
-
-class Store(Struct, frozen=True, kw_only=True):
+class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # The name in events, V1 and V2.
     name: str
     # The name for people.
@@ -55,7 +52,7 @@ class Store(Struct, frozen=True, kw_only=True):
     # Whether it cancels, refunds and extends what an operator names.
     takes_orders: bool = False
     # What the store takes of a payment.
-    terms: StoreTerms = TERMS_NOT_KNOWN
+    terms: StoreTerms = StoreTerms()
     # Whether real money is paid there.
     sells: bool = True
     # Whether its apps sell on a page of the store to which a link can lead.
@@ -81,7 +78,7 @@ class Store(Struct, frozen=True, kw_only=True):
     # subscription have the same. None: a renewal may repeat the id of the subscription.
     exported_ids: Literal["own", "shared"] | None = None
     # After an import: how many purchases of one app are read from the store in a second, so that its quota is kept.
-    reads_per_second: float = 1
+    reads_per_second: int = 1
     # What an id of an imported purchase begins with if the store can be asked with it; "" is any id. Empty: a purchase
     # token is needed.
     askable_ids: tuple[str, ...] = ()
@@ -89,115 +86,10 @@ class Store(Struct, frozen=True, kw_only=True):
     asked_by_last_transaction: bool = False
 
 
-_APPLE = Store(
-    name=APP_STORE,
-    title="App Store",
-    key_prefix="appl_",
-    platforms=frozenset({"ios", "tvos", "watchos", "visionos"}),
-    management_url="https://apps.apple.com/account/subscriptions",
-    refund_url="https://reportaproblem.apple.com/",
-    terms=StoreTerms(0.30, 0.30, small_business=0.15, after_first_year=0.15, tax_first=True),
-    app_details="bundle",
-    exported_ids="own",
-    reads_per_second=5,
-    askable_ids=("",),
-)
-_STRIPE = Store(
-    name=STRIPE,
-    title="Stripe",
-    takes_orders=True,
-    key_prefix="strp_",
-    platforms=frozenset({"stripe"}),
-    terms=StoreTerms(None, None, assumed=0.029),
-    app_details="stripe_account",
-    has_payment_pages=True,
-    base_plans=True,
-    takes_any_product_id=True,
-    names_are_receipts=True,
-    twin=WEB_BILLING,
-    exported_ids="shared",
-    reads_per_second=5,
-    # A subscription, a payment on a page, or an item of a subscription.
-    askable_ids=("sub_", "cs_", "si_"),
-)
-
+_ENTRIES: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "stores.toml").read_text(encoding="utf-8"))
 STORES: dict[str, Store] = {
-    store.name: store
-    for store in (
-        _APPLE,
-        replace(
-            _APPLE,
-            name="mac_app_store",
-            title="Mac App Store",
-            key_prefix="mac_",
-            platforms=frozenset({"macos", "uikitformac"}),
-        ),
-        Store(
-            name=PLAY_STORE,
-            title="Play Store",
-            takes_orders=True,
-            key_prefix="goog_",
-            platforms=frozenset({"android"}),
-            management_url="https://play.google.com/store/account/subscriptions",
-            terms=StoreTerms(0.15, 0.30, small_business=0.15, tax_first=True),
-            app_details="package",
-            base_plans=True,
-            shown_by_base_plan=True,
-            prepaid_plans=True,
-            names_are_receipts=True,
-            exported_ids="own",
-            # Google counts several calls for each, and allows 200,000 a day.
-            reads_per_second=1,
-            # An order, for which Google names the purchase token.
-            askable_ids=("GPA.",),
-            asked_by_last_transaction=True,
-        ),
-        Store(
-            name="amazon",
-            title="Amazon Appstore",
-            key_prefix="amzn_",
-            platforms=frozenset({"amazon"}),
-            management_url="https://www.amazon.com/gp/mas/your-account/myapps/yoursubscriptions",
-            terms=StoreTerms(0.30, 0.30, small_business=0.20),
-            app_details="package",
-        ),
-        Store(
-            name="galaxy",
-            title="Galaxy Store",
-            key_prefix="galx_",
-            platforms=frozenset({"galaxy"}),
-            terms=StoreTerms(0.30, 0.30),
-        ),
-        _STRIPE,
-        replace(
-            _STRIPE,
-            name=WEB_BILLING,
-            title="Web billing",
-            key_prefix="rcb_",
-            sandbox_key_prefix="rcb_sb_",
-            platforms=frozenset({"web"}),
-            app_details="web_billing",
-            twin=STRIPE,
-        ),
-        Store(
-            name="paddle",
-            title="Paddle",
-            key_prefix="pdl_",
-            platforms=frozenset({"paddle"}),
-            app_details="paddle_account",
-        ),
-        Store(
-            name=TEST_STORE,
-            title="Test store",
-            takes_orders=True,
-            key_prefix="test_",
-            platforms=frozenset({"test_store"}),
-            terms=_NO_FEES,
-            sells=False,
-            takes_any_product_id=True,
-        ),
-        Store(name=PROMOTIONAL, title="Promotional grant", terms=_NO_FEES, sells=False),
-    )
+    name: convert({**_ENTRIES.get(entry.pop("like", ""), {}), **entry, "name": name}, Store)
+    for name, entry in _ENTRIES.items()
 }
 
 # Purchases of stores that have no entry are stored too. This has what is assumed about them.

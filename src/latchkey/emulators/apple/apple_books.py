@@ -2,7 +2,7 @@
 
 import uuid
 from enum import IntEnum, StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -214,18 +214,6 @@ def noticed(
     type: str, subtype: str | None, at: Ms, purchase: ApplePurchase, transaction: AppleTransaction | None = None
 ) -> AppleNotice:
     return AppleNotice(type=type, subtype=subtype, at=at, purchase=purchase, transaction=transaction or purchase.latest)
-
-
-# What a new store sells: the products of the demo project, in Apple's terms, and one with an introductory price.
-FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
-    {"id": "team_monthly", "period": "P1M", "price": 29.99, "level": 1},
-    {"id": "pro_monthly", "period": "P1M", "price": 9.99, "trial": "P7D", "level": 2},
-    {"id": "pro_yearly", "period": "P1Y", "price": 79.99, "level": 2},
-    {"id": "basic_monthly", "period": "P1M", "price": 4.99, "level": 3,
-     "intro": {"duration": "P1M", "price": 0.99, "periods": 3}},
-    {"id": "pro_lifetime", "kind": "non_consumable", "price": 199.99},
-    {"id": "coins_100", "kind": "consumable", "price": 1.99},
-)  # fmt: skip
 
 
 class AppleSaleRequest(control_requests.SaleRequest, frozen=True, kw_only=True):

@@ -168,7 +168,6 @@ class AppleEmulator(Emulator[apple_books.AppleBooks, apple_books.AppleNotice]):
     name = "apple"
     lies = frozenset({"bundle", "app_id", "environment", "signature", "chain"})
     accepted = frozenset(range(200, 207))
-    first_products = apple_books.FIRST_PRODUCTS
     rules = apple_acts
 
     def __init__(self, keys: AppleKeys, app: AppleApp, books: apple_books.AppleBooks, clock: EmulatorClock) -> None:

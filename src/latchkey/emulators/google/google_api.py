@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from latchkey.domain.instants import DAY
 from latchkey.domain.refusal import Refusal
-from latchkey.emulators.google import google_products, google_resources
+from latchkey.emulators.google import google_resources
 from latchkey.emulators.google.google_acts import READABLE_AFTER_END
 from latchkey.emulators.google.google_books import GoogleOrder, GooglePurchase, GoogleState
 from latchkey.emulators.google.google_emulator import GoogleEmulator
@@ -157,14 +157,14 @@ class _Api:
 
     async def subscriptions(self, request: Request) -> Response:
         archived = request.query_params.get("showArchived") == "true"
-        found = google_products.subscriptions(self._store.books, self._store.app.package_name, archived=archived)
+        found = google_resources.subscriptions(self._store.books, self._store.app.package_name, archived=archived)
         return _listed(request, "subscriptions", found)
 
     async def offers(self, request: Request) -> Response:
-        return _listed(request, "subscriptionOffers", google_products.offers(self._store.books))
+        return _listed(request, "subscriptionOffers", google_resources.offers(self._store.books))
 
     async def one_time_products(self, request: Request) -> Response:
-        return _listed(request, "oneTimeProducts", google_products.one_time_products(self._store.books))
+        return _listed(request, "oneTimeProducts", google_resources.one_time_products(self._store.books))
 
     async def acknowledge(self, request: Request) -> Response:
         purchase = self._purchase(request, subscription=request.path_params["kind"] == "subscriptions")

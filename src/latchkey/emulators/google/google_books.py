@@ -236,17 +236,6 @@ def step(books: GoogleBooks, at: Ms, purchase: GooglePurchase, *codes: NoticeCod
     return books, tuple(GoogleNotice(at, purchase, code) for code in codes)
 
 
-# What a new store sells: the products of the demo project, in Google's terms, and a prepaid plan.
-FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
-    {"id": "team_monthly", "plan": "monthly", "period": "P1M", "price": 29.99},
-    {"id": "pro_monthly", "plan": "monthly", "period": "P1M", "price": 9.99, "trial": "P7D"},
-    {"id": "pro_monthly", "plan": "prepaid", "period": "P1M", "price": 10.99, "prepaid": True},
-    {"id": "pro_yearly", "plan": "yearly", "period": "P1Y", "price": 79.99},
-    {"id": "basic_monthly", "plan": "monthly", "period": "P1M", "price": 4.99,
-     "intro": {"price": 0.99, "periods": 3}},
-    {"id": "pro_lifetime", "price": 199.99},
-    {"id": "coins_100", "price": 1.99, "consumable": True},
-)  # fmt: skip
 _ENDED = (GoogleState.EXPIRED, GoogleState.PENDING_PURCHASE_CANCELED)
 
 

@@ -42,7 +42,6 @@ class GoogleEmulator(Emulator[google_books.GoogleBooks, google_books.GoogleNotic
     name = "google"
     lies = frozenset({"audience", "package", "signature", "email", "unverified", "issuer", "expired", "no_token"})
     accepted = frozenset({102, 200, 201, 202, 204})
-    first_products = google_books.FIRST_PRODUCTS
     rules = google_due_events
 
     def __init__(self, keys: GoogleKeys, app: GoogleApp, books: google_books.GoogleBooks, clock: EmulatorClock) -> None:

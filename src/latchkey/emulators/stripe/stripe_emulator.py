@@ -19,7 +19,7 @@ from latchkey.emulators.stripe.stripe_catalog_objects import stripe_object
 from latchkey.emulators.stripe.stripe_changeset import StripeChangeset
 from latchkey.emulators.stripe.stripe_expected_state import expected_of_session, expected_of_subscription
 from latchkey.emulators.stripe.stripe_objects import API_VERSION
-from latchkey.emulators.stripe.stripe_purchases import FIRST_PRODUCTS, StripeProductRequest, StripeSaleRequest
+from latchkey.emulators.stripe.stripe_purchases import StripeProductRequest, StripeSaleRequest
 from latchkey.now import real_now
 
 
@@ -64,30 +64,15 @@ _ACTS = Acts(
     stripe_billing,
 )
 # The events that the webhook endpoint asked for. Stripe's log has all of them.
-SENT = frozenset(
-    {
-        "checkout.session.completed",
-        "checkout.session.async_payment_succeeded",
-        "customer.subscription.created",
-        "customer.subscription.updated",
-        "customer.subscription.deleted",
-        "customer.subscription.paused",
-        "customer.subscription.resumed",
-        "invoice.finalized",
-        "invoice.paid",
-        "invoice.payment_failed",
-        "invoice.voided",
-        "invoice.marked_uncollectible",
-        "charge.refunded",
-        "refund.created",
-        "refund.updated",
-        "refund.failed",
-        "charge.dispute.funds_withdrawn",
-        "charge.dispute.funds_reinstated",
-        "subscription_schedule.updated",
-        "subscription_schedule.released",
-    }
-)
+_SENT = """
+    checkout.session.completed checkout.session.async_payment_succeeded customer.subscription.created
+    customer.subscription.updated customer.subscription.deleted customer.subscription.paused
+    customer.subscription.resumed invoice.finalized invoice.paid invoice.payment_failed invoice.voided
+    invoice.marked_uncollectible charge.refunded refund.created refund.updated refund.failed
+    charge.dispute.funds_withdrawn charge.dispute.funds_reinstated subscription_schedule.updated
+    subscription_schedule.released
+"""
+SENT = frozenset(_SENT.split())
 # In live mode Stripe tries for three days; in test mode three times.
 _LIVE_WAITS: tuple[Ms, ...] = (5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR)
 _LONGEST_WAIT: Ms = 12 * HOUR
@@ -115,7 +100,6 @@ class StripeEmulator(Emulator[StripeBooks, StripeEvent]):
     name = "stripe"
     lies = frozenset({"signature", "no_signature", "old", "altered", "scheme"})
     accepted = frozenset(range(200, 300))
-    first_products = FIRST_PRODUCTS
     rules = stripe_due_events
     unit = SECOND
 

@@ -291,18 +291,6 @@ class StripeSaleRequest(SaleRequest, frozen=True, kw_only=True):
         return made.id
 
 
-# What a new store sells: the products of the demo project. Stripe's products can be given ids; prices cannot, but here
-# they are easier to type so.
-FIRST_PRODUCTS: tuple[dict[str, Any], ...] = (
-    {"id": "team_monthly", "period": "P1M", "price": 29.99},
-    {"id": "pro_monthly", "period": "P1M", "price": 9.99, "trial": "P7D"},
-    {"id": "pro_yearly", "period": "P1Y", "price": 79.99},
-    {"id": "basic_monthly", "period": "P1M", "price": 4.99},
-    {"id": "pro_lifetime", "price": 199.99},
-    {"id": "coins_100", "price": 1.99},
-)
-
-
 def _interval(length: Duration) -> tuple[stripe_books.Interval, int]:
     invalid_if(length.ms or (length.months and length.days), "A period is in days, weeks, months or years.", "period")
     if length.months:

@@ -22,12 +22,6 @@ class ScannedRange(Struct, frozen=True):
     last: int
 
 
-class Mentioning(Struct, frozen=True):
-    customer: Customer
-    # The time of the customer's test clock, if it is on one.
-    clock_now: Ms | None
-
-
 async def next_stretch(connection: Connection, project_id: str, after: int, limit: int) -> ScannedRange | None:
     """The next `limit` customers after this key; None at the end."""
     row = await connection.fetchrow(query("next_stretch_of_customers"), project_id, after, limit)
@@ -37,10 +31,11 @@ async def next_stretch(connection: Connection, project_id: str, after: int, limi
 
 async def mentioning(
     connection: Connection, project_id: str, after: int, stretch: ScannedRange, words: Sequence[str]
-) -> list[Mentioning]:
-    """The customers of a range whose stored state contains one of the words; see `mention`."""
+) -> list[tuple[Customer, Ms | None]]:
+    """The customers of a range whose stored state contains one of the words, see `mention`; each with the time of its
+    test clock, if it is on one."""
     rows = await connection.fetch(query("customers_mentioning"), project_id, after, stretch.ends_at, list(words))
-    return [Mentioning(decode(row["state"]), row["now_ms"]) for row in rows]
+    return [(decode(row["state"]), row["now_ms"]) for row in rows]
 
 
 def mention(field: str, value: str) -> str:

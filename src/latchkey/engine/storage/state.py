@@ -73,36 +73,15 @@ VERSION = 1
 # A step from VERSION + 1 lets this release read what the next one writes while both run.
 STEPS: Mapping[int, Step] = {}
 
+# Of a period and of a purchase.
+_OF_PAYMENT = frozenset({"given_back", "parts_back", "country", "terms", "offering", "offer_code"})
 # Fields that V1's hot read neither shows nor needs.
 UNSEEN: Unseen = (
     (Customer, frozenset({"aliases", "record", "balances", "transfers", "currency_transactions", "joined"})),
     (Subscription, frozenset({"app_id", "invoices", "expired"})),
-    (
-        Period,
-        frozenset(
-            {
-                "number",
-                "cause",
-                "as_of",
-                "changed_from",
-                "paid_from",
-                "given_back",
-                "parts_back",
-                "country",
-                "terms",
-                "offering",
-                "offer_code",
-            }
-        ),
-    ),
+    (Period, _OF_PAYMENT | {"number", "cause", "as_of", "changed_from", "paid_from"}),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (
-        Purchase,
-        frozenset(
-            {"app_id", "credited", "expired", "told_at", "given_back", "parts_back", "country", "terms", "offering"}
-            | {"offer_code"}
-        ),
-    ),
+    (Purchase, _OF_PAYMENT | {"app_id", "credited", "expired", "told_at"}),
 )
 # The same for V2's hot read, which shows no purchases.
 UNSEEN_BY_V2: Unseen = (

@@ -19,7 +19,8 @@ from rich.console import Console
 from latchkey import logs
 from latchkey.cli.command import option
 from latchkey.cli.data_folder import Connection, DashboardConnection, DataFolder, PushConnection, read_json, write_json
-from latchkey.database.embedded.log_file import open_log, shorten
+from latchkey.cli.push import push_sandbox
+from latchkey.database.embedded.data_files import open_log, shorten
 from latchkey.database.embedded.postgres import EmbeddedServer
 from latchkey.database.errors import StorageError
 from latchkey.database.migrate import migrate, pending
@@ -41,7 +42,6 @@ from latchkey.process.supervision.supervisor import (
 from latchkey.process.up.announcement import announce
 from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
 from latchkey.process.up.demo_stores import DemoStores
-from latchkey.process.up.push_sandbox import push_sandbox
 from latchkey.process.up.up_settings import UpSettings, settings_for_up
 from latchkey.settings import ROLES, Settings
 from latchkey.subjects.demo.usecases import project

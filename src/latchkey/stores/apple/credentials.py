@@ -1,6 +1,5 @@
 """What connects an app to the App Store: how it is checked when it is given, and what may be shown of it."""
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
@@ -13,15 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from pydantic import Field
 
-from latchkey.stores.credential_form import CredentialField, CredentialForm, api_address_field, public_fingerprint, text
+from latchkey.stores.credential_form import CredentialForm, declared, public_fingerprint
 
 # SHA-256 fingerprints. The first signs what StoreKit 2 and Apple's servers send, the second StoreKit 1 receipts.
 _APPLE_ROOTS = {
     "AppleRootCA-G3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
     "AppleRootCA": "b0b1730ecbc7ff4505142c49f1295e6eda6bcaed7e2c68c5be91b5a11001f024",
 }
-_BUNDLE_ID = re.compile(r"\s*([A-Za-z0-9.-]{1,155})\s*")
-_ID = re.compile(r"\s*([A-Za-z0-9-]{1,64})\s*")
 _LARGEST_PEM = 20_000
 _MOST_ROOTS = 10
 
@@ -185,92 +182,27 @@ def _described(pem: str) -> str:
     return f"{certificate.subject.rfc4514_string()} (SHA-256 {certificate.fingerprint(hashes.SHA256()).hex()})"
 
 
-FIELDS = (
-    CredentialField(
-        "bundle_id",
-        "Bundle ID",
-        "the app's bundle id.",
-        "Such as com.example.app.",
-        required=True,
-        check=text(_BUNDLE_ID, "must be the bundle id of the app, such as com.example.app"),
-    ),
-    CredentialField(
-        "app_apple_id",
-        "Apple ID of the app",
-        "the app's Apple id, a number.",
-        "A number such as 1234567890, under App Information.",
-        json=Annotated[int, Field(gt=0, lt=10**15)] | str,
-        required=True,
-        check=_app_apple_id,
-    ),
-    CredentialField(
-        "issuer_id",
-        "Issuer ID",
-        "the issuer id of the in-app purchase keys.",
-        "Above the list of in-app purchase keys.",
-        required=True,
-        check=text(_ID, "must be the issuer id beside the key in App Store Connect"),
-    ),
-    CredentialField(
-        "key_id",
-        "Key ID",
-        "the id of the in-app purchase key.",
-        "Beside the key in that list, such as 2X9R4HXF34.",
-        required=True,
-        check=text(_ID, "must be the id of the key in App Store Connect, such as 2X9R4HXF34"),
-    ),
-    CredentialField(
-        "private_key",
-        "Private key",
-        "the key, PEM.",
-        "The .p8 file or its content.",
-        file="the .p8 file",
-        secret=True,
-        required=True,
-        check=_private_key,
-        show=_fingerprint,
-    ),
-    CredentialField(
-        "connect_key_id",
-        "Key ID of an App Store Connect API key",
-        "the id of a team key of the App Store Connect API, which lists products. The in-app purchase key does not.",
-        "Only to take products over from the store. A team key with the role App Manager, or a lesser one that sees "
-        "in-app purchases.",
-        check=text(_ID, "must be the id of a key of the App Store Connect API, such as 2X9R4HXF34"),
-    ),
-    CredentialField(
-        "connect_private_key",
-        "Private key of that key",
-        "that key, PEM.",
-        "Its .p8 file or its content.",
-        file="the .p8 file of the App Store Connect API key",
-        secret=True,
-        check=_private_key,
-        show=_fingerprint,
-    ),
-    api_address_field("Address of the App Store Server API", ""),
-    CredentialField(
-        "root_certificates",
-        "Root certificates",
-        "a list of PEM, for an emulator. Default: Apple's root certificates.",
-        "PEM. In place of Apple's.",
-        json=str | list[str],
-        from_text=lambda text: [part + _END for part in text.split(_END) if part.strip()],
-        file="a PEM file",
-        emulator=True,
-        check=_root_certificates,
-        show=lambda roots: "; ".join(map(_described, roots)),
-    ),
-    CredentialField(
-        "consumption",
-        "When Apple asks about a purchase whose buyer wants the money back",
-        "how to answer consumption requests.",
-        "Answer only if your app asks its users for consent to share this.",
-        json=dict[str, Any],
-        choices=_ANSWERS,
-        from_text=_chosen_answer,
-        check=_consumption,
-        show=lambda chosen: ", ".join(f"{name}: {value}" for name, value in chosen.body().items()),
-    ),
+_KEY = {"check": _private_key, "show": _fingerprint}
+FIELDS = declared(
+    __package__,
+    {
+        "app_apple_id": {"json": Annotated[int, Field(gt=0, lt=10**15)] | str, "check": _app_apple_id},
+        "private_key": _KEY,
+        "connect_private_key": _KEY,
+        "api_base_url": {"address": ""},
+        "root_certificates": {
+            "json": str | list[str],
+            "from_text": lambda text: [part + _END for part in text.split(_END) if part.strip()],
+            "check": _root_certificates,
+            "show": lambda roots: "; ".join(map(_described, roots)),
+        },
+        "consumption": {
+            "json": dict[str, Any],
+            "choices": _ANSWERS,
+            "from_text": _chosen_answer,
+            "check": _consumption,
+            "show": lambda chosen: ", ".join(f"{name}: {value}" for name, value in chosen.body().items()),
+        },
+    },
 )
 FORM = CredentialForm("App Store", FIELDS, AppleCredentials)

@@ -8,20 +8,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from google.auth.crypt import RSASigner
 
-from latchkey.stores.credential_form import (
-    CredentialField,
-    CredentialForm,
-    address_field,
-    api_address_field,
-    public_fingerprint,
-    text,
-)
+from latchkey.stores.credential_form import CredentialForm, declared, public_fingerprint, text
 
 API_BASE_URL = "https://androidpublisher.googleapis.com"
 CERTIFICATES_URL = "https://www.googleapis.com/oauth2/v1/certs"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 
-_PACKAGE = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*)+", re.ASCII)
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", re.ASCII)
 _LARGEST_ACCOUNT = 20_000
 
@@ -85,48 +77,18 @@ def _besides(credentials: GoogleCredentials) -> dict[str, str]:
     return shown if account.key_id is None else {**shown, "private_key_id": account.key_id}
 
 
-FIELDS = (
-    CredentialField(
-        "package_name",
-        "Package name",
-        "the app's package name.",
-        "Such as com.example.app.",
-        required=True,
-        check=text(_PACKAGE, "must be a package name such as com.example.app", 255),
-    ),
-    CredentialField(
-        "service_account",
-        "Key of the service account",
-        "the service account's JSON.",
-        "The JSON file or its content.",
-        json=dict[str, Any] | str,
-        file="the JSON file",
-        secret=True,
-        required=True,
-        check=_account,
-        show=lambda account: str(account.email),
-    ),
-    CredentialField(
-        "push_audience",
-        "Audience of the push subscription",
-        "the audience of the push subscription.",
-        "Exactly as in the push subscription.",
-        suggestion="https://{host}/{app_id}",
-        required=True,
-        check=text(re.compile(r"[!-~]+"), "must be a text without spaces"),
-    ),
-    CredentialField(
-        "push_service_account",
-        "Service account of the push subscription",
-        "the account that signs the pushes.",
-        "Its e-mail address, such as pubsub-push@my-project.iam.gserviceaccount.com.",
-        required=True,
-        check=text(_EMAIL, "must be the email address of a service account", 320),
-    ),
-    api_address_field("Address of the Android Publisher API", API_BASE_URL),
-    address_field(
-        "certificates_url", "Address of Google's certificates", "likewise, for certificates.", CERTIFICATES_URL
-    ),
-    address_field("token_url", "Address for access tokens", "likewise, for access tokens.", TOKEN_URL),
+FIELDS = declared(
+    __package__,
+    {
+        "service_account": {
+            "json": dict[str, Any] | str,
+            "check": _account,
+            "show": lambda account: str(account.email),
+        },
+        "push_service_account": {"check": text(_EMAIL, "must be the email address of a service account", 320)},
+        "api_base_url": {"address": API_BASE_URL},
+        "certificates_url": {"address": CERTIFICATES_URL},
+        "token_url": {"address": TOKEN_URL},
+    },
 )
 FORM = CredentialForm("Google Play", FIELDS, GoogleCredentials, _besides)

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.catalog import ListedPrice, ProductType
+from latchkey.domain.instants import DAY, Duration, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.store import STRIPE
@@ -27,10 +28,9 @@ from latchkey.stores.http import StoreHttp
 from latchkey.stores.stripe import checkout, credentials, notification, subscription
 from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
-from latchkey.stores.stripe.products import list_products
 from latchkey.stores.stripe.reading import StripeReader
 from latchkey.stores.stripe.resources import CheckoutSession, ItemOfSubscription, StripeSubscription
-from latchkey.stores.stripe.selling import OFFERED_KEY, OFFERING_KEY, SELLER_KEY, Selling
+from latchkey.stores.stripe.selling import OFFERED_KEY, OFFERING_KEY, SELLER_KEY, Selling, SoldPrice
 
 STORE = STRIPE
 
@@ -61,7 +61,8 @@ class StripeAdapter(Selling):
         await self._reader.check(app)
 
     async def products(self, app: ConnectedApp) -> tuple[StoreProduct, ...]:
-        return await list_products(self._reader, app)
+        """Each price of a product is a product of the catalog, as purchases name it."""
+        return tuple(map(_sold, await self._reader.everything(app, "prices", SoldPrice, expand=["data.product"])))
 
     async def verify(self, app: ConnectedApp, incoming: Incoming) -> Notification:
         return notification.verify(app.credentials, incoming)
@@ -252,3 +253,21 @@ def _with_sale(reading: StoreReading, metadata: Mapping[str, str]) -> StoreReadi
 
 def _subscription_of(handle: str) -> str:
     return handle.partition(subscription.ITEM)[0]
+
+
+_INTERVALS = {"day": Duration(days=1), "week": Duration(days=7), "month": Duration(months=1), "year": Duration(12)}
+
+
+def _sold(price: SoldPrice) -> StoreProduct:
+    every, product = price.recurring, price.product
+    unit = _INTERVALS.get(every.interval) if every is not None else None
+    count = every.interval_count if every is not None else 0
+    return StoreProduct(
+        id=price.sold_as,
+        name=" ".join(filter(None, (product.name, f"({price.nickname})" if price.nickname else ""))),
+        type=ProductType.ONE_TIME if every is None else ProductType.SUBSCRIPTION,
+        on_sale=product.active and price.active,
+        duration=Duration(unit.months * count, unit.days * count) if unit is not None else None,
+        # Without one the price has tiers, or the buyer chooses it.
+        prices=(ListedPrice(price.price),) if price.unit_amount is not None else (),
+    )

@@ -21,28 +21,14 @@ _ID = re.compile(r"[A-Za-z0-9_]{1,255}", re.ASCII)
 _TYPE = re.compile(r"[a-z0-9_.]{1,100}", re.ASCII)
 
 # The events that Latchkey needs. More do no harm.
-EVENT_TYPES = (
-    "customer.subscription.created",
-    "customer.subscription.updated",
-    "customer.subscription.deleted",
-    "customer.subscription.paused",
-    "customer.subscription.resumed",
-    "invoice.finalized",
-    "invoice.paid",
-    "invoice.payment_failed",
-    "invoice.voided",
-    "invoice.marked_uncollectible",
-    "checkout.session.completed",
-    "checkout.session.async_payment_succeeded",
-    "charge.refunded",
-    "charge.dispute.funds_withdrawn",
-    "charge.dispute.funds_reinstated",
-    "refund.created",
-    "refund.updated",
-    "refund.failed",
-    "subscription_schedule.updated",
-    "subscription_schedule.released",
-)
+_EVENT_TYPES = """
+    customer.subscription.created customer.subscription.updated customer.subscription.deleted
+    customer.subscription.paused customer.subscription.resumed invoice.finalized invoice.paid invoice.payment_failed
+    invoice.voided invoice.marked_uncollectible checkout.session.completed checkout.session.async_payment_succeeded
+    charge.refunded charge.dispute.funds_withdrawn charge.dispute.funds_reinstated refund.created refund.updated
+    refund.failed subscription_schedule.updated subscription_schedule.released
+"""
+EVENT_TYPES = tuple(_EVENT_TYPES.split())
 
 
 class StripeNotification(msgspec.Struct, omit_defaults=True):

@@ -18,15 +18,7 @@ from latchkey.engine.due_work import Lookout
 from latchkey.observability.watch import expiry_of
 from latchkey.settings import Settings
 from latchkey.subjects.alerts import render, storage
-from latchkey.subjects.alerts.rules import (
-    DAYS,
-    AlertNotice,
-    Report,
-    after_look,
-    end_of_settled,
-    next_report,
-    unusual,
-)
+from latchkey.subjects.alerts.rules import DAYS, AlertNotice, Report, after_look, end_of_settled, next_report, unusual
 from latchkey.subjects.alerts.storage import AlertSubscription
 from latchkey.subjects.charts.rules.figures import CARDS, TITLES, card_headline, main_series
 from latchkey.subjects.charts.usecases import FactCache, read_last_days, usual_environment

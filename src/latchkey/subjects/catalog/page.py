@@ -125,12 +125,10 @@ def _grants(texts: Iterable[str]) -> frozenset[Grant]:
 
 
 def _said(change: Remapping) -> dict[str, list[str]]:
-    pairs = {"grants": change.attached, "no longer grants": change.detached}
-    attached, detached = (
-        [f"{grant.product_id} {words} {grant.entitlement_id}" for grant in sorted(grants)]
-        for words, grants in pairs.items()
-    )
-    return {"attached": attached, "detached": detached}
+    return {
+        "attached": [f"{one.product_id} grants {one.entitlement_id}" for one in sorted(change.attached)],
+        "detached": [f"{one.product_id} no longer grants {one.entitlement_id}" for one in sorted(change.detached)],
+    }
 
 
 @pages.get("/catalog/entitlements")

@@ -1,58 +1,25 @@
 """Events: the project's events, newest first, one event as delivered, and a stream of new ones."""
 
-from collections.abc import Awaitable, Callable
-
-from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from latchkey.dashboard.event_row import row_of
 from latchkey.dashboard.links import first_purchase
 from latchkey.dashboard.page import Pages, Response, Visit
-from latchkey.dashboard.stream import MEDIA_TYPE, PageSubscription, Stream
+from latchkey.dashboard.stream import MEDIA_TYPE, EventQuery, EventStream
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.refusal import NotFound
-from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.events import usecases
-from latchkey.subjects.events.rules import EventFilter, ListedEvent
+from latchkey.subjects.events.rules import EventFilter
+from latchkey.subjects.events.usecases import Tails
 
 
-class EventQuery(Struct):
-    chosen: EventFilter
-    clock_id: str | None = None
-    # The key of the watched customer. Looked up again from time to time: a merge changes it.
-    owner: int | None = None
-
-    def __call__(self, event: ListedEvent) -> bool:
-        return (
-            self.chosen.matches(event)
-            and (self.chosen.customer_id is None or (event.owner is not None and event.owner == self.owner))
-            and (self.clock_id is None or event.test_clock_id == self.clock_id)
-        )
-
-    async def look_up(self, visit: Visit) -> None:
-        if self.chosen.customer_id is not None:
-            self.owner = await visit.run(usecases.customer_key, self.chosen.customer_id)
-
-
-def tails_of(visit: Visit) -> usecases.Tails:
+def tails_of(visit: Visit) -> Tails:
     """Shared by all pages of this process."""
     state = visit.request.app.state
     if not hasattr(state, "tails"):
-        state.tails = usecases.Tails(visit.database)
-    tails: usecases.Tails = state.tails
+        state.tails = Tails(visit.database)
+    tails: Tails = state.tails
     return tails
-
-
-def lasting(visit: Visit, wanted: EventQuery) -> Callable[[], Awaitable[bool]]:
-    """Whether the user who opened the page is still signed in and a member of the project."""
-    session, project_id = visit.session, visit.project_id
-    assert session is not None, "the guard lets nobody in here who is not signed in"
-
-    async def lasts() -> bool:
-        await wanted.look_up(visit)
-        return await sessions.role_in(visit.database, session.token, project_id, visit.services.now()) is not None
-
-    return lasts
 
 
 pages = Pages()
@@ -104,26 +71,16 @@ async def stream_events(visit: Visit) -> Response:
     chosen, clock_id = read_filter(visit), visit.query.text("clock") or None
     after = _after(visit)
     try:
-        page = (
-            await visit.run(usecases.newest_of_clock, clock_id)
-            if clock_id
-            else await visit.run(
-                usecases.page_of_newest, chosen, before=after + 1 if after is not None else None, limit=ON_A_PAGE
-            )
-        )
+        if clock_id:
+            page = await visit.run(usecases.newest_of_clock, clock_id)
+        else:
+            before = after + 1 if after is not None else None
+            page = await visit.run(usecases.page_of_newest, chosen, before=before, limit=ON_A_PAGE)
     except NotFound:
         page = usecases.EventPage([], 0, None)
     wanted = EventQuery(chosen, clock_id)
     await wanted.look_up(visit)
-    watch = PageSubscription(
-        project_id=visit.project_id,
-        after=after,
-        wanted=wanted,
-        shown=page.events,
-        row=lambda event: row_of(visit, event),
-        lasts=lasting(visit, wanted),
-    )
-    return Stream(tails, watch, visit.request.app.state.closing)
+    return EventStream(visit, tails, wanted, page.events, after)
 
 
 @pages.get("/events/{event_id}")

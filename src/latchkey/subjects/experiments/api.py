@@ -79,6 +79,5 @@ class NewEnrollment(Body):
 @router.post("/{experiment_id}/enroll", responses=shows(ExperimentEnrollment))
 async def enroll(call: WriteKey, experiment_id: str, new: NewEnrollment) -> Response:
     """Enrol a customer. Idempotent: a hash decides the variant, which stays the same."""
-    done = await usecases.enroll_customer(call.changes, call.project_id, experiment_id, new.app_user_id)
-    mine = next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)
+    mine = await usecases.enroll_customer(call.changes, call.project_id, experiment_id, new.app_user_id)
     return reply(ExperimentEnrollment(id=mine.experiment_id, name=mine.name, variant=mine.variant_id))

@@ -68,9 +68,7 @@ async def enroll(visit: Visit, experiment_id: str) -> Response:
     if problem := problem_with(who):
         raise Invalid(problem, param="app_user_id")
     done = await usecases.enroll_customer(visit.services.changes, visit.project_id, experiment_id, who)
-    variant = next(
-        enrollment.variant_id for enrollment in done.customer.enrollments if enrollment.experiment_id == experiment_id
-    )
+    variant = done.variant_id
     visit.audit(variant=variant)
     return await visit.to(
         visit.path("experiments", experiment_id), f"{isolated(who)} is in {variant}, and stays there."

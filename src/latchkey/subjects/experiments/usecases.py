@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database
-from latchkey.domain.customers.customer import Customer
+from latchkey.domain.customers.customer import Customer, Enrollment
 from latchkey.domain.customers.enrollment import Experiment, Variant, enroll
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
 from latchkey.domain.refusal import Invalid, NotFound
-from latchkey.engine.changes import Change, Changes, Committed
+from latchkey.engine.changes import Change, Changes
 from latchkey.engine.clock import ScanProgress, walk
 from latchkey.engine.storage.catalog import offering_rows as storage
 from latchkey.engine.storage.catalog.offering_rows import OFFERINGS
@@ -118,10 +118,10 @@ async def count_enrolled(
     return Enrolled(dict(found), place)
 
 
-async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Committed:
+async def enroll_customer(changes: Changes, project_id: str, experiment_id: str, app_user_id: str) -> Enrollment:
     """Idempotent: an enrolled customer keeps the variant and no event is emitted."""
     experiment = await load_experiment(changes.database, project_id, experiment_id)
-    return await changes.make(
+    done = await changes.make(
         Change(
             project_id=project_id,
             app_user_id=app_user_id,
@@ -129,3 +129,4 @@ async def enroll_customer(changes: Changes, project_id: str, experiment_id: str,
             create=True,
         )
     )
+    return next(one for one in done.customer.enrollments if one.experiment_id == experiment_id)

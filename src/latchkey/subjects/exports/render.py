@@ -76,11 +76,9 @@ def customer_row(customer: Customer, key: int, last_seen: LastSeen) -> CustomerR
         name: {"value": one.value, "updated_at_ms": one.updated_at} for name, one in visible(customer).items()
     }
     enrollments = [
-        {
-            **{name: getattr(enrollment, name) for name in ("experiment_id", "name", "variant_id")},
-            "enrolled_at_ms": enrollment.enrolled_at,
-        }
-        for enrollment in customer.enrollments
+        {name: getattr(one, name) for name in ("experiment_id", "name", "variant_id")}
+        | {"enrolled_at_ms": one.enrolled_at}
+        for one in customer.enrollments
     ]
     return CustomerRow(
         app_user_id=customer.app_user_id,

@@ -11,6 +11,9 @@ from latchkey.subjects.webhooks.usecases import registry
 Step = Literal["store", "product", "test_event", "delivery"]
 STEPS: Final[tuple[Step, ...]] = get_args(Step)
 
+# Pages of the menu that this project has no use for yet.
+unused_parts = storage.unused
+
 
 @dataclass(frozen=True, slots=True)
 class Checklist:
@@ -34,11 +37,6 @@ async def checklist(database: Database, project_id: str) -> Checklist | None:
             # A step stays done: a product that is deleted later was made all the same.
             await storage.keep(connection, project_id, sorted(done), None)
     return Checklist(done) if done < set(STEPS) else None
-
-
-async def unused_parts(database: Database, project_id: str) -> frozenset[str]:
-    """Pages of the menu that this project has no use for yet."""
-    return await storage.unused(database, project_id)
 
 
 async def dismiss(database: Database, project_id: str, now: Ms) -> None:

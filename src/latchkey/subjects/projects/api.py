@@ -87,14 +87,8 @@ async def update_project(call: WriteKey, changes: ProjectChanges) -> Response:
     a purchase. A closed `test_store` refuses new test purchases and does not renew existing ones. The dashboard shows
     times in `time_zone`, an IANA name such as Europe/Berlin; times of the API stay in UTC."""
     behavior = RestoreBehavior(changes.restore_behavior) if "restore_behavior" in changes.model_fields_set else None
-    changed = await call.run(
-        usecases.update_project,
-        name=changes.name,
-        restore_behavior=behavior,
-        test_store=changes.test_store,
-        time_zone=changes.time_zone,
-    )
-    return reply(render.project(changed))
+    given = changes.model_dump() | {"restore_behavior": behavior}
+    return reply(render.project(await call.run(usecases.update_project, **given)))
 
 
 Day = Annotated[date | None, Query(description="A day, as 2027-01-31 (UTC). Both days are included.")]

@@ -1,5 +1,8 @@
 """The search box of every page: a page of results, and the same as JSON while somebody types."""
 
+import tomllib
+from importlib.resources import files
+
 from msgspec import Struct, json
 
 from latchkey.dashboard import texts
@@ -19,52 +22,9 @@ class MenuEntry(Struct, frozen=True):
     needs: str = "read"
 
 
-_MANAGE = "manage"
+_PAGES = tomllib.loads((files(__package__) / "pages.toml").read_text(encoding="utf-8"))
 ENTRIES: tuple[MenuEntry, ...] = (
-    MenuEntry("Overview", (), "home start dashboard figures metrics kpi"),
-    MenuEntry("Charts", ("charts",), "graphs metrics kpi analytics numbers report"),
-    MenuEntry("Customers", ("customers",), "users subscribers people app user id profile"),
-    MenuEntry("Bulk grants", ("bulk-grants",), "give many customers access promotional free preview"),
-    MenuEntry("Events", ("events",), "feed history log live stream transactions"),
-    MenuEntry(
-        "Webhooks", ("webhooks",), "integrations endpoints receivers callbacks deliveries retries signing secret"
-    ),
-    MenuEntry("Add a webhook", ("webhooks", "new"), "new create integration endpoint", _MANAGE),
-    MenuEntry("Store notifications", ("journal",), "journal receipts apple google stripe inbox s2s rtdn server"),
-    MenuEntry("Exports", ("exports",), "download csv parquet bucket s3 warehouse data backup schedule"),
-    MenuEntry("New export", ("exports", "new"), "create schedule bucket s3", _MANAGE),
-    MenuEntry("Catalog", ("catalog",), "mapping grid products entitlements"),
-    MenuEntry("Products", ("catalog", "products"), "skus plans subscriptions one-time purchases prices"),
-    MenuEntry("New product", ("catalog", "new-product"), "create add sku plan", _MANAGE),
-    MenuEntry("Entitlements", ("catalog", "entitlements"), "access features permissions"),
-    MenuEntry("New entitlement", ("catalog", "new-entitlement"), "create add access", _MANAGE),
-    MenuEntry("Offerings", ("catalog", "offerings"), "paywall packages current offering"),
-    MenuEntry("New offering", ("catalog", "new-offering"), "create add paywall", _MANAGE),
-    MenuEntry("Placements", ("catalog", "placements"), "paywall places"),
-    MenuEntry("Targeting", ("catalog", "targeting"), "rules audience who sees which offering country platform version"),
-    MenuEntry("New targeting rule", ("catalog", "new-targeting-rule"), "create add audience", _MANAGE),
-    MenuEntry("Offer codes", ("catalog", "offer-codes"), "promo codes redeemed coupons discount apple google"),
-    MenuEntry("Test clocks", ("test-clocks",), "time travel simulate fast forward sandbox"),
-    MenuEntry("Purchase links", ("purchase-links",), "web checkout sell stripe buy redeem"),
-    MenuEntry("Experiments", ("experiments",), "a/b test variants split"),
-    MenuEntry("New experiment", ("experiments", "new"), "create a/b test", _MANAGE),
-    MenuEntry("Virtual currencies", ("currencies",), "coins credits gems tokens balance"),
-    MenuEntry("New virtual currency", ("new-currency",), "create coins credits", _MANAGE),
-    MenuEntry("Apps", ("apps",), "app store google play stripe connect credentials public keys sdk bundle"),
-    MenuEntry("New app", ("apps", "new"), "create connect a store app store google play stripe", _MANAGE),
-    MenuEntry("API keys", ("keys",), "secret key token authentication bearer rotate revoke"),
-    MenuEntry("New API key", ("keys", "new"), "create secret key token", _MANAGE),
-    MenuEntry("Console", ("console",), "api reference docs try send request"),
-    MenuEntry("Requests", ("requests",), "api request log errors rate limit 429"),
-    MenuEntry(
-        "Taxes and rates",
-        ("money",),
-        "money exchange currencies vat commission fees small business program percentages",
-    ),
-    MenuEntry("Settings", ("settings",), "project name restore behavior behaviour test store rename configuration"),
-    MenuEntry("Team", ("team",), "members people invite roles owner developer support viewer"),
-    MenuEntry("Alerts", ("alerts",), "notifications reports mail slack warnings problems"),
-    MenuEntry("Audit log", ("audit",), "who changed what history changes security"),
+    *(MenuEntry(title, tuple(filter(None, one.pop("path").split("/"))), **one) for title, one in _PAGES.items()),
     *(
         MenuEntry(chart.title, ("charts", chart.name), f"chart {chart.group} {chart.name.replace('_', ' ')}")
         for chart in CHARTS

@@ -89,10 +89,8 @@ def in_words(bought: Subscription | Purchase, now: Ms) -> tuple[str, str]:
         resumes=instant(pause.ends_at) if pause is not None and pause.ends_at is not None else "it is resumed",
         refunded=instant(refunded_at) if refunded_at is not None else "",
     )
-    if bought.current.period_type is PeriodType.TRIAL and standing in (
-        SubscriptionState.RENEWS,
-        SubscriptionState.ENDS,
-    ):
+    runs = standing in (SubscriptionState.RENEWS, SubscriptionState.ENDS)
+    if runs and bought.current.period_type is PeriodType.TRIAL:
         return f"on trial, {said}", "accent" if standing is SubscriptionState.RENEWS else kind
     return said, kind
 

@@ -44,15 +44,13 @@ STATUS_PER_MINUTE = 90
 
 
 class CheckoutLimit:
-    def __init__(self, per_user: int = PER_USER, per_address: int = PER_ADDRESS) -> None:
-        self._per_user = per_user
-        self._per_address = per_address
+    def __init__(self) -> None:
         self._counts = RecentCounts()
 
     def takes(self, project_id: str, user: str, address: str, now: Ms) -> bool:
         """Count a request of this user, or of this checkout. False: one of the two limits is used up in this minute."""
         who = (address, project_id, user)
-        return self._counts.within(now, (who, self._per_user), (address, self._per_address))
+        return self._counts.within(now, (who, PER_USER), (address, PER_ADDRESS))
 
     def asks(self, id_hash: bytes, now: Ms) -> bool:
         """Count a question how a checkout stands. False: the provider was asked often enough in this minute."""

@@ -1,7 +1,9 @@
 """Where the demo's customers live, what they pay there, and what the currencies are worth. All of it is made up."""
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from math import cos, pi, sin
 from random import Random
 from typing import Any
@@ -41,52 +43,13 @@ class Country:
     tax: float = 0.0
 
 
-COUNTRIES = (
-    Country("US", "USD", 300),
-    Country("DE", "EUR", 95, 0.19),
-    Country("GB", "GBP", 90, 0.20),
-    Country("FR", "EUR", 60, 0.20),
-    Country("JP", "JPY", 60, 0.10),
-    Country("CA", "CAD", 50),
-    Country("BR", "BRL", 50),
-    Country("IN", "INR", 50, 0.18),
-    Country("AU", "AUD", 45, 0.10),
-    Country("ES", "EUR", 35, 0.21),
-    Country("MX", "MXN", 35, 0.16),
-    Country("NL", "EUR", 30, 0.21),
-    Country("SE", "SEK", 25, 0.25),
-    Country("CH", "CHF", 25, 0.081),
-    Country("KR", "KRW", 25, 0.10),
-    Country("PL", "PLN", 25, 0.23),
-)
-
-# In units of the currency, as a store's price list has them: monthly, yearly, team, lifetime, coins, intro.
-_PRICES = {
-    "USD": (9.99, 79.99, 29.99, 199.99, 1.99, 9.99),
-    "EUR": (9.99, 79.99, 29.99, 199.99, 1.99, 9.99),
-    "GBP": (8.99, 69.99, 26.99, 179.99, 1.79, 8.99),
-    "JPY": (1500, 12000, 4500, 30000, 300, 1500),
-    "CAD": (12.99, 104.99, 39.99, 259.99, 2.79, 12.99),
-    "BRL": (29.90, 239.90, 89.90, 599.90, 6.90, 29.90),
-    "INR": (399, 3299, 1199, 7999, 89, 399),
-    "AUD": (14.99, 119.99, 44.99, 299.99, 2.99, 14.99),
-    "MXN": (149, 1199, 449, 2999, 35, 149),
-    "SEK": (109, 879, 329, 2199, 22, 109),
-    "CHF": (9.90, 79.90, 29.90, 199.90, 2, 9.90),
-    "KRW": (13000, 104000, 39000, 260000, 2600, 13000),
-    "PLN": (39.99, 319.99, 119.99, 799.99, 7.99, 39.99),
-}
-_PLACES = {MONTHLY: 0, YEARLY: 1, TEAM: 2, LIFETIME: 3, COINS: 4, INTRO: 5}
-
-_USD = {
-    "EUR": 1.09, "GBP": 1.28, "JPY": 0.0067, "CAD": 0.73, "BRL": 0.18, "INR": 0.0118, "AUD": 0.66, "MXN": 0.054,
-    "SEK": 0.096, "CHF": 1.14, "KRW": 0.00072, "PLN": 0.255,
-}  # fmt: skip
+_MARKET: dict[str, Any] = tomllib.loads((files(__package__) / "market.toml").read_text(encoding="utf-8"))
+COUNTRIES = tuple(Country(**country) for country in _MARKET["countries"])
 
 
 def price(product: str, currency: str) -> Price:
     """`product`: one of the demo's products, or INTRO."""
-    return Price(round(_PRICES[currency][_PLACES[product]] * MICROS), currency)
+    return Price(round(_MARKET["prices"][currency][product] * MICROS), currency)
 
 
 def rate_file(first: int, last: int) -> str:
@@ -94,7 +57,7 @@ def rate_file(first: int, last: int) -> str:
     slowly."""
     lines = ["date,currency,usd"]
     for day in (*range(first, last, 7), last):
-        for place, (currency, usd) in enumerate(_USD.items()):
+        for place, (currency, usd) in enumerate(_MARKET["usd"].items()):
             drift = 1 + 0.03 * sin(day / 40 + place) + 0.01 * sin(day / 9 + 2 * place)
             lines.append(f"{date_of(day)},{currency},{usd * drift:.8f}")
     return "\n".join([*lines, ""])
@@ -117,25 +80,6 @@ DAYS = 396
 # Every made-up id begins with this, so that nobody takes these people for their own customers.
 PREFIX = "demo_"
 EMAILS = "example.com"
-
-_FIRST = (
-    *("mia", "noah", "emma", "liam", "sofia", "lucas", "hana", "mateo", "lea", "oliver", "aya", "ben", "chloe"),
-    *("david", "elif", "felix", "grace", "hugo", "ines", "jonas", "kira", "leon", "maria", "nora", "omar", "priya"),
-    *("quinn", "rosa", "sam", "tara", "umar", "vera", "will", "xenia", "yuki", "zoe"),
-)
-_LAST = (
-    *("tanaka", "smith", "garcia", "mueller", "silva", "dubois", "kim", "patel", "novak", "rossi", "brown", "weber"),
-    *("lopez", "sato", "martin", "jones", "costa", "wagner", "singh", "larsson", "kowalski", "baker", "meyer", "park"),
-)
-_SOURCES = (("organic", 50), ("instagram", 18), ("google_ads", 14), ("newsletter", 10), ("podcast", 8))
-_STORES = ((APP_STORE, 45), (PLAY_STORE, 32), (STRIPE, 15), (TEST_STORE, 8))
-_PLATFORMS = {
-    APP_STORE: ("iOS", ("17.6", "18.1", "18.5", "26.0")),
-    PLAY_STORE: ("android", ("13", "14", "15", "16")),
-    STRIPE: ("web", ("Chrome 138", "Safari 18", "Firefox 140")),
-    TEST_STORE: ("iOS", ("18.5",)),
-}
-_VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.3.1", "2.0.0", "2.0.2", "2.1.0", "2.2.0", "2.3.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +129,16 @@ def _arrivals(place: int, day: int, chance: Random) -> int:
 
 def _person(project_id: str, number: int, at: Ms, place: int) -> DemoPerson:
     chance = seeded(f"person {number}")
-    first, last = chance.choice(_FIRST), chance.choice(_LAST)
+    first, last = chance.choice(_MARKET["first_names"]), chance.choice(_MARKET["last_names"])
     country = chance.choices(COUNTRIES, [one.weight for one in COUNTRIES])[0]
-    store = _chosen(_STORES, chance)
-    platform, platforms = _PLATFORMS[store]
+    store = _chosen("stores", chance)
+    platform = _MARKET["platforms"][store]
     id = f"{PREFIX}{first}_{last}_{number}"
     ids = (f"$RCAnonymousID:{chance.getrandbits(128):032x}", id) if chance.random() < 0.35 else (id,)
     told = {
         "$displayName": f"{first} {last}".title(),
         "$email": f"{first}.{last}.{number}@{EMAILS}",
-        "$mediaSource": _chosen(_SOURCES, chance),
+        "$mediaSource": _chosen("sources", chance),
         "goal": chance.choice(("learn", "work", "fun")),
     }
     customer = Customer(
@@ -206,12 +150,15 @@ def _person(project_id: str, number: int, at: Ms, place: int) -> DemoPerson:
         record=f"{chance.getrandbits(128):032x}",
         attributes={name: Attribute(value, at + MINUTE) for name, value in told.items()},
     )
-    version = _VERSIONS[min(len(_VERSIONS) - 1, place * len(_VERSIONS) // DAYS)]
-    return DemoPerson(customer, store, country, chance, platform, chance.choice(platforms), version)
+    versions = _MARKET["app_versions"]
+    version, of_platform = versions[min(len(versions) - 1, place * len(versions) // DAYS)], platform["versions"]
+    return DemoPerson(customer, store, country, chance, platform["name"], chance.choice(of_platform), version)
 
 
-def _chosen(weighted: tuple[tuple[str, int], ...], chance: Random) -> str:
-    return chance.choices([name for name, _ in weighted], [weight for _, weight in weighted])[0]
+def _chosen(what: str, chance: Random) -> str:
+    """By weight."""
+    weights: dict[str, int] = _MARKET[what]
+    return chance.choices(list(weights), list(weights.values()))[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,11 +155,8 @@ def with_credential_fields(forms: Iterable[CredentialForm]) -> Callable[[Save], 
 
     def add(body: Save) -> Save:
         lines = []
-        own = [
-            parameter
-            for parameter in signature(body).parameters.values()
-            if parameter.kind is not Parameter.VAR_KEYWORD
-        ]
+        given = signature(body).parameters.values()
+        own = [parameter for parameter in given if parameter.kind is not Parameter.VAR_KEYWORD]
         for form in forms:
             fields = [field for field in form.fields if not field.emulator]
             for field in fields:

@@ -14,13 +14,14 @@ from latchkey.domain.instants import DAY, LATEST, Ms
 from latchkey.domain.money.amounts import MICROS
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Checks, Invalid
-from latchkey.domain.versions import version_of
 from latchkey.subjects.segments.rules.facets import CustomerStatus
 
 LONGEST_TEXT = 200
 _MOST_DAYS = 36_500
 _MOST_SPENT = 10**12
 _DAYS = re.compile(r"(\d{1,5})d")
+# Of an app. Bounded, because phones send anything.
+_VERSION = re.compile(r"[vV]?([0-9]{1,18}(?:\.[0-9]{1,18}){0,11})(?![0-9.]*[0-9])")
 
 
 class Sort(StrEnum):
@@ -209,6 +210,19 @@ def _platforms(text: str, name: str) -> frozenset[str]:
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", word) for word in _words(text, name)):
         raise Invalid("A platform is a word such as ios or android. Separate several by commas.", param=name)
     return frozenset(_words(text.lower(), name))
+
+
+def version_of(text: str | None) -> tuple[int, ...] | None:
+    """What an app's versions are compared by: the numbers at the beginning, without zeros at the end, so that 2 equals
+    2.0.0 and 1.10 is newer than 1.9. What follows them, such as `-beta.1` or ` (42)`, does not count. None: there is no
+    version, or it is none."""
+    found = _VERSION.match(text.strip()) if text else None
+    if found is None:
+        return None
+    numbers = [int(number) for number in found[1].split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
 
 
 def _version(text: str, name: str) -> str:

@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from latchkey.domain.customers.customer import LastSeen
 from latchkey.domain.instants import DAY, Ms
-from latchkey.domain.versions import version_of
 from latchkey.subjects.segments.rules.facets import Facets, statuses
-from latchkey.subjects.segments.rules.filter import CustomerFilter, given
+from latchkey.subjects.segments.rules.filter import CustomerFilter, given, version_of
 
 
 class Viewer(Struct, frozen=True):

@@ -8,13 +8,7 @@ from msgspec import Raw, json
 
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Checks, Refusal
-from latchkey.subjects.webhooks.delivery.destination import (
-    OWN,
-    DestinationSetup,
-    PresetField,
-    compiled,
-    presets,
-)
+from latchkey.subjects.webhooks.delivery.destination import OWN, DestinationSetup, PresetField, compiled, presets
 from latchkey.subjects.webhooks.usecases.samples import TYPES, event_for_test, with_attribute
 from latchkey.subjects.webhooks.wire import DestinationPreview
 

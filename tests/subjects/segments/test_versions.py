@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latchkey.domain.versions import version_of
+from latchkey.subjects.segments.rules.filter import version_of
 
 
 @pytest.mark.parametrize(
