@@ -5,18 +5,20 @@ own code does the work, so that what a process adds for a distributed database c
 """
 
 import asyncio
+import re
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
 from bench.ground import NO_LIMIT, Ground
 from bench.table import Row, say
 from latchkey.database.distribution.distribute import distribute
-from latchkey.database.embedded.data_files import SETTINGS
+from latchkey.database.embedded.data_files import configuration
 from latchkey.database.migrate import migrate
 from latchkey.database.pool import Database, connect
 from latchkey.database.sealing import Sealer
@@ -52,8 +54,9 @@ BARS = {
 PURCHASES, READS, CLAIMS, FEED, SCAN = BARS
 # As the plain server has it; the rest is of the cluster itself.
 _SAME = ("shared_buffers", "wal_compression", "max_wal_size", "checkpoint_timeout", "random_page_cost", "work_mem")
+_PLAIN = dict(re.findall(r"^(\w+) = '(.*)'", configuration(Path(), {}), re.MULTILINE))
 DURABLE = {
-    **{name: SETTINGS[name] for name in _SAME},
+    **{name: _PLAIN[name] for name in _SAME},
     "fsync": "on",
     "full_page_writes": "on",
     "autovacuum": "on",
