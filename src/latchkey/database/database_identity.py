@@ -70,6 +70,8 @@ class Sighting(Struct, frozen=True):
     # Whether commits wait for a standby now, and whether they did on the server that was noted.
     waits: bool
     waited: bool
+    # When the server before the one that was found was last noted; 0 if another process has noted that one already, and
+    # commits did not wait before.
     noted_at: Ms
     now: Ms
 
@@ -82,8 +84,8 @@ async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool
     seen = await _look(connection)
     if seen is None:
         return Origin.SAME
-    # What was noted after this process looked is newer, if it was noted on the server before.
-    waited = not unconfirmed_at or (seen.origin is not Origin.SAME and unconfirmed_at <= seen.noted_at)
+    # What another process noted after this one looked is newer.
+    waited = not unconfirmed_at or unconfirmed_at <= seen.noted_at
     lossy = seen.known is not None and may_lack_commits(seen.origin, seen.waited, waited)
     if seen.known is None:
         differs = begins
@@ -148,7 +150,8 @@ async def _look(connection: Connection) -> Sighting | None:
     if known is not None and known.timeline != found.timeline:
         reason = await _reason(connection, found.timeline)
     what = origin(known, found, reason)
-    return Sighting(found, known, what, row["waits"], row["waited"] is not False, row["noted_at"] or 0, row["now"])
+    noted_at = row["before_waited_at" if what is Origin.SAME else "noted_at"] or 0
+    return Sighting(found, known, what, row["waits"], row["waited"] is not False, noted_at, row["now"])
 
 
 async def _reason(connection: Connection, timeline: int) -> str | None:

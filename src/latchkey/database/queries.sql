@@ -112,7 +112,7 @@ select
     {waits_for_standby} as waits,
     {database_now} as now,
     k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline,
-    k.waits_for_standby as waited, k.noted_at
+    k.waits_for_standby as waited, k.noted_at, k.before_waited_at
 from (select 1) as one
 left join server_identity k on k.id = 1;
 
@@ -126,9 +126,13 @@ select pg_read_file('pg_wal/' || lpad(to_hex($1::integer), 8, '0') || '.history'
 
 -- name: note_server
 -- the server that this database is on now
-insert into server_identity (system_identifier, database_oid, timeline, waits_for_standby, noted_at)
+insert into server_identity as s (system_identifier, database_oid, timeline, waits_for_standby, noted_at)
 values ($1, $2, $3, {waits_for_standby}, {database_now})
 on conflict (id) do update set
+    before_waited_at = case
+        when s.timeline = excluded.timeline then s.before_waited_at
+        when s.waits_for_standby then s.noted_at
+    end,
     system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
     timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby, noted_at = excluded.noted_at;
 

@@ -201,7 +201,7 @@ async def test_a_promoted_standby_is_no_restore_and_an_unreadable_history_stops_
 
 
 async def test_after_a_failover_that_may_have_lost_commits_numbers_skip_ahead_once_and_doctor_says_so(
-    core: Core,
+    core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await core.act("purchase", "alice", "pro_monthly")
     async with core.database.acquire() as connection:
@@ -209,9 +209,12 @@ async def test_after_a_failover_that_may_have_lost_commits_numbers_skip_ahead_on
         await connection.execute("update projects set catalog_version = catalog_version + 1")
         await core.act("cancel", "alice")
         await connection.execute("update projects set catalog_version = catalog_version - 1")
-        # Commits have begun to wait since this process last looked.
+        # Commits have begun to wait since two processes last looked. The second one finds the new server noted already.
         await promoted(connection, waited=True)
-        await identity.follow(connection, unconfirmed_at=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(identity, "_reason", AsyncMock(return_value="no recovery target specified"))
+            for _ in range(2):
+                await identity.follow(connection, unconfirmed_at=1)
         assert await connection.fetchval("select sequence_floor from projects") == 0
         await promoted(connection, waited=False)
         for _ in range(2):

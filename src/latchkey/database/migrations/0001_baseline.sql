@@ -1246,7 +1246,9 @@ create table server_identity (
     timeline integer not null,
     -- Whether commits waited for a standby there. If not, one that is promoted may lack the last of them.
     waits_for_standby boolean not null,
-    noted_at bigint not null
+    noted_at bigint not null,
+    -- When the server before this one was last noted, if commits waited for a standby there.
+    before_waited_at bigint
 );
 
 -- One row for each restore: what `latchkey admin after-restore` did. And one for each failover that may have lost commits.
