@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -67,13 +66,20 @@ class Scene:
         return time.monotonic()
 
     async def synchronise(self) -> None:
-        """From now on the primary answers only when the standby has the change, and the service has noticed it: before
-        that, a failover counts as one that may have lost commits."""
+        """From now on the primary answers only when the standby has the change, and the service has noticed it: until
+        the standby has that too, a failover counts as one that may have lost commits."""
         await self.pair.synchronise()
-        async with connected(asyncpg.connect(self.pair.primary.url())) as connection:
-            await until(
-                partial(connection.fetchval, "select waits_for_standby from server_identity"), "nobody has noticed"
-            )
+        async with (
+            connected(asyncpg.connect(self.pair.primary.url())) as primary,
+            connected(asyncpg.connect(self.pair.standby.url())) as standby,
+        ):
+
+            async def is_noted() -> bool:
+                query = "select waits_for_standby, timeline, noted_at from server_identity"
+                noted, followed = await primary.fetchrow(query), await standby.fetchrow(query)
+                return noted is not None and noted["waits_for_standby"] and noted == followed
+
+            await until(is_noted, "nobody has noticed, or the standby does not know it")
 
     async def start_again(self) -> None:
         """Kill the service and start it anew: it has seen nothing of what happened before."""

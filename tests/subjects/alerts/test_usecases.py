@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import json
 from structlog.testing import capture_logs
@@ -368,6 +368,7 @@ async def test_a_store_that_stops_sending_is_a_problem(shop: Alerting) -> None:
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=60))
+@example([2.225073858507e-311])
 def test_a_picture_has_every_pixel_whatever_the_numbers(values: list[float]) -> None:
     drawn = bars(values, 120, 40)
     compressed = drawn.partition(b"IDAT")[2].partition(b"IEND")[0][:-8]

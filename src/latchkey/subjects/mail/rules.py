@@ -129,13 +129,13 @@ _PALETTE = bytes.fromhex("ffffff1f5fbf8c959f")
 def bars(values: Sequence[float], width: int = 1120, height: int = 280) -> bytes:
     """A PNG. What is negative hangs below the line."""
     top, bottom = max([0, *values]), min([0, *values])
-    scale = (height - 2) / ((top - bottom) or 1)
-    zero, step = round(top * scale), width / max(len(values), 1)
+    extent = (top - bottom) or 1
+    zero, step = round(top / extent * (height - 2)), width / max(len(values), 1)
     rows = [bytearray(width) for _ in range(height)]
     rows[zero][:] = b"\x02" * width
     for place, value in enumerate(values):
         left, right = round((place + 0.15) * step), round((place + 0.85) * step)
-        end = round((top - value) * scale)
+        end = round((top - value) / extent * (height - 2))
         for y in range(min(zero, end), max(zero, end)):
             rows[y][left:right] = b"\x01" * (right - left)
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
