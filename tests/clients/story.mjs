@@ -62,6 +62,18 @@ answers.push([429, { "retry-after": "0" }], [503, {}], [200, {}]);
 assert.equal((await scripted.grant(user, "pro").catch((error) => error)).status, 503);
 assert.equal(answers.length, 1);
 
+// Access that ends while the answer is on its way: its renewal is not in that answer.
+const [clock, ends] = [Date.now, Date.now() + 60_000];
+const item = { entitlement_id: "pro", expires_at: ends };
+const slow = async () => {
+  Date.now = () => ends;
+  return new Response(JSON.stringify({ items: [item], next_page: null }));
+};
+const late = new Latchkey({ baseUrl, apiKey, projectId, fetch: slow });
+assert.equal(await late.has(user, "pro"), true);
+assert.equal(await late.has(user, "pro"), false);
+Date.now = clock;
+
 // Webhooks.
 const { body, headers, secret, now } = webhook;
 const { event, isTest } = await verifyWebhook(body, headers, secret, { now });

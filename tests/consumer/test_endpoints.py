@@ -98,6 +98,34 @@ async def test_a_copy_that_may_be_stale_is_verified_and_overwritten(here: World)
     assert len(here.service.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "lets"),
+    [
+        ("/api/entitlement/pro", {"hasAccess": True, "source": "billing"}),
+        ("/api/subscription-status", {"isActive": True}),
+        ("/api/sync-billing", {"isActive": True}),
+        ("/api/my-entitlements", {"entitlements": ["pro"]}),
+    ],
+)
+async def test_access_that_ends_while_v2_answers_is_judged_by_the_moment_of_the_request(
+    here: World, path: str, lets: dict[str, Any]
+) -> None:
+    """The renewal is not in an answer that V2 gave a moment before. Nobody has access for longer than that request."""
+    here.service.holds["ada"] = {"pro": ENDS}
+
+    async def a_moment_passes() -> None:
+        here.clock.now = ENDS + 20
+
+    here.clock.now, here.service.meanwhile = ENDS - 10, a_moment_passes
+    reply = (await here.get(path, method=PATHS[path])).json()
+    assert (here.clock.now, lets) == (ENDS + 20, {name: reply[name] for name in lets})
+    # What V2 says is judged by the time of the next question, and so is the copy that is left of it.
+    for source, down in (("billing", False), ("database", True)):
+        here.service.down = down
+        reply = (await here.get("/api/entitlement/pro")).json()
+        assert (reply["hasAccess"], reply["source"]) == (False, source)
+
+
 async def test_a_user_without_a_record_is_read_from_the_service(here: World) -> None:
     here.service.holds["ada"] = {"pro": None}
     here.service.attributes["ada"] = {"$email": "ada@x.y"}

@@ -1,5 +1,6 @@
 """The route guard in every framework, and who counts as signed in."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -17,7 +18,7 @@ from starlette.routing import Mount
 
 from latchkey.consumer.api.access_guard import JwtUsers
 from tests.consumer.hosts import HOSTS, django_host, flask_host
-from tests.consumer.world import JWT_SECRET, World, event, settings, token, world
+from tests.consumer.world import JWT_SECRET, NOW, World, event, settings, token, world
 from tests.http.client import Client as Asking
 from tests.http.client import running
 
@@ -37,6 +38,43 @@ async def test_a_guarded_route_lets_in_only_those_who_hold_the_entitlement(sqlit
         assert (ada.status, ada.json()) == (200, "for ada")
         await here.deliver(event("EXPIRATION", entitlements={}))
         assert (await here.get("/reports")).json() == DENIED
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_guarded_route_refuses_nobody_in_the_instant_of_a_renewal(sqlite_url: str, host: str) -> None:
+    async with world(sqlite_url, host) as here:
+        here.service.holds["ada"] = {"pro": NOW + 10}
+
+        async def a_moment_passes() -> None:
+            here.clock.now = NOW + 30
+
+        here.service.meanwhile = a_moment_passes
+        assert (await here.get("/reports")).json() == "for ada"
+        # This question comes after the end, and V2 still shows no renewal.
+        assert (await here.get("/reports")).json() == DENIED
+
+
+async def test_whoever_joins_a_request_to_v2_gets_the_answer_to_that_request(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    billing, joined, second = here.consumer._billing, asyncio.Event(), list[asyncio.Task[bool]]()
+    once = billing._once
+
+    async def joining(*words: Any) -> Any:
+        if second:
+            joined.set()
+        return await once(*words)
+
+    async def another_asks() -> None:
+        here.clock.now = NOW + 30
+        second.append(asyncio.create_task(here.consumer.has_entitlement("ada", "pro")))
+        await joined.wait()
+
+    monkeypatch.setattr(billing, "_once", joining)
+    here.service.holds["ada"], here.service.meanwhile = {"pro": NOW + 10}, another_asks
+    assert await here.consumer.has_entitlement("ada", "pro")
+    assert await second[0]
+    assert len(here.service.asked) == 1
 
 
 async def test_mounted_and_installed_endpoints_answer_as_they_do_alone(here: World) -> None:

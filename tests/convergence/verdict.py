@@ -71,7 +71,7 @@ async def answers(consumer: Consumer, client: Client, ids: Sequence[str]) -> dic
             # The service does not know it; the consumer keeps its copy, as the specification allows.
             continue
         view = await consumer.view(id)
-        held = set(view.copy.held(real_now())) if view.copy is not None else set()
+        held = set(view.held)
         if held != set(seen.held):
             wrong[id] = f"the consumer says {sorted(held)} ({view.source}), the service {sorted(seen.held)}"
     return wrong

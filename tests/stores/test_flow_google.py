@@ -59,9 +59,20 @@ async def test_an_acknowledgement_is_tried_until_it_holds(google: World) -> None
 
 async def test_a_token_that_google_does_not_know_is_invalid_while_google_answers(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="eve")
-    forged = google.store.receipt(bought)["fetch_token"][:-4] + "evil"
-    reply = await google.show_receipt(bought, "eve", fetch_token=forged)
-    assert (reply.status, reply.json()["code"]) == (400, 7103)
+    real = google.store.receipt(bought)["fetch_token"]
+    for forged in (
+        f"{real[:-4]}evil",
+        "a/b",
+        f"../../{real}",
+        "..",
+        f"{real}/",
+        f"x/../{real}",
+        f"{real}:revoke",
+        "%2F",
+        "a?b",
+    ):
+        reply = await google.show_receipt(bought, "eve", fetch_token=forged)
+        assert (forged, reply.status, reply.json().get("code")) == (forged, 400, 7103)
     assert (await google.client.get(f"/v2/projects/{PROJECT}/customers/eve")).status == 404
 
 

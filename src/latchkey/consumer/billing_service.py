@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import structlog
@@ -16,7 +17,7 @@ from latchkey.client.transport import RETRY_AFTER
 from latchkey.consumer.consumer_settings import Settings, variable
 from latchkey.consumer.event_intake import REREAD
 from latchkey.consumer.rules.customer_snapshot import CustomerSnapshot, snapshot_of
-from latchkey.consumer.rules.record import LocalCopy, Subscription, marked_stale
+from latchkey.consumer.rules.record import Entitlement, LocalCopy, Subscription, marked_stale
 from latchkey.consumer.rules.sync import apply_snapshot
 from latchkey.consumer.rules.timestamps import DAY, HOUR, Ms
 from latchkey.consumer.storage.consumer_storage import ConsumerStorage
@@ -78,6 +79,9 @@ class View(Struct, frozen=True):
 
     copy: LocalCopy | None
     source: Literal["billing", "database"]
+    # The copy is judged by this moment: of the question, or of the request that V2 answered. What V2 answers may end on
+    # its way here, and the renewal is not in that answer.
+    at: Ms
     # Why the service had to be asked; empty if the local copy was good enough.
     reasons: tuple[VerifyReason, ...] = ()
     # The service had to be asked and could not be; the reason, without secrets.
@@ -85,10 +89,14 @@ class View(Struct, frozen=True):
     failure: str | None = None
     error: str | None = None
 
-    def lets(self, entitlement_id: str, now: Ms) -> bool | None:
+    @property
+    def held(self) -> dict[str, Entitlement]:
+        return self.copy.held(self.at) if self.copy is not None else {}
+
+    def lets(self, entitlement_id: str) -> bool | None:
         """Whether the user has the entitlement; None if that is unknown. While the service cannot be asked, the local
         record answers, but it does not deny access while a re-read is pending."""
-        held = self.copy is not None and entitlement_id in self.copy.held(now)
+        held = entitlement_id in self.held
         return None if self.unknown and not held else held
 
     @property
@@ -107,7 +115,7 @@ class BillingService:
         self._store = store
         self._settings = settings
         self._now = now
-        self._under_way: dict[tuple[str, bool], asyncio.Task[LocalCopy | None]] = {}
+        self._under_way: dict[tuple[str, bool], asyncio.Task[View | None]] = {}
         # Until then users' requests do not call the service, and why.
         self._rest_until: Ms = 0
         self._rest_reason = ""
@@ -121,40 +129,39 @@ class BillingService:
         now = self._now()
         reasons = reasons_to_verify(known, now, only_if_still_ahead=self._settings.verify_only_if_still_ahead)
         if not reasons and known is not None and not known.stale:
-            return View(copy, "database")
+            return View(copy, "database", now)
         if now < self._rest_until:
-            return View(copy, "database", reasons, unverified=True, failure=self._rest_reason)
+            return View(copy, "database", now, reasons, unverified=True, failure=self._rest_reason)
         try:
             fresh = await self._once(app_user_id, details)
         except client_errors.ClientError as error:
             failure = failure_text(error)
             self._rest(error, failure)
             log.warning("could not verify a user with the service", error=failure, status=error.status)
-            return View(copy, "database", reasons, unverified=True, failure=failure)
+            return View(copy, "database", now, reasons, unverified=True, failure=failure)
         if fresh is None:
-            return View(await self.local(app_user_id), "database", reasons, error=CUSTOMER_NOT_FOUND)
-        return View(fresh, "billing", reasons)
+            return View(await self.local(app_user_id), "database", now, reasons, error=CUSTOMER_NOT_FOUND)
+        return replace(fresh, reasons=reasons)
 
     async def local(self, app_user_id: str) -> LocalCopy | None:
         async with self._store.database.reading() as connection:
             return await self._store.copies.find(connection, app_user_id)
 
-    async def refresh(self, app_user_id: str, *, details: bool, deadline: float) -> LocalCopy | None:
+    async def refresh(self, app_user_id: str, *, details: bool, deadline: float) -> View | None:
         """Read the user and overwrite the local copy; None if the service does not know the user."""
         for _ in range(_TRIES):
             before = await self.local(app_user_id)
+            asked_at = self._now()
             try:
                 reading = await self.read(app_user_id, details=details, deadline=deadline)
             except client_errors.NotFound:
                 await self._store.database.write(lambda connection: self._gone(connection, app_user_id))
                 return None
             stored = await self._store.database.write(
-                lambda connection, before=before, reading=reading: self._overwrite(  # type: ignore[misc]  # bound now
-                    connection, app_user_id, before, reading
-                )
+                partial(self._overwrite, asked=app_user_id, before=before, reading=reading, asked_at=asked_at)
             )
             if stored is not None:
-                return stored
+                return View(stored, "billing", asked_at)
         raise TooBusyError("The user's record changed again and again while the service was being read.")
 
     async def read(self, app_user_id: str, *, details: bool, deadline: float) -> CustomerSnapshot:
@@ -199,7 +206,7 @@ class BillingService:
             now=self._now(),
         )
 
-    async def _once(self, app_user_id: str, details: bool) -> LocalCopy | None:
+    async def _once(self, app_user_id: str, details: bool) -> View | None:
         """Concurrent requests for one user share one call to the service."""
         key = app_user_id, details
         task = self._under_way.get(key)
@@ -211,7 +218,7 @@ class BillingService:
         return await asyncio.shield(task)
 
     async def _overwrite(
-        self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: CustomerSnapshot
+        self, connection: AsyncConnection, asked: str, before: LocalCopy | None, reading: CustomerSnapshot, asked_at: Ms
     ) -> LocalCopy | None:
         """The copy after the response; None if the service must be read again, because an event arrived meanwhile."""
         copies, owner = self._store.copies, reading.customer_id
@@ -231,7 +238,7 @@ class BillingService:
             await copies.save(connection, [(current, marked_stale(current))])
             await self._store.jobs.add(connection, [NewJob(REREAD, owner)], self._now())
             return None
-        after = apply_snapshot(current, reading, self._now())
+        after = apply_snapshot(current, reading, asked_at)
         await copies.save(connection, [(current, after)])
         return after
 

@@ -182,6 +182,7 @@ class Reconciler:
         self, report: ReconcileReport, alias: str, user: str, *, mend: bool, deadline: float
     ) -> None:
         """Whether the id still leads to that customer. After an erasure it may be another's, and no event tells it."""
+        now = self._now()
         try:
             reading = await self._billing.read(alias, details=False, deadline=deadline)
             if reading.customer_id == user:
@@ -192,7 +193,7 @@ class Reconciler:
         except ClientError as error:
             report.failures[alias] = str(error)
             return
-        service = _written(reading.held(self._now()))
+        service = _written(reading.held(now))
         report.differences.append(Difference(alias, {}, service, f"it is no longer an alias of {user}", mended))
 
     async def _seen(self, user: str, copy: LocalCopy) -> None:

@@ -154,7 +154,7 @@ class Consumer:
     def require_entitlement(self, entitlement_id: str) -> Guard:
         """`Depends(consumer.require_entitlement("pro"))` in FastAPI, `@consumer.require_entitlement("pro")` on a
         Starlette route."""
-        return Guard(entitlement_id, self._billing, self._identify, self._now)
+        return Guard(entitlement_id, self._billing, self._identify)
 
     async def view(self, app_user_id: str) -> View:
         """What is known about a user now: the local copy if the verification rule trusts it, else V2."""
@@ -163,7 +163,7 @@ class Consumer:
     async def has_entitlement(self, app_user_id: str, entitlement_id: str) -> bool:
         """Raises AccessUnknownError if neither the service nor a local record can answer."""
         view = await self.view(app_user_id)
-        holds = view.lets(entitlement_id, self._now())
+        holds = view.lets(entitlement_id)
         if holds is None:
             raise AccessUnknownError(view.failure or UNKNOWN)
         return holds

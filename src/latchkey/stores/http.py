@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -125,6 +125,11 @@ class StoreHttp:
         if 300 <= status < 400:
             raise StoreDown(f"{self.store} answered {status}, a redirect. Redirects are not followed.")
         return answer
+
+
+def in_path(id: str) -> str:
+    """One segment of a path, whatever signs the id has."""
+    return quote(id, safe="")
 
 
 def retry_after(value: str | None, now: Ms) -> Ms | None:

@@ -247,8 +247,10 @@ async def test_unknown_wrong_and_old_tokens_get_googles_errors(google_keys: Goog
             return status, said["error"]["errors"][0]["reason"]
 
         assert await reason("GET", "/purchases/subscriptionsv2/tokens/none") == (404, "purchaseTokenNotFound")
-        assert await reason("GET", f"/purchases/subscriptionsv2/tokens/{coins}") == (404, "purchaseTokenNotFound")
-        assert await reason("GET", "/orders/GPA.0") == (404, "orderNotFound")
+        for unknown in (coins, "a%2Fb", "..%2F..%2Fx", f"{token}%2F"):
+            assert await reason("GET", f"/purchases/subscriptionsv2/tokens/{unknown}") == (404, "purchaseTokenNotFound")
+        for unknown in ("GPA.0", "GPA%2F0"):
+            assert await reason("GET", f"/orders/{unknown}") == (404, "orderNotFound")
         wrong = f"/purchases/subscriptions/other/tokens/{token}:acknowledge"
         assert await reason("POST", wrong) == (400, "purchaseTokenDoesNotMatchProductId")
         store.act(token, "cancel")

@@ -43,6 +43,17 @@ async def test_an_ordinary_reading_asks_four_questions(
     assert stripe.calls == [f"GET subscriptions/{stripe.purchase}", "GET invoices", "GET charges", "GET invoiceitems"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("sub", "subscriptions"), ("si", "subscription_items"), ("pi", "payment_intents"), ("cs", "checkout/sessions")],
+)
+async def test_a_handle_cannot_lead_to_another_path(
+    adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe, kind: str, path: str
+) -> None:
+    assert (await read_again(adapter, app, f"{kind}_1/../{kind}?y=1")).note.startswith("Stripe knows no such object")
+    assert stripe.calls == [f"GET {path}/{kind}_1%2F..%2F{kind}%3Fy%3D1"]
+
+
 async def test_a_long_history_is_read_in_pages_and_only_where_it_is_asked_for(
     adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe
 ) -> None:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from latchkey.consumer.api.http_endpoint import reply
 from latchkey.consumer.billing_service import UNKNOWN, BillingService
 from latchkey.consumer.consumer_settings import Settings
-from latchkey.consumer.rules.timestamps import Ms
 
 # Finds the user's id in a request; None if nobody is signed in.
 UserId = str | int | UUID | None
@@ -100,11 +99,10 @@ class Guard:
     """`Depends(guard)` allows or refuses a request, and returns the user's id; `@guard` does so for a Starlette
     route."""
 
-    def __init__(self, entitlement_id: str, billing: BillingService, identify: Identify, now: Callable[[], Ms]) -> None:
+    def __init__(self, entitlement_id: str, billing: BillingService, identify: Identify) -> None:
         self._entitlement_id = entitlement_id
         self._billing = billing
         self._identify = identify
-        self._now = now
         # FastAPI inspects this for the parameters, and to know that it must await.
         self.__wrapped__ = self.check
 
@@ -113,7 +111,7 @@ class Guard:
         if user is None:
             raise AccessRefused(401, {"error": "Not authenticated"})
         view = await self._billing.view(user)
-        holds = view.lets(self._entitlement_id, self._now())
+        holds = view.lets(self._entitlement_id)
         if holds is None:
             # Neither the service nor a local record can tell. That does not mean no access.
             raise AccessRefused(500, {"error": view.failure or UNKNOWN})

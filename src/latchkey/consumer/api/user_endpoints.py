@@ -45,48 +45,35 @@ class UserEndpoints(Struct, frozen=True):
 
     async def subscription_status(self, request: Request) -> Response:
         view = await self._known(await self._user(request), details=True)
-        copy = view.copy
-        body: dict[str, Any] = {
-            "isActive": bool(copy and copy.held(self._now())),
-            "entitlements": self._entitlements(copy),
-            "subscriptions": copy.subscription.subscriptions if copy is not None else {},
-            "syncedAt": _synced_at(copy),
-        }
-        return self._reply(body, view)
+        subscriptions = view.copy.subscription.subscriptions if view.copy is not None else {}
+        return self._reply({**_access(view), "subscriptions": subscriptions, "syncedAt": _synced_at(view)}, view)
 
     async def sync_billing(self, request: Request) -> Response:
         user = await self._user(request)
         try:
-            copy = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
+            view = await self._billing.refresh(user, details=True, deadline=SYNC_DEADLINE)
         except ClientError as error:
             log.warning("could not sync a user with the service", error=str(error), status=error.status)
             raise RequestRefused(500, failure_text(error)) from error
-        if copy is None:
+        if view is None:
             raise RequestRefused(404, "Customer not found in billing")
-        return reply(
-            {
-                "message": "Subscription synced",
-                "isActive": bool(copy.held(self._now())),
-                "entitlements": self._entitlements(copy),
-                "syncedAt": _synced_at(copy),
-            }
-        )
+        return reply({"message": "Subscription synced", **_access(view), "syncedAt": _synced_at(view)})
 
     async def entitlement(self, request: Request) -> Response:
         user = await self._user(request)
         id = request.path_params["entitlementId"]
         view = await self.view(user)
-        holds = view.lets(id, self._now())
+        holds = view.lets(id)
         if holds is None:
             raise _not_known(view)
         body: dict[str, Any] = {"hasAccess": holds, "entitlementId": id, "source": view.source}
         if view.unverified:
-            body["syncedAt"] = _synced_at(view.copy)
+            body["syncedAt"] = _synced_at(view)
         return self._reply(body, view)
 
     async def my_entitlements(self, request: Request) -> Response:
         view = await self._known(await self._user(request))
-        details = self._entitlements(view.copy)
+        details = _access(view)["entitlements"]
         return self._reply({"entitlements": sorted(details), "details": details}, view)
 
     async def virtual_currencies(self, request: Request) -> Response:
@@ -124,11 +111,11 @@ class UserEndpoints(Struct, frozen=True):
         asked = request.path_params["userId"]
         client = self._billing.client
         copy = await self._billing.local(asked)
+        now = self._now()
         second = await self._answer(client.customer(asked, deadline=SYNC_DEADLINE))
         # V1 creates a user that it does not know.
         known = second is not None
         first = await self._answer(client.subscriber(asked, deadline=SYNC_DEADLINE)) if known else None
-        now = self._now()
         comparison = {
             "dbActive": bool(copy and copy.held(now)),
             # On a test clock V1 shows what ended too, with the clock's time.
@@ -161,10 +148,6 @@ class UserEndpoints(Struct, frozen=True):
         if view.unknown:
             raise _not_known(view)
         return view
-
-    def _entitlements(self, copy: LocalCopy | None) -> dict[str, Any]:
-        now = self._now()
-        return {id: row.as_written(now) for id, row in copy.held(now).items()} if copy is not None else {}
 
     def _reply(self, body: dict[str, Any], view: View) -> Response:
         """Adds the age of a local copy in seconds as the `Age` header, and to the body if it is unverified."""
@@ -202,8 +185,13 @@ def _not_known(view: View) -> RequestRefused:
     return RequestRefused(500, view.failure or UNKNOWN)
 
 
-def _synced_at(copy: LocalCopy | None) -> str | None:
-    return iso_or_none(copy.subscription.last_updated) if copy is not None else None
+def _access(view: View) -> dict[str, Any]:
+    held = {id: row.as_written(view.at) for id, row in view.held.items()}
+    return {"isActive": bool(held), "entitlements": held}
+
+
+def _synced_at(view: View) -> str | None:
+    return iso_or_none(view.copy.subscription.last_updated) if view.copy is not None else None
 
 
 def _record(copy: LocalCopy | None) -> Any:

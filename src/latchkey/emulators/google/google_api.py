@@ -39,14 +39,15 @@ class GoogleApiError(Exception):
 def application(store: GoogleEmulator) -> Starlette:
     api = _Api(store)
     app = "/androidpublisher/v3/applications/{package}"
-    token = "tokens/{token}"  # noqa: S105 - a path
+    # Paths are decoded before they are matched: a token or an order may have slashes, as whoever forges one writes it.
+    token = "tokens/{token:path}"  # noqa: S105 - a path
     guarded = [
         ("GET", f"{app}/purchases/subscriptionsv2/{token}", api.subscription),
         ("GET", f"{app}/purchases/productsv2/{token}", api.product),
         ("GET", f"{app}/purchases/subscriptions/{{product}}/{token}", api.old_subscription),
         ("GET", f"{app}/purchases/voidedpurchases", api.voided),
         ("GET", f"{app}/orders:batchGet", api.orders),
-        ("GET", f"{app}/orders/{{order}}", api.order),
+        ("GET", f"{app}/orders/{{order:path}}", api.order),
         ("GET", f"{app}/subscriptions", api.subscriptions),
         ("GET", f"{app}/subscriptions/-/basePlans/-/offers", api.offers),
         ("GET", f"{app}/oneTimeProducts", api.one_time_products),
@@ -54,7 +55,7 @@ def application(store: GoogleEmulator) -> Starlette:
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:cancel", api.cancel),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:defer", api.defer),
         ("POST", f"{app}/purchases/subscriptionsv2/{token}:revoke", api.revoke),
-        ("POST", f"{app}/orders/{{order}}:refund", api.refund),
+        ("POST", f"{app}/orders/{{order:path}}:refund", api.refund),
         ("POST", f"{app}/purchases/products/{{product}}/{token}:consume", api.consume),
     ]
     routes = [Route(path, api.guarded(handler), methods=[method]) for method, path, handler in guarded]

@@ -6,7 +6,6 @@ one address for both.
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
-from urllib.parse import quote
 from uuid import UUID
 
 import jwt
@@ -17,7 +16,7 @@ from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.stores.apple.credentials import AppleCredentials, signing_key
 from latchkey.stores.errors import CredentialsRefused, StoreDown
-from latchkey.stores.http import StoreHttp, StoreResponse
+from latchkey.stores.http import StoreHttp, StoreResponse, in_path
 
 _HOSTS = {
     Environment.PRODUCTION: "https://api.storekit.apple.com",
@@ -120,7 +119,7 @@ class AppStoreApi:
         found: list[str] = []
         query: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
-            page = await self._get(environment, f"/inApps/v2/history/{_in_path(transaction_id)}", _History, query)
+            page = await self._get(environment, f"/inApps/v2/history/{in_path(transaction_id)}", _History, query)
             found += page.signed_transactions
             if not page.has_more or page.revision is None:
                 return found
@@ -129,7 +128,7 @@ class AppStoreApi:
 
     async def statuses(self, transaction_id: str, environment: Environment) -> list[LastTransaction]:
         """How each subscription of the customer who made this transaction stands."""
-        path = f"/inApps/v1/subscriptions/{_in_path(transaction_id)}"
+        path = f"/inApps/v1/subscriptions/{in_path(transaction_id)}"
         found = await self._get(environment, path, _Statuses)
         return [last_transaction for group in found.data for last_transaction in group.last_transactions]
 
@@ -169,17 +168,17 @@ class AppStoreApi:
     async def test_sent(self, token: str, environment: Environment) -> str | None:
         """The signed test notification, once Apple has sent it."""
         try:
-            found = await self._get(environment, f"/inApps/v1/notifications/test/{_in_path(token)}", _Sent)
+            found = await self._get(environment, f"/inApps/v1/notifications/test/{in_path(token)}", _Sent)
         except (Declined, UnknownTransaction):
             return None
         return found.signed_payload
 
     async def answer_consumption(self, transaction_id: str, body: dict[str, Any], environment: Environment) -> None:
-        path = f"/inApps/v2/transactions/consumption/{_in_path(transaction_id)}"
+        path = f"/inApps/v2/transactions/consumption/{in_path(transaction_id)}"
         await self._call("PUT", environment, path, body=body)
 
     async def extend(self, original_transaction_id: str, body: dict[str, Any], environment: Environment) -> None:
-        path = f"/inApps/v1/subscriptions/extend/{_in_path(original_transaction_id)}"
+        path = f"/inApps/v1/subscriptions/extend/{in_path(original_transaction_id)}"
         answer = await self._call("PUT", environment, path, body=body)
         if not answer.json(_Extended, "Apple").success:
             raise Declined("Apple did not extend the subscription.", _NOT_EXTENDED)
@@ -228,10 +227,6 @@ def signed_token(issuer_id: str, key_id: str, key: EllipticCurvePrivateKey, now:
     lasts = {"iat": now // 1000, "exp": (now + _TOKEN_LASTS) // 1000}
     claims = {"iss": issuer_id, "aud": "appstoreconnect-v1", **lasts, **more}
     return jwt.encode(claims, key, algorithm="ES256", headers={"kid": key_id})
-
-
-def _in_path(part: str) -> str:
-    return quote(part, safe="")
 
 
 def sign_offer(

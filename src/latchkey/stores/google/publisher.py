@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from google.auth import jwt
@@ -16,7 +16,7 @@ from latchkey.stores.adapter import MOST_PRODUCTS, TOO_MANY_PRODUCTS, ConnectedA
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, NoAnswer, StoreDown, StoreError
 from latchkey.stores.google import resources
 from latchkey.stores.google.credentials import GoogleCredentials
-from latchkey.stores.http import StoreHttp, StoreResponse
+from latchkey.stores.http import StoreHttp, StoreResponse, in_path
 
 _WORD = re.compile(r"[A-Za-z_]{1,60}")
 _QUOTA = frozenset(
@@ -371,4 +371,4 @@ def _part(text: str) -> str:
     """One part of a path. Dots alone would lead upwards, in whatever way they are written: nothing has such a name."""
     if not text.strip("."):
         raise UnknownPurchase("Google knows no such purchase.")
-    return quote(text, safe="")
+    return in_path(text)

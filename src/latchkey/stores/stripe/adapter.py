@@ -24,7 +24,7 @@ from latchkey.stores.adapter import (
     StoreReading,
 )
 from latchkey.stores.errors import ActionRefused, InvalidReceipt, Malformed, Misdirected
-from latchkey.stores.http import StoreHttp
+from latchkey.stores.http import StoreHttp, in_path
 from latchkey.stores.stripe import checkout, credentials, notification, subscription
 from latchkey.stores.stripe.amounts import gone_back
 from latchkey.stores.stripe.api import StripeApi, UnknownObject
@@ -119,7 +119,7 @@ class StripeAdapter(Selling):
         payment = await self._refundable(app, target)
         await self.api.act(app, "post", "refunds", **payment)
         if revoke and target.subscription and target.latest:
-            await self.api.act(app, "delete", f"subscriptions/{_subscription_of(target.handle)}")
+            await self.api.act(app, "delete", f"subscriptions/{in_path(_subscription_of(target.handle))}")
 
     async def extend(self, app: ConnectedApp, target: ActionTarget, extension: Extension) -> None:
         """By a trial: Stripe charges nothing until its end, and then begins the next period."""
@@ -189,7 +189,7 @@ class StripeAdapter(Selling):
 
     async def _imported(self, app: ConnectedApp, item_id: str) -> StoreReading:
         """An import knew a subscription by its item only. It goes on under that id, and is asked about by its own."""
-        found = (await self.api.get(app, f"subscription_items/{item_id}", ItemOfSubscription)).subscription
+        found = (await self.api.get(app, f"subscription_items/{in_path(item_id)}", ItemOfSubscription)).subscription
         reading = await self._subscription(app, found, whole=True)
         by_item = {purchase.imported_as: purchase for purchase in reading.seen}
         seen = by_item.get(item_id) or next((purchase for purchase in reading.seen if purchase.handle == found), None)

@@ -8,6 +8,7 @@ import msgspec
 from latchkey.domain.instants import Ms
 from latchkey.stores.adapter import MOST_PRODUCTS, TOO_MANY_PRODUCTS, ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown
+from latchkey.stores.http import in_path
 from latchkey.stores.stripe.api import StripeApi, UnknownObject, decoded
 from latchkey.stores.stripe.notification import EVENT_TYPES, StripeEvent
 from latchkey.stores.stripe.periods import SubscriptionContext
@@ -44,7 +45,7 @@ class StripeReader:
 
     async def subscription(self, app: ConnectedApp, id: str) -> StripeSubscription:
         expand = ["customer", "schedule.phases.items.price"]
-        found = await self._api.get(app, f"subscriptions/{id}", StripeSubscription, expand=expand)
+        found = await self._api.get(app, f"subscriptions/{in_path(id)}", StripeSubscription, expand=expand)
         _same_mode(app, found.livemode)
         if found.items.has_more:
             items, _ = await self._list(app, "subscription_items", SubscriptionItem, {"subscription": id}, _MOST_PAGES)
@@ -91,12 +92,13 @@ class StripeReader:
         return tuple(listed)
 
     async def session(self, app: ConnectedApp, id: str) -> CheckoutSession:
-        found = await self._api.get(app, f"checkout/sessions/{id}", CheckoutSession, expand=["line_items", "customer"])
+        expand = ["line_items", "customer"]
+        found = await self._api.get(app, f"checkout/sessions/{in_path(id)}", CheckoutSession, expand=expand)
         _same_mode(app, found.livemode)
         return found
 
     async def intent(self, app: ConnectedApp, id: str) -> Intent:
-        found = await self._api.get(app, f"payment_intents/{id}", Intent)
+        found = await self._api.get(app, f"payment_intents/{in_path(id)}", Intent)
         _same_mode(app, found.livemode)
         return found
 
@@ -119,7 +121,7 @@ class StripeReader:
         return None
 
     async def invoice(self, app: ConnectedApp, id: str) -> StripeInvoice:
-        return await self._with_lines(app, await self._api.get(app, f"invoices/{id}", StripeInvoice))
+        return await self._with_lines(app, await self._api.get(app, f"invoices/{in_path(id)}", StripeInvoice))
 
     async def payments_of(self, app: ConnectedApp, invoice: str) -> list[str]:
         """The payment intents, or charges without one, that have paid an invoice."""

@@ -6,13 +6,13 @@ events lead to the customer. No existing customer of Stripe is ever used: the pa
 
 from hashlib import sha256
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
 from latchkey.domain.money.amounts import Price
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
+from latchkey.stores.http import in_path
 from latchkey.stores.selling import (
     BegunCheckout,
     CheckoutOrder,
@@ -230,7 +230,7 @@ class Selling:
 
     async def sale(self, app: ConnectedApp, order: CheckoutOrder, handle: str) -> Sale:
         if handle.startswith("cs_"):
-            session = await self.api.get(app, f"checkout/sessions/{handle}", CheckoutSession)
+            session = await self.api.get(app, f"checkout/sessions/{in_path(handle)}", CheckoutSession)
             email = session.customer_details.email if session.customer_details is not None else None
             return Sale(standing=session.state, receipt=handle, email=email)
         payment = await self._payment(app, handle)
@@ -288,18 +288,18 @@ class Selling:
 
     async def _payment(self, app: ConnectedApp, handle: str) -> OpenSubscription | Intent:
         if handle.startswith("sub_"):
-            return await self.api.get(app, f"subscriptions/{handle}", OpenSubscription, expand=_FIRST_PAYMENT)
+            return await self.api.get(app, f"subscriptions/{in_path(handle)}", OpenSubscription, expand=_FIRST_PAYMENT)
         kind = "setup_intents" if handle.startswith("seti_") else "payment_intents"
-        return await self.api.get(app, f"{kind}/{handle}", Intent)
+        return await self.api.get(app, f"{kind}/{in_path(handle)}", Intent)
 
     async def _price(self, app: ConnectedApp, order: CheckoutOrder, *, shown: bool) -> SoldPrice:
         product, price = parts_of(order.product_id)
         try:
             if price is None:
-                price = (await self.api.get(app, f"products/{_safe(product)}", SoldProduct)).default_price
+                price = (await self.api.get(app, f"products/{in_path(product)}", SoldProduct)).default_price
                 if price is None:
                     raise ActionRefused(f"The product {product} has no default price at Stripe.")
-            found = await self.api.get(app, f"prices/{_safe(price)}", SoldPrice, expand=["product"])
+            found = await self.api.get(app, f"prices/{in_path(price)}", SoldPrice, expand=["product"])
         except UnknownObject:
             raise ActionRefused(f"Stripe has no product or price for {order.product_id}.") from None
         check(order, found, shown=shown)
@@ -331,7 +331,3 @@ def _whose(app: ConnectedApp, order: CheckoutOrder) -> dict[str, str]:
     if order.offering is not None:
         whose |= {OFFERING_KEY: order.offering, OFFERED_KEY: order.product_id}
     return whose
-
-
-def _safe(id: str) -> str:
-    return quote(id, safe="")
