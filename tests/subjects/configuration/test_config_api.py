@@ -3,8 +3,13 @@
 import asyncio
 from typing import Any
 
+import pytest
+from msgspec import json
+
+from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
 from tests.http.management import get, holds, post
+from tests.subjects.projects.test_apps_api import accepted as accepted
 
 
 async def pulled(shop: Shop) -> Any:
@@ -185,6 +190,18 @@ async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Sho
     assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
     changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
     assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+@pytest.mark.usefixtures("accepted")
+async def test_what_the_credentials_say_of_an_app_is_in_the_file(shop: Shop) -> None:
+    made = await post(shop, "apps", {"name": "Mine", "type": "app_store"})
+    id = made.json()["id"]
+    assert (await pulled(shop))["apps"][id]["bundle_id"] is None
+    await shop.client.request("PUT", f"/v2/projects/{shop.project_id}/apps/{id}/credentials", body=json.encode(APPLE))
+    config = await pulled(shop)
+    assert config["apps"][id]["bundle_id"] == APPLE["bundle_id"]
+    assert (await planned(shop, config, prune=True))["changes"] == []
+    await refused(shop, {"apps": {id: {"bundle_id": "com.example.other"}}}, f"apps.{id}.bundle_id")
 
 
 async def test_what_is_not_in_the_file_is_named_and_stays_unless_it_is_pruned(shop: Shop) -> None:

@@ -23,6 +23,7 @@ from latchkey.subjects.experiments import usecases as experiments
 from latchkey.subjects.offerings import usecases as offerings
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.projects.wire import DETAILS
+from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.targeting import usecases as targeting
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.rules import Webhook
@@ -73,8 +74,11 @@ async def load(at: Desk) -> Things:
         fields = {field: getattr(item, field) for field in names if hasattr(item, field)} | others
         things[section, id] = {field: fields[field] for field in names if field in fields}
 
-    for app in await at.run(projects.list_apps, limit=None):
-        add("apps", app.id, app, **{field: app.details.get(field) for field in _details(app.store)})
+    apps = await at.run(projects.list_apps, limit=None)
+    connected = await at.run(store_connections.load_shown, [app.id for app in apps])
+    for app in apps:
+        known = {**app.details, **connected.get(app.id, {})}
+        add("apps", app.id, app, **{field: known.get(field) for field in _details(app.store)})
     for currency in await at.run(currencies.list_currencies, limit=None):
         add("currencies", currency.code, currency)
     for entitlement in await at.run(entitlement_catalog.list_entitlements, limit=None):
