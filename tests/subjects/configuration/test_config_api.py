@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.subjects.configuration.usecases import planning, things
 from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
 from tests.http.management import get, holds, post
@@ -190,6 +191,46 @@ async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Sho
     assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
     changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
     assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+async def test_one_file_makes_at_most_so_many_changes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MOST_CHANGES", 3)
+    config: dict[str, Any] = {"entitlements": {f"e{number}": {} for number in range(4)}}
+    for doing in ("plan", "apply"):
+        reply = await post(shop, f"config/{doing}", {"config": config})
+        assert (reply.status, "4 things would change, and at most 3" in reply.json()["message"]) == (422, True), reply
+    last = config["entitlements"].pop("e3")
+    await applied(shop, config)
+    config["entitlements"]["e3"] = last
+    assert len((await applied(shop, config))["changes"]) == 1, "what is as the file wants it does not count"
+    reply = await post(shop, "config/plan", {"config": {"entitlements": {}}, "prune": True})
+    assert (reply.status, "apply the file in parts" in reply.json()["message"]) == (422, True), reply
+
+
+async def test_what_a_change_costs_does_not_grow_with_their_number(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered(count: int) -> Any:
+        one: dict[str, Any] = {"packages": {"a": {"products": {"pro_monthly": "all"}}}}
+        return {"offerings": {f"o{number}": one for number in range(count)}}
+
+    async def version() -> int:
+        async with shop.database.acquire() as connection:
+            return int(await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id))
+
+    reads: list[str] = []
+    load = things.load_offerings
+
+    async def counted(connection: Any, project_id: str) -> Any:
+        reads.append(project_id)
+        return await load(connection, project_id)
+
+    monkeypatch.setattr(things, "load_offerings", counted)
+    await planned(shop, offered(2))
+    few = len(reads)
+    await planned(shop, offered(9))
+    assert len(reads) == 2 * few, "all offerings are read again for some of them"
+    before = await version()
+    await applied(shop, offered(5))
+    assert await version() == before + 1
 
 
 @pytest.mark.usefixtures("accepted")

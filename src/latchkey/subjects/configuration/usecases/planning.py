@@ -29,6 +29,8 @@ from latchkey.subjects.webhooks.usecases.registry import Registry
 
 # How long a plan counts the customers whose access changes.
 PREVIEW_SECONDS = 5.0
+# That one file saves, and that it deletes. For each of them a plan locks the catalog for up to 20 ms.
+MOST_CHANGES = 500
 # The actions of listed prices in the audit log.
 _PRICE = ("product.price_set", "product.price_set", "product.price_deleted")
 
@@ -122,11 +124,20 @@ def _desk(webhooks: Registry, connection: Connection, project_id: str, now: Ms) 
     return Desk(database, replace(webhooks, database=database), project_id, now)
 
 
+def _few(changing: list[Names]) -> list[Names]:
+    if len(changing) > MOST_CHANGES:
+        raise Refusal(
+            f"{len(changing):,} things would change, and at most {MOST_CHANGES} can: apply the file in parts."
+        )
+    return changing
+
+
 async def _save(at: Desk, wanted: Things, known: Things) -> None:
-    for names, fields in wanted.items():
-        before = known.get(names)
-        if before is not None and all(before.get(name) == value for name, value in fields.items()):
-            continue
+    def differs(names: Names) -> bool:
+        return names not in known or any(known[names].get(name) != value for name, value in wanted[names].items())
+
+    for names in _few([*filter(differs, wanted)]):
+        before, fields = known.get(names), wanted[names]
         with _placed(names):
             for name in SECTIONS[names[0]].get("needed", ()) if before is None and len(names) == 2 else ():
                 if name not in fields:
@@ -138,9 +149,8 @@ async def _save(at: Desk, wanted: Things, known: Things) -> None:
 async def _prune(at: Desk, wanted: Things, sections: Collection[str]) -> dict[Names, str]:
     """Deletes what these sections do not name. What cannot be deleted stays; returns the reasons."""
     reasons = {}
-    for names in reversed(rules.left_alone(await things.load(at), wanted)):
-        if names[0] not in sections:
-            continue
+    unnamed = rules.left_alone(await things.load(at), wanted)
+    for names in reversed(_few([names for names in unnamed if names[0] in sections])):
         try:
             await things.delete(at, names)
         except Refusal as refusal:

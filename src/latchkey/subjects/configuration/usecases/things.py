@@ -1,13 +1,13 @@
 """The things of a project: loaded in the form of the file, saved and deleted with the use cases of their subjects."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import json, structs
 
 from latchkey.database.pool import Database
-from latchkey.domain.catalog import Credit, Eligibility, Offering, Offerings, ProductType
+from latchkey.domain.catalog import Credit, Eligibility, Offerings, ProductType
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
@@ -40,6 +40,8 @@ class Desk:
     webhooks: Registry
     project_id: str
     now: Ms
+    # By lookup key, the offerings that were asked for.
+    offering_ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, usecase: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Awaitable[Any]:
         return usecase(self.database, self.project_id, *arguments, **named)
@@ -48,12 +50,16 @@ class Desk:
         async with self.database.acquire() as connection:
             return await load_offerings(connection, self.project_id)
 
-    async def offering(self, key: str, param: str = "offering") -> Offering:
-        known = {one.lookup_key: one for one in (await self.offerings()).offerings}
-        return found(known.get(key), f"There is no offering {key!r} in the file or in the project.", param)
-
     async def offering_id(self, key: str | None, param: str = "offering") -> str | None:
-        return None if key is None else (await self.offering(key, param)).id
+        if key is not None and key not in self.offering_ids:
+            known = await self.run(offerings.list_offerings, limit=None)
+            self.offering_ids.update({one.lookup_key: one.id for one in known})
+            found(self.offering_ids.get(key), f"There is no offering {key!r} in the file or in the project.", param)
+        return None if key is None else self.offering_ids[key]
+
+    async def package(self, offering: str, key: str) -> Any:
+        listed = await self.run(offerings.list_packages, await self.offering_id(offering))
+        return next((one for one in listed if one.lookup_key == key), None)
 
     async def webhooks_by_name(self) -> dict[str, Webhook]:
         """Where several have the same name, the id is added to it."""
@@ -174,7 +180,7 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
             if new:
                 named = {field: fields[field] for field in ("display_name", "metadata") if field in fields}
                 await at.run(offerings.create_offering, key, **named, now=at.now)
-            await at.run(offerings.update_offering, (await at.offering(key)).id, **fields)
+            await at.run(offerings.update_offering, await at.offering_id(key), **fields)
         case "offerings", key, _, package:
             await _save_package(at, key, package, fields, before)
         case "experiments", id:
@@ -202,18 +208,17 @@ async def _save_app(at: Desk, id: str, fields: Fields, before: Fields | None) ->
     if fields.get("store", store) != store:
         raise Refusal(f"The app is in {store}, and an app stays in its store. Create another app.", param="store")
     details = {field: value for field, value in fields.items() if field not in ("name", "store")}
-    for field in details:
-        if field not in _details(store):
-            raise Refusal(f"An app in {store} has no such field.", param=field)
+    if unknown := details.keys() - _details(store):
+        raise Refusal(f"An app in {store} has no such field.", param=min(unknown))
     if before is None:
         named = fields["name"], store, at.now
         app = await at.run(projects.create_app, *named, app_id=checked_id(id), details=details)
         await at.run(api_keys.create_public_key, app.id, app.name, at.now)
         return
-    for field in details.keys() & {"bundle_id", "package_name"}:
-        if before[field] is not None and details[field] != before[field]:
+    for name in details.keys() & {"bundle_id", "package_name"}:
+        if before[name] is not None and details[name] != before[name]:
             message = "It is part of the app's credentials. Change it with `latchkey app`, or in the dashboard."
-            raise Refusal(message, param=field)
+            raise Refusal(message, param=name)
     await at.run(projects.update_app, id, name=fields.get("name"), details=details)
 
 
@@ -244,18 +249,16 @@ async def _save_product(at: Desk, id: str, fields: Fields, *, new: bool) -> None
 
 
 async def _save_package(at: Desk, offering_key: str, key: str, fields: Fields, before: Fields | None) -> None:
-    offering = await at.offering(offering_key)
-    package = next((one for one in offering.packages if one.lookup_key == key), None)
-    if package is None:
-        name = fields.get("display_name", key)
-        package = await at.run(offerings.create_package, offering.id, key, name, now=at.now)
+    if (package := await at.package(offering_key, key)) is None:
+        named = await at.offering_id(offering_key), key, fields.get("display_name", key)
+        package = await at.run(offerings.create_package, *named, now=at.now)
     elif "display_name" in fields:
         await at.run(offerings.update_package, package.id, display_name=fields["display_name"])
-    assert package is not None
     wanted = {product_id: Eligibility(criteria) for product_id, criteria in fields.get("products", ())}
     if "products" in fields and fields["products"] != (before or {}).get("products", []):
         # All of them anew, because their order counts.
-        await at.run(offerings.detach_products, package.id, [one.product_id for one in package.products])
+        there = await at.run(offerings.list_products, package.id)
+        await at.run(offerings.detach_products, package.id, [one.product.id for one in there])
         await at.run(offerings.attach_products, package.id, wanted)
 
 
@@ -312,10 +315,9 @@ async def delete(at: Desk, names: Names) -> None:
         case "products", id, _, price:
             await at.run(product_catalog.delete_price, id, price)
         case "offerings", key:
-            await at.run(offerings.delete_offering, (await at.offering(key)).id)
+            await at.run(offerings.delete_offering, await at.offering_id(key))
         case "offerings", key, _, name:
-            [package] = [one for one in (await at.offering(key)).packages if one.lookup_key == name]
-            await at.run(offerings.delete_package, package.id)
+            await at.run(offerings.delete_package, (await at.package(key, name)).id)
         case "experiments", _:
             raise Refusal("An experiment cannot be deleted.")
         case "webhooks", name:
