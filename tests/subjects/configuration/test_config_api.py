@@ -9,7 +9,7 @@ from msgspec import json
 from latchkey.subjects.configuration.usecases import planning, things
 from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
-from tests.http.management import get, holds, post
+from tests.http.management import delete, get, holds, post, walk
 from tests.subjects.projects.test_apps_api import accepted as accepted
 
 
@@ -191,6 +191,65 @@ async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Sho
     assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
     changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
     assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+async def made_webhook(shop: Shop, name: str) -> str:
+    address = {"url": "https://93.184.215.14/hook", "authorization_header": "Bearer hush"}
+    reply = await post(shop, "integrations/webhooks", {"name": name, **address})
+    assert reply.status == 201, reply
+    return str(reply.json()["id"])
+
+
+async def webhook_ids(shop: Shop) -> dict[str, str]:
+    return {one["id"]: one["name"] for one in await walk(shop, "integrations/webhooks")}
+
+
+async def test_of_webhooks_with_one_name_the_id_in_the_file_says_which(shop: Shop) -> None:
+    first, second = [await made_webhook(shop, "same") for _ in range(2)]
+    entries = (await pulled(shop))["webhooks"]
+    assert list(entries) == [f"same ({first})", f"same ({second})"]
+    kept = {"webhooks": {f"same ({first})": entries[f"same ({first})"]}}
+    plan = await planned(shop, kept, prune=True)
+    assert paths(plan) == {f"webhooks.same ({second})": "delete"}
+    assert paths(await applied(shop, kept, prune=True, fingerprint=plan["fingerprint"])) == paths(plan)
+    for _ in range(2):
+        assert (await applied(shop, kept, prune=True))["changes"] == []
+    assert await webhook_ids(shop) == {first: "same"}
+    async with shop.database.acquire() as connection:
+        assert await connection.fetchval("select authorization_sealed from webhooks where id = $1", first)
+    assert paths(await applied(shop, {"webhooks": {f"same ({first})": {"enabled": False}}})) == {
+        f"webhooks.same ({first})": "update"
+    }
+    assert list((await pulled(shop))["webhooks"]) == ["same"]
+
+
+async def test_webhooks_with_one_name_are_pruned(shop: Shop) -> None:
+    ids = [await made_webhook(shop, "same") for _ in range(3)]
+    done = await applied(shop, {"webhooks": {}}, prune=True)
+    assert paths(done) == {f"webhooks.same ({id})": "delete" for id in ids}
+    assert await webhook_ids(shop) == {}
+
+
+async def test_a_webhook_of_the_file_that_is_gone_or_could_be_several_is_not_created(shop: Shop) -> None:
+    first, second = [await made_webhook(shop, "same") for _ in range(2)]
+    both = await pulled(shop)
+    several = await refused(shop, {"webhooks": {"same": {}}}, "webhooks.same")
+    assert f"same ({first}), same ({second})" in several.json()["message"]
+    await delete(shop, f"integrations/webhooks/{second}")
+    gone = await refused(shop, both, f"webhooks.same ({second})")
+    assert f"There is no webhook {second}" in gone.json()["message"]
+    await refused(shop, both, f"webhooks.same ({second})", prune=True)
+    twice = {"webhooks": {"same": {}, f"same ({first})": {}}}
+    await refused(shop, twice, f"webhooks.same ({first})")
+    assert await webhook_ids(shop) == {first: "same"}
+
+
+async def test_a_webhook_whose_name_looks_like_an_id_is_pulled_with_its_own(shop: Shop) -> None:
+    odd = await made_webhook(shop, "odd (wh_1)")
+    config = await pulled(shop)
+    assert list(config["webhooks"]) == [f"odd (wh_1) ({odd})"]
+    assert (await applied(shop, config, prune=True))["changes"] == []
+    await refused(shop, {"webhooks": {"new (wh_1)": {"url": "https://93.184.215.14/hook"}}}, "webhooks.new (wh_1)")
 
 
 async def test_one_file_makes_at_most_so_many_changes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

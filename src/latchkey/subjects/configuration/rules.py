@@ -4,7 +4,8 @@ A thing is named by its place in the file: `("products", "pro")`, `("offerings",
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import json
@@ -21,6 +22,8 @@ REFERRING = ("url", "authorization_header")
 HIDDEN = "(hidden)"
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# Behind a webhook's name.
+_WITH_ID = re.compile(r"\((wh_\w+)\)$")
 
 
 class Secret(str):
@@ -133,3 +136,25 @@ def require_one(things: Things, section: str, field: str) -> None:
     if len(chosen) > 1:
         path = path_of(chosen[1], field)
         raise Refusal(f"{path}: Only one can have this, and {path_of(chosen[0])} has it.", param=path)
+
+
+def webhook_names(names: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
+    """The ids of webhooks by their names in the file (`asked`), from their own names by id. Those need not be unique:
+    an id behind the name decides, whatever other webhooks there are."""
+    given: dict[str, str] = {}
+    for name in asked:
+        path, with_id = path_of(("webhooks", name)), _WITH_ID.search(name)
+        ids = [id for id, own in names.items() if (id == with_id[1] if with_id else own == name)]
+        if with_id and not ids:
+            wrong = f"There is no webhook {with_id[1]}. Remove the entry, or leave out the id for a new webhook."
+        elif len(ids) > 1:
+            wrong = f"Several have this name. Say which one: {', '.join(f'{name} ({id})' for id in ids)}."
+        elif ids and ids[0] in given:
+            wrong = f"This is the same webhook as {given[ids[0]]!r}."
+        else:
+            given |= dict.fromkeys(ids, name)
+            continue
+        raise Refusal(f"{path}: {wrong}", param=path)
+    count = Counter(names.values())
+    own = {id: f"{name} ({id})" if count[name] > 1 or _WITH_ID.search(name) else name for id, name in names.items()}
+    return {name: id for id, name in (own | given).items()}

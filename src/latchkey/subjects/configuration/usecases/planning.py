@@ -87,7 +87,7 @@ async def _carried_out(
             at = _desk(webhooks, connection, project_id, now)
             # A cache of its own: the versions of a transaction that is rolled back are used again.
             was = await Catalogs().at(connection, project_id, 0)
-            before = await things.load(at)
+            before = await things.load(at, [names[1] for names in wanted if names[0] == "webhooks"])
             await _save(at, wanted, before)
             reasons: dict[Names, str] = {}
             if wish.prune:

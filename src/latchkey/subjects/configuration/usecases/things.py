@@ -1,6 +1,6 @@
 """The things of a project: loaded in the form of the file, saved and deleted with the use cases of their subjects."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.catalogs import load_offerings
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, revealed
+from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, revealed, webhook_names
 from latchkey.subjects.configuration.usecases.document import SECTIONS
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
@@ -42,6 +42,8 @@ class Desk:
     now: Ms
     # By lookup key, the offerings that were asked for.
     offering_ids: dict[str, str] = field(default_factory=dict)
+    # By name in the file. Until the transaction ends they stay the same, whatever is created and deleted.
+    webhook_ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, usecase: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Awaitable[Any]:
         return usecase(self.database, self.project_id, *arguments, **named)
@@ -61,17 +63,16 @@ class Desk:
         listed = await self.run(offerings.list_packages, await self.offering_id(offering))
         return next((one for one in listed if one.lookup_key == key), None)
 
-    async def webhooks_by_name(self) -> dict[str, Webhook]:
-        """Where several have the same name, the id is added to it."""
-        listed: list[Webhook] = []
-        while page := await self.webhooks.page(self.project_id, listed[-1].id if listed else None, 100):
-            listed += page
-        names = [one.name for one in listed]
-        return {one.name if names.count(one.name) == 1 else f"{one.name} ({one.id})": one for one in listed}
+    async def webhooks_by_name(self, asked: Iterable[str]) -> dict[str, Webhook]:
+        """Without those that others create meanwhile."""
+        listed = {one.id: one for one in await self.webhooks.page(self.project_id, None, None)}
+        if not self.webhook_ids:
+            self.webhook_ids.update(webhook_names({id: one.name for id, one in listed.items()}, asked))
+        return {name: listed[id] for name, id in self.webhook_ids.items() if id in listed}
 
 
-async def load(at: Desk) -> Things:
-    """In the order in which they can be saved: later things refer to earlier ones."""
+async def load(at: Desk, asked: Iterable[str] = ()) -> Things:
+    """In the order in which they can be saved: later things refer to earlier ones. `asked`: webhooks of the file."""
     things: Things = {}
 
     def add(section: str, id: str, item: object, **others: Any) -> None:
@@ -114,7 +115,7 @@ async def load(at: Desk) -> Things:
     for experiment in await at.run(experiments.list_experiments, limit=None):
         of = {one.id: {"weight": one.weight, "offering": keys.get(one.offering_id)} for one in experiment.variants}
         add("experiments", experiment.id, experiment, variants=of)
-    for name, webhook in (await at.webhooks_by_name()).items():
+    for name, webhook in (await at.webhooks_by_name(asked)).items():
         things["webhooks", name] = _address(webhook) | {
             "environment": webhook.environment,
             "event_types": list(webhook.event_types),
@@ -186,10 +187,10 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
         case "experiments", id:
             await _save_experiment(at, id, fields, before)
         case "webhooks", name if new:
-            await at.webhooks.create(at.project_id, {"name": checked_name(name), **revealed(fields)}, at.now)
+            made = await at.webhooks.create(at.project_id, {"name": checked_name(name), **revealed(fields)}, at.now)
+            at.webhook_ids[name] = made.id
         case "webhooks", name:
-            id = (await at.webhooks_by_name())[name].id
-            await at.webhooks.update(at.project_id, id, revealed(fields), at.now)
+            await at.webhooks.update(at.project_id, at.webhook_ids[name], revealed(fields), at.now)
         case section, id:
             create, update, _ = _USECASES[section]
             chosen = {field: value for field, value in fields.items() if field != "offering"}
@@ -321,6 +322,6 @@ async def delete(at: Desk, names: Names) -> None:
         case "experiments", _:
             raise Refusal("An experiment cannot be deleted.")
         case "webhooks", name:
-            await at.webhooks.delete(at.project_id, (await at.webhooks_by_name())[name].id, at.now)
+            await at.webhooks.delete(at.project_id, at.webhook_ids[name], at.now)
         case section, id:
             await at.run(_USECASES[section][2], id)
