@@ -164,13 +164,13 @@ async def test_a_refusal_names_the_place_in_the_file_and_changes_nothing(shop: S
         await refused(shop, {**good, **config}, path)
 
 
-HOOK = {"url": "https://93.184.215.14/${PATH_SECRET}", "authorization_header": "Bearer ${TOKEN}"}
-VARIABLES = {"PATH_SECRET": "hush-1", "TOKEN": "hush-2"}
+HOOK = {"url": "https://93.184.215.14/hook", "authorization_header": "Bearer ${TOKEN}"}
+VARIABLES = {"TOKEN": "hush-2"}
 
 
 async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Shop) -> None:
     config = {"webhooks": {"backend": HOOK}}
-    await refused(shop, config, "webhooks.backend.url", variables={"TOKEN": "hush-2"})
+    await refused(shop, config, "webhooks.backend.authorization_header")
     literal = {"webhooks": {"backend": {**HOOK, "authorization_header": "Bearer hush-2"}}}
     reply = await refused(shop, literal, "webhooks.backend.authorization_header", variables=VARIABLES)
     assert b"hush" not in reply.body
@@ -191,6 +191,15 @@ async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Sho
     assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
     changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
     assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+async def test_what_is_shown_has_no_variables(shop: Shop) -> None:
+    address, variables = "https://93.184.215.14/${SECRET}", {"SECRET": "hush"}
+    own = {"preset": "custom", "settings": {"url": address}, "template": {}}
+    for path, entry in (("url", {"url": address}), ("destination.settings.url", {"destination": own})):
+        reply = await refused(shop, {"webhooks": {"w": entry}}, f"webhooks.w.{path}", variables=variables)
+        assert "authorization_header" in reply.json()["message"]
+        assert "hush" not in reply.json()["message"]
 
 
 async def made_webhook(shop: Shop, name: str) -> str:

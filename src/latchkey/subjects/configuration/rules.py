@@ -5,7 +5,7 @@ A thing is named by its place in the file: `("products", "pro")`, `("offerings",
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import json
@@ -17,10 +17,9 @@ Things: TypeAlias = dict[Names, dict[str, Any]]
 
 # Fields that are things of their own: what is not in the file is left alone there, too.
 INNER = {"products": "prices", "offerings": "packages"}
-# Here, and in the settings of a destination, `${NAME}` is a variable of the environment.
-REFERRING = ("url", "authorization_header")
 HIDDEN = "(hidden)"
-
+_LITERAL = "A secret does not belong into the file. Refer to a variable, such as ${WEBHOOK_TOKEN}."
+_SHOWN = "This is shown. Write ${NAME} in authorization_header or in a secret setting of a destination instead."
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 # Behind a webhook's name.
 _WITH_ID = re.compile(r"\((wh_\w+)\)$")
@@ -78,23 +77,23 @@ def references(document: Mapping[str, Any]) -> set[str]:
     return set(_REFERENCE.findall(json.encode(document.get("webhooks")).decode()))
 
 
-def _referring(webhook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Its texts that may refer to variables: where they are, their name there and their path."""
-    settings = (webhook.get("destination") or {}).get("settings") or {}
-    for inside, fields, above in ((webhook, REFERRING, ""), (settings, settings, "destination.settings.")):
+def _addressing(webhook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Its texts that people write secrets into: where they are, their name there and their path."""
+    settings, own = (webhook.get("destination") or {}).get("settings") or {}, ("url", "authorization_header")
+    for inside, fields, above in ((webhook, own, ""), (settings, settings, "destination.settings.")):
         yield from ((inside, field, above + field) for field in fields if isinstance(inside.get(field), str))
 
 
 def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, Collection[str]]) -> None:
     """Puts the values of variables in the place of references. `secret`: by preset, the settings of a destination that
-    are secret, and like the header do not belong into a file."""
+    are secret, and like the header do not belong into a file. The others are shown, and refer to nothing."""
     for names, thing in things.items():
-        hidden = secret.get((thing.get("destination") or {}).get("preset", ""), ())
-        for inside, field, where in list(_referring(thing)) if names[0] == "webhooks" else ():
+        preset = (thing.get("destination") or {}).get("preset", "")
+        for inside, field, where in list(_addressing(thing)) if names[0] == "webhooks" else ():
             path, used = path_of(names, where), _REFERENCE.findall(inside[field])
-            if not used and (field == "authorization_header" if inside is thing else field in hidden):
-                message = "A secret does not belong into the file. Refer to a variable, such as ${WEBHOOK_TOKEN}."
-                raise Refusal(f"{path}: {message}", param=path)
+            hidden = field in (("authorization_header",) if inside is thing else secret.get(preset, used and [field]))
+            if hidden != bool(used):
+                raise Refusal(f"{path}: {_LITERAL if hidden else _SHOWN}", param=path)
             for name in used:
                 if not variables.get(name):
                     raise Refusal(f"{path}: The environment has no variable {name}, or it is empty.", param=path)
@@ -102,21 +101,11 @@ def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, C
                 inside[field] = Secret(_REFERENCE.sub(lambda match: variables[match[1]], inside[field]))
 
 
-def shown(value: Any, wanted: Any = None) -> Any:
-    """A value as a plan shows it. What the file takes from the environment is hidden, even if the service shows it."""
-    if isinstance(value, Secret) or (isinstance(wanted, Secret) and value is not None):
-        return HIDDEN
+def shown(value: Any, secret: Callable[[Secret], str] = lambda _: HIDDEN) -> Any:
+    """A value as a plan shows it; with `str`, as it is stored."""
     if isinstance(value, dict):
-        asked = wanted if isinstance(wanted, dict) else {}
-        return {name: shown(inside, asked.get(name)) for name, inside in value.items()}
-    return value
-
-
-def revealed(value: Any) -> Any:
-    """With secrets as plain texts, for who stores them."""
-    if isinstance(value, dict):
-        return {name: revealed(inside) for name, inside in value.items()}
-    return str(value) if isinstance(value, Secret) else value
+        return {name: shown(inside, secret) for name, inside in value.items()}
+    return secret(value) if isinstance(value, Secret) else value
 
 
 def _without_secrets(value: Any) -> Any:

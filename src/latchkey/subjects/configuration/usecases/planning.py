@@ -96,7 +96,7 @@ async def _carried_out(
                 await _save(at, wanted, await things.load(at))
             after = await things.load(at)
             becomes = await Catalogs().at(connection, project_id, 0)
-            changes = _changes(before, after, wanted)
+            changes = _changes(before, after)
             made = wire.ConfigPlan(
                 project_id=project_id,
                 applied=applied,
@@ -169,15 +169,13 @@ def _placed(names: Names) -> Iterator[None]:
         raise Refusal(f"{path}: {refusal.message}", param=path) from None
 
 
-def _changes(before: Things, after: Things, wanted: Things) -> dict[Names, wire.ConfigChange]:
+def _changes(before: Things, after: Things) -> dict[Names, wire.ConfigChange]:
     """What differs, by section and name, because things of one age come in any order; what is deleted comes last."""
     found: dict[Names, wire.ConfigChange] = {}
     for names, new in after.items():
-        old, asked = before.get(names, {}), wanted.get(names, {})
+        old = before.get(names, {})
         fields = [
-            wire.ConfigField(
-                name=name, before=rules.shown(old.get(name), asked.get(name)), after=rules.shown(value, asked.get(name))
-            )
+            wire.ConfigField(name=name, before=rules.shown(old.get(name)), after=rules.shown(value))
             for name, value in new.items()
             if names not in before or old.get(name) != value
         ]

@@ -16,7 +16,7 @@ from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.catalogs import load_offerings
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, revealed, webhook_names
+from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, shown, webhook_names
 from latchkey.subjects.configuration.usecases.document import SECTIONS
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
@@ -187,10 +187,10 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
         case "experiments", id:
             await _save_experiment(at, id, fields, before)
         case "webhooks", name if new:
-            made = await at.webhooks.create(at.project_id, {"name": checked_name(name), **revealed(fields)}, at.now)
+            made = await at.webhooks.create(at.project_id, {"name": checked_name(name), **shown(fields, str)}, at.now)
             at.webhook_ids[name] = made.id
         case "webhooks", name:
-            await at.webhooks.update(at.project_id, at.webhook_ids[name], revealed(fields), at.now)
+            await at.webhooks.update(at.project_id, at.webhook_ids[name], shown(fields, str), at.now)
         case section, id:
             create, update, _ = _USECASES[section]
             chosen = {field: value for field, value in fields.items() if field != "offering"}
