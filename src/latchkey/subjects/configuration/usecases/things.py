@@ -40,9 +40,8 @@ class Desk:
     webhooks: Registry
     project_id: str
     now: Ms
-    # By lookup key, the offerings that were asked for.
+    # By lookup key; by name in the file, which stays the same whatever is created and deleted.
     offering_ids: dict[str, str] = field(default_factory=dict)
-    # By name in the file. Until the transaction ends they stay the same, whatever is created and deleted.
     webhook_ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, usecase: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Awaitable[Any]:
@@ -61,7 +60,7 @@ class Desk:
 
     async def package(self, offering: str, key: str) -> Any:
         listed = await self.run(offerings.list_packages, await self.offering_id(offering))
-        return next((one for one in listed if one.lookup_key == key), None)
+        return next(one for one in listed if one.lookup_key == key)
 
     async def webhooks_by_name(self, asked: Iterable[str]) -> dict[str, Webhook]:
         """Without those that others create meanwhile."""
@@ -250,16 +249,18 @@ async def _save_product(at: Desk, id: str, fields: Fields, *, new: bool) -> None
 
 
 async def _save_package(at: Desk, offering_key: str, key: str, fields: Fields, before: Fields | None) -> None:
-    if (package := await at.package(offering_key, key)) is None:
+    if before is None:
         named = await at.offering_id(offering_key), key, fields.get("display_name", key)
         package = await at.run(offerings.create_package, *named, now=at.now)
-    elif "display_name" in fields:
-        await at.run(offerings.update_package, package.id, display_name=fields["display_name"])
+    else:
+        package = await at.package(offering_key, key)
+        await at.run(offerings.update_package, package.id, display_name=fields.get("display_name"))
     wanted = {product_id: Eligibility(criteria) for product_id, criteria in fields.get("products", ())}
     if "products" in fields and fields["products"] != (before or {}).get("products", []):
-        # All of them anew, because their order counts.
-        there = await at.run(offerings.list_products, package.id)
-        await at.run(offerings.detach_products, package.id, [one.product.id for one in there])
+        if before is not None:
+            # All of them anew, because their order counts.
+            there = await at.run(offerings.list_products, package.id)
+            await at.run(offerings.detach_products, package.id, [one.product.id for one in there])
         await at.run(offerings.attach_products, package.id, wanted)
 
 
