@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from latchkey.engine.storage.catalog import catalogs
 from latchkey.subjects.configuration.usecases import planning, things
 from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
@@ -248,7 +249,7 @@ async def test_a_webhook_of_the_file_that_is_gone_or_could_be_several_is_not_cre
     gone = await refused(shop, both, f"webhooks.same ({second})")
     assert f"There is no webhook {second}" in gone.json()["message"]
     await refused(shop, both, f"webhooks.same ({second})", prune=True)
-    twice = {"webhooks": {"same": {}, f"same ({first})": {}}}
+    twice: dict[str, Any] = {"webhooks": {"same": {}, f"same ({first})": {}}}
     await refused(shop, twice, f"webhooks.same ({first})")
     assert await webhook_ids(shop) == {first: "same"}
 
@@ -285,7 +286,7 @@ async def test_what_a_change_costs_does_not_grow_with_their_number(shop: Shop, m
             return int(await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id))
 
     reads: list[str] = []
-    load = things.load_offerings
+    load = catalogs.load_offerings
 
     async def counted(connection: Any, project_id: str) -> Any:
         reads.append(project_id)
