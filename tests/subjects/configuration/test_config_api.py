@@ -3,8 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
+from msgspec import json
+
+from latchkey.engine.storage.catalog import catalogs
+from latchkey.subjects.configuration.usecases import planning, things
+from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
-from tests.http.management import get, holds, post
+from tests.http.management import delete, get, holds, post, walk
+from tests.subjects.projects.test_apps_api import accepted as accepted
 
 
 async def pulled(shop: Shop) -> Any:
@@ -158,13 +165,13 @@ async def test_a_refusal_names_the_place_in_the_file_and_changes_nothing(shop: S
         await refused(shop, {**good, **config}, path)
 
 
-HOOK = {"url": "https://93.184.215.14/${PATH_SECRET}", "authorization_header": "Bearer ${TOKEN}"}
-VARIABLES = {"PATH_SECRET": "hush-1", "TOKEN": "hush-2"}
+HOOK = {"url": "https://93.184.215.14/hook", "authorization_header": "Bearer ${TOKEN}"}
+VARIABLES = {"TOKEN": "hush-2"}
 
 
 async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Shop) -> None:
     config = {"webhooks": {"backend": HOOK}}
-    await refused(shop, config, "webhooks.backend.url", variables={"TOKEN": "hush-2"})
+    await refused(shop, config, "webhooks.backend.authorization_header")
     literal = {"webhooks": {"backend": {**HOOK, "authorization_header": "Bearer hush-2"}}}
     reply = await refused(shop, literal, "webhooks.backend.authorization_header", variables=VARIABLES)
     assert b"hush" not in reply.body
@@ -185,6 +192,126 @@ async def test_secrets_come_from_the_environment_and_are_shown_nowhere(shop: Sho
     assert (await planned(shop, {"webhooks": {"backend": entry}}))["changes"] == []
     changed = await planned(shop, config, variables={**VARIABLES, "TOKEN": "another"})
     assert fields(changed, "webhooks.backend") == {"authorization_header": ("(hidden)", "(hidden)")}
+
+
+async def test_what_is_shown_has_no_variables(shop: Shop) -> None:
+    address, variables = "https://93.184.215.14/${SECRET}", {"SECRET": "hush"}
+    own = {"preset": "custom", "settings": {"url": address}, "template": {}}
+    for path, entry in (("url", {"url": address}), ("destination.settings.url", {"destination": own})):
+        reply = await refused(shop, {"webhooks": {"w": entry}}, f"webhooks.w.{path}", variables=variables)
+        assert "authorization_header" in reply.json()["message"]
+        assert "hush" not in reply.json()["message"]
+
+
+async def made_webhook(shop: Shop, name: str) -> str:
+    address = {"url": "https://93.184.215.14/hook", "authorization_header": "Bearer hush"}
+    reply = await post(shop, "integrations/webhooks", {"name": name, **address})
+    assert reply.status == 201, reply
+    return str(reply.json()["id"])
+
+
+async def webhook_ids(shop: Shop) -> dict[str, str]:
+    return {one["id"]: one["name"] for one in await walk(shop, "integrations/webhooks")}
+
+
+async def test_of_webhooks_with_one_name_the_id_in_the_file_says_which(shop: Shop) -> None:
+    first, second = [await made_webhook(shop, "same") for _ in range(2)]
+    entries = (await pulled(shop))["webhooks"]
+    assert list(entries) == [f"same ({first})", f"same ({second})"]
+    kept = {"webhooks": {f"same ({first})": entries[f"same ({first})"]}}
+    plan = await planned(shop, kept, prune=True)
+    assert paths(plan) == {f"webhooks.same ({second})": "delete"}
+    assert paths(await applied(shop, kept, prune=True, fingerprint=plan["fingerprint"])) == paths(plan)
+    for _ in range(2):
+        assert (await applied(shop, kept, prune=True))["changes"] == []
+    assert await webhook_ids(shop) == {first: "same"}
+    async with shop.database.acquire() as connection:
+        assert await connection.fetchval("select authorization_sealed from webhooks where id = $1", first)
+    assert paths(await applied(shop, {"webhooks": {f"same ({first})": {"enabled": False}}})) == {
+        f"webhooks.same ({first})": "update"
+    }
+    assert list((await pulled(shop))["webhooks"]) == ["same"]
+
+
+async def test_webhooks_with_one_name_are_pruned(shop: Shop) -> None:
+    ids = [await made_webhook(shop, "same") for _ in range(3)]
+    done = await applied(shop, {"webhooks": {}}, prune=True)
+    assert paths(done) == {f"webhooks.same ({id})": "delete" for id in ids}
+    assert await webhook_ids(shop) == {}
+
+
+async def test_a_webhook_of_the_file_that_is_gone_or_could_be_several_is_not_created(shop: Shop) -> None:
+    first, second = [await made_webhook(shop, "same") for _ in range(2)]
+    both = await pulled(shop)
+    several = await refused(shop, {"webhooks": {"same": {}}}, "webhooks.same")
+    assert f"same ({first}), same ({second})" in several.json()["message"]
+    await delete(shop, f"integrations/webhooks/{second}")
+    gone = await refused(shop, both, f"webhooks.same ({second})")
+    assert f"There is no webhook {second}" in gone.json()["message"]
+    await refused(shop, both, f"webhooks.same ({second})", prune=True)
+    twice: dict[str, Any] = {"webhooks": {"same": {}, f"same ({first})": {}}}
+    await refused(shop, twice, f"webhooks.same ({first})")
+    assert await webhook_ids(shop) == {first: "same"}
+
+
+async def test_a_webhook_whose_name_looks_like_an_id_is_pulled_with_its_own(shop: Shop) -> None:
+    odd = await made_webhook(shop, "odd (wh_1)")
+    config = await pulled(shop)
+    assert list(config["webhooks"]) == [f"odd (wh_1) ({odd})"]
+    assert (await applied(shop, config, prune=True))["changes"] == []
+    await refused(shop, {"webhooks": {"new (wh_1)": {"url": "https://93.184.215.14/hook"}}}, "webhooks.new (wh_1)")
+
+
+async def test_one_file_makes_at_most_so_many_changes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "MOST_CHANGES", 3)
+    config: dict[str, Any] = {"entitlements": {f"e{number}": {} for number in range(4)}}
+    for doing in ("plan", "apply"):
+        reply = await post(shop, f"config/{doing}", {"config": config})
+        assert (reply.status, "4 things would change, and at most 3" in reply.json()["message"]) == (422, True), reply
+    last = config["entitlements"].pop("e3")
+    await applied(shop, config)
+    config["entitlements"]["e3"] = last
+    assert len((await applied(shop, config))["changes"]) == 1, "what is as the file wants it does not count"
+    reply = await post(shop, "config/plan", {"config": {"entitlements": {}}, "prune": True})
+    assert (reply.status, "apply the file in parts" in reply.json()["message"]) == (422, True), reply
+
+
+async def test_what_a_change_costs_does_not_grow_with_their_number(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered(count: int) -> Any:
+        one: dict[str, Any] = {"packages": {"a": {"products": {"pro_monthly": "all"}}}}
+        return {"offerings": {f"o{number}": one for number in range(count)}}
+
+    async def version() -> int:
+        async with shop.database.acquire() as connection:
+            return int(await connection.fetchval("select catalog_version from projects where id = $1", shop.project_id))
+
+    reads: list[str] = []
+    load = catalogs.load_offerings
+
+    async def counted(connection: Any, project_id: str) -> Any:
+        reads.append(project_id)
+        return await load(connection, project_id)
+
+    monkeypatch.setattr(things, "load_offerings", counted)
+    await planned(shop, offered(2))
+    few = len(reads)
+    await planned(shop, offered(9))
+    assert len(reads) == 2 * few, "all offerings are read again for some of them"
+    before = await version()
+    await applied(shop, offered(5))
+    assert await version() == before + 1
+
+
+@pytest.mark.usefixtures("accepted")
+async def test_what_the_credentials_say_of_an_app_is_in_the_file(shop: Shop) -> None:
+    made = await post(shop, "apps", {"name": "Mine", "type": "app_store"})
+    id = made.json()["id"]
+    assert (await pulled(shop))["apps"][id]["bundle_id"] is None
+    await shop.client.request("PUT", f"/v2/projects/{shop.project_id}/apps/{id}/credentials", body=json.encode(APPLE))
+    config = await pulled(shop)
+    assert config["apps"][id]["bundle_id"] == APPLE["bundle_id"]
+    assert (await planned(shop, config, prune=True))["changes"] == []
+    await refused(shop, {"apps": {id: {"bundle_id": "com.example.other"}}}, f"apps.{id}.bundle_id")
 
 
 async def test_what_is_not_in_the_file_is_named_and_stays_unless_it_is_pruned(shop: Shop) -> None:

@@ -31,6 +31,12 @@ webhooks:
 """
 
 
+# Nine aliases of nine aliases, and so on: 3 GB as JSON.
+BOMB = "a0: &a0 [x, x, x]\n" + "".join(
+    f"a{level + 1}: &a{level + 1} [{', '.join([f'*a{level}'] * 9)}]\n" for level in range(9)
+)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "latchkey.yaml"
@@ -85,7 +91,11 @@ def test_a_part_of_a_file_can_be_used_twice(wrong: Path) -> None:
         ("products: [", "is not YAML"),
         ("just a text", "has no sections"),
         ("a: &a [*a]", "values that JSON cannot have"),
-        ("a: !!python/object:os.system {}", "is not YAML"),
+        ("a: !!python/object:os.system {}", "line 1: The tag !!python/object:os.system means nothing here. Remove it."),
+        ("a:\n  b: !secret x", "line 2: The tag !secret means nothing here. Remove it."),
+        ("a: !!int x", "values that JSON cannot have"),
+        (BOMB, "With what its aliases repeat, the file has more than 10,000,000 characters"),
+        (BOMB.replace("[", "{<<: [").replace("]", "]}").replace("x,", "{x: 1},"), "the file has more than 10,000,000"),
         ("colours: {}", "colours: There is no such field."),
         ("placements: {here: {offering: none}}", "placements.here.offering: There is no offering 'none'"),
     ],

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -39,6 +40,8 @@ CaOption = Annotated[
     Path | None,
     typer.Option("--ca", help="Trust this certificate authority, too (PEM).", exists=True, dir_okay=False),
 ]
+# As it is written out: an alias repeats what it stands for, and aliases of aliases grow without limit.
+MOST_CHARACTERS = 10_000_000
 # A plan counts customers for some seconds.
 TIMEOUT = 60
 
@@ -105,6 +108,12 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no type
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    def get_single_node(self) -> Any:
+        node = super().get_single_node()
+        if _characters(node, {}) > MOST_CHARACTERS:
+            raise Invalid(f"With what its aliases repeat, the file has more than {MOST_CHARACTERS:,} characters.")
+        return node
+
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen = set()
         for key, _ in node.value:
@@ -119,6 +128,21 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no type
             seen.add(name)
         return super().construct_mapping(node, deep)
 
+    def construct_undefined(self, node: Any) -> Any:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        raise Invalid(f"line {node.start_mark.line + 1}: The tag {tag} means nothing here. Remove it.")
+
+    yaml_constructors: ClassVar = {**yaml.SafeLoader.yaml_constructors, None: construct_undefined}
+
+
+def _characters(node: Any, known: dict[Any, int]) -> int:
+    """Of a value of YAML, written out. `known`: of the nodes that were counted. What is inside itself ends there."""
+    if node is not None and node not in known:
+        known[node] = 1
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        known[node] += len(parts) if isinstance(parts, str) else sum(_characters(one, known) for one in parts)
+    return known.get(node, 0)
+
 
 def read(file: str) -> dict[str, Any]:
     """The document in a file."""
@@ -128,7 +152,7 @@ def read(file: str) -> dict[str, Any]:
         json.decode(json.encode(document))
     except yaml.YAMLError as error:
         raise Invalid(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-    except (RecursionError, TypeError):
+    except (RecursionError, TypeError, ValueError, LookupError, AttributeError):
         raise Invalid(f"{file} has values that JSON cannot have.") from None
     if not isinstance(document, dict):
         raise Invalid(f"{file} has no sections, such as `products:`.")

@@ -4,7 +4,8 @@ A thing is named by its place in the file: `("products", "pro")`, `("offerings",
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import json
@@ -16,11 +17,12 @@ Things: TypeAlias = dict[Names, dict[str, Any]]
 
 # Fields that are things of their own: what is not in the file is left alone there, too.
 INNER = {"products": "prices", "offerings": "packages"}
-# Here, and in the settings of a destination, `${NAME}` is a variable of the environment.
-REFERRING = ("url", "authorization_header")
 HIDDEN = "(hidden)"
-
+_LITERAL = "A secret does not belong into the file. Refer to a variable, such as ${WEBHOOK_TOKEN}."
+_SHOWN = "This is shown. Write ${NAME} in authorization_header or in a secret setting of a destination instead."
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# Behind a webhook's name.
+_WITH_ID = re.compile(r"\((wh_\w+)\)$")
 
 
 class Secret(str):
@@ -75,23 +77,23 @@ def references(document: Mapping[str, Any]) -> set[str]:
     return set(_REFERENCE.findall(json.encode(document.get("webhooks")).decode()))
 
 
-def _referring(webhook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Its texts that may refer to variables: where they are, their name there and their path."""
-    settings = (webhook.get("destination") or {}).get("settings") or {}
-    for inside, fields, above in ((webhook, REFERRING, ""), (settings, settings, "destination.settings.")):
+def _addressing(webhook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Its texts that people write secrets into: where they are, their name there and their path."""
+    settings, own = (webhook.get("destination") or {}).get("settings") or {}, ("url", "authorization_header")
+    for inside, fields, above in ((webhook, own, ""), (settings, settings, "destination.settings.")):
         yield from ((inside, field, above + field) for field in fields if isinstance(inside.get(field), str))
 
 
 def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, Collection[str]]) -> None:
     """Puts the values of variables in the place of references. `secret`: by preset, the settings of a destination that
-    are secret, and like the header do not belong into a file."""
+    are secret, and like the header do not belong into a file. The others are shown, and refer to nothing."""
     for names, thing in things.items():
-        hidden = secret.get((thing.get("destination") or {}).get("preset", ""), ())
-        for inside, field, where in list(_referring(thing)) if names[0] == "webhooks" else ():
+        preset = (thing.get("destination") or {}).get("preset", "")
+        for inside, field, where in list(_addressing(thing)) if names[0] == "webhooks" else ():
             path, used = path_of(names, where), _REFERENCE.findall(inside[field])
-            if not used and (field == "authorization_header" if inside is thing else field in hidden):
-                message = "A secret does not belong into the file. Refer to a variable, such as ${WEBHOOK_TOKEN}."
-                raise Refusal(f"{path}: {message}", param=path)
+            hidden = field in (("authorization_header",) if inside is thing else secret.get(preset, used and [field]))
+            if hidden != bool(used):
+                raise Refusal(f"{path}: {_LITERAL if hidden else _SHOWN}", param=path)
             for name in used:
                 if not variables.get(name):
                     raise Refusal(f"{path}: The environment has no variable {name}, or it is empty.", param=path)
@@ -99,21 +101,11 @@ def resolve(things: Things, variables: Mapping[str, str], secret: Mapping[str, C
                 inside[field] = Secret(_REFERENCE.sub(lambda match: variables[match[1]], inside[field]))
 
 
-def shown(value: Any, wanted: Any = None) -> Any:
-    """A value as a plan shows it. What the file takes from the environment is hidden, even if the service shows it."""
-    if isinstance(value, Secret) or (isinstance(wanted, Secret) and value is not None):
-        return HIDDEN
+def shown(value: Any, secret: Callable[[Secret], str] = lambda _: HIDDEN) -> Any:
+    """A value as a plan shows it; with `str`, as it is stored."""
     if isinstance(value, dict):
-        asked = wanted if isinstance(wanted, dict) else {}
-        return {name: shown(inside, asked.get(name)) for name, inside in value.items()}
-    return value
-
-
-def revealed(value: Any) -> Any:
-    """With secrets as plain texts, for who stores them."""
-    if isinstance(value, dict):
-        return {name: revealed(inside) for name, inside in value.items()}
-    return str(value) if isinstance(value, Secret) else value
+        return {name: shown(inside, secret) for name, inside in value.items()}
+    return secret(value) if isinstance(value, Secret) else value
 
 
 def _without_secrets(value: Any) -> Any:
@@ -133,3 +125,25 @@ def require_one(things: Things, section: str, field: str) -> None:
     if len(chosen) > 1:
         path = path_of(chosen[1], field)
         raise Refusal(f"{path}: Only one can have this, and {path_of(chosen[0])} has it.", param=path)
+
+
+def webhook_names(names: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
+    """The ids of webhooks by their names in the file (`asked`), from their own names by id. Those need not be unique:
+    an id behind the name decides, whatever other webhooks there are."""
+    given: dict[str, str] = {}
+    for name in asked:
+        path, with_id = path_of(("webhooks", name)), _WITH_ID.search(name)
+        ids = [id for id, own in names.items() if (id == with_id[1] if with_id else own == name)]
+        if with_id and not ids:
+            wrong = f"There is no webhook {with_id[1]}. Remove the entry, or leave out the id for a new webhook."
+        elif len(ids) > 1:
+            wrong = f"Several have this name. Say which one: {', '.join(f'{name} ({id})' for id in ids)}."
+        elif ids and ids[0] in given:
+            wrong = f"This is the same webhook as {given[ids[0]]!r}."
+        else:
+            given |= dict.fromkeys(ids, name)
+            continue
+        raise Refusal(f"{path}: {wrong}", param=path)
+    count = Counter(names.values())
+    own = {id: f"{name} ({id})" if count[name] > 1 or _WITH_ID.search(name) else name for id, name in names.items()}
+    return {name: id for id, name in (own | given).items()}

@@ -58,7 +58,7 @@ update packages set display_name = $3 where project_id = $1 and id = $2;
 update packages k
 set position = n.position
 from unnest($2::text[]) with ordinality as n (id, position)
-where k.project_id = $1 and k.id = n.id;
+where k.project_id = $1 and k.id = n.id and k.position <> n.position;
 
 -- name: delete_package
 -- delete a package; its products stay

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, OneTransaction
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Changes
@@ -16,7 +16,8 @@ async def changing_catalog(database: Database, project_id: str) -> AsyncIterator
     """A transaction that begins by incrementing the catalog's version. The project's row stays locked until it ends, so
     a change never relies on something that another change is deleting. Reads and purchases do not wait."""
     async with database.transaction() as connection:
-        if not await catalogs.announce(connection, project_id):
+        # Once for a whole transaction: each time reads all versions of the row that it made before.
+        if not isinstance(database, OneTransaction) and not await catalogs.announce(connection, project_id):
             raise NotFound(f"There is no project {project_id}.", param="project_id")
         yield connection
 

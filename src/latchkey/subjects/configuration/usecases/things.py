@@ -1,13 +1,13 @@
 """The things of a project: loaded in the form of the file, saved and deleted with the use cases of their subjects."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import json, structs
 
 from latchkey.database.pool import Database
-from latchkey.domain.catalog import Credit, Eligibility, Offering, Offerings, ProductType
+from latchkey.domain.catalog import Credit, Eligibility, Offerings, ProductType
 from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import Ms
 from latchkey.domain.naming import checked_id, checked_name
@@ -16,13 +16,14 @@ from latchkey.domain.stores.store import store_of
 from latchkey.engine.storage.catalog.catalogs import load_offerings
 from latchkey.subjects.api_keys import usecases as api_keys
 from latchkey.subjects.catalog.usecases import entitlement_catalog, product_catalog
-from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, revealed
+from latchkey.subjects.configuration.rules import INNER, Names, Secret, Things, shown, webhook_names
 from latchkey.subjects.configuration.usecases.document import SECTIONS
 from latchkey.subjects.currencies import usecases as currencies
 from latchkey.subjects.experiments import usecases as experiments
 from latchkey.subjects.offerings import usecases as offerings
 from latchkey.subjects.projects import usecases as projects
 from latchkey.subjects.projects.wire import DETAILS
+from latchkey.subjects.purchase_intake.usecases import store_connections
 from latchkey.subjects.targeting import usecases as targeting
 from latchkey.subjects.webhooks.delivery.destination import DestinationSetup, presets
 from latchkey.subjects.webhooks.rules import Webhook
@@ -39,6 +40,9 @@ class Desk:
     webhooks: Registry
     project_id: str
     now: Ms
+    # By lookup key; by name in the file, which stays the same whatever is created and deleted.
+    offering_ids: dict[str, str] = field(default_factory=dict)
+    webhook_ids: dict[str, str] = field(default_factory=dict)
 
     def run(self, usecase: Callable[..., Awaitable[Any]], *arguments: Any, **named: Any) -> Awaitable[Any]:
         return usecase(self.database, self.project_id, *arguments, **named)
@@ -47,24 +51,27 @@ class Desk:
         async with self.database.acquire() as connection:
             return await load_offerings(connection, self.project_id)
 
-    async def offering(self, key: str, param: str = "offering") -> Offering:
-        known = {one.lookup_key: one for one in (await self.offerings()).offerings}
-        return found(known.get(key), f"There is no offering {key!r} in the file or in the project.", param)
-
     async def offering_id(self, key: str | None, param: str = "offering") -> str | None:
-        return None if key is None else (await self.offering(key, param)).id
+        if key is not None and key not in self.offering_ids:
+            known = await self.run(offerings.list_offerings, limit=None)
+            self.offering_ids.update({one.lookup_key: one.id for one in known})
+            found(self.offering_ids.get(key), f"There is no offering {key!r} in the file or in the project.", param)
+        return None if key is None else self.offering_ids[key]
 
-    async def webhooks_by_name(self) -> dict[str, Webhook]:
-        """Where several have the same name, the id is added to it."""
-        listed: list[Webhook] = []
-        while page := await self.webhooks.page(self.project_id, listed[-1].id if listed else None, 100):
-            listed += page
-        names = [one.name for one in listed]
-        return {one.name if names.count(one.name) == 1 else f"{one.name} ({one.id})": one for one in listed}
+    async def package(self, offering: str, key: str) -> Any:
+        listed = await self.run(offerings.list_packages, await self.offering_id(offering))
+        return next(one for one in listed if one.lookup_key == key)
+
+    async def webhooks_by_name(self, asked: Iterable[str]) -> dict[str, Webhook]:
+        """Without those that others create meanwhile."""
+        listed = {one.id: one for one in await self.webhooks.page(self.project_id, None, None)}
+        if not self.webhook_ids:
+            self.webhook_ids.update(webhook_names({id: one.name for id, one in listed.items()}, asked))
+        return {name: listed[id] for name, id in self.webhook_ids.items() if id in listed}
 
 
-async def load(at: Desk) -> Things:
-    """In the order in which they can be saved: later things refer to earlier ones."""
+async def load(at: Desk, asked: Iterable[str] = ()) -> Things:
+    """In the order in which they can be saved: later things refer to earlier ones. `asked`: webhooks of the file."""
     things: Things = {}
 
     def add(section: str, id: str, item: object, **others: Any) -> None:
@@ -73,8 +80,11 @@ async def load(at: Desk) -> Things:
         fields = {field: getattr(item, field) for field in names if hasattr(item, field)} | others
         things[section, id] = {field: fields[field] for field in names if field in fields}
 
-    for app in await at.run(projects.list_apps, limit=None):
-        add("apps", app.id, app, **{field: app.details.get(field) for field in _details(app.store)})
+    apps = await at.run(projects.list_apps, limit=None)
+    connected = await at.run(store_connections.load_shown, [app.id for app in apps])
+    for app in apps:
+        known = {**app.details, **connected.get(app.id, {})}
+        add("apps", app.id, app, **{field: known.get(field) for field in _details(app.store)})
     for currency in await at.run(currencies.list_currencies, limit=None):
         add("currencies", currency.code, currency)
     for entitlement in await at.run(entitlement_catalog.list_entitlements, limit=None):
@@ -104,7 +114,7 @@ async def load(at: Desk) -> Things:
     for experiment in await at.run(experiments.list_experiments, limit=None):
         of = {one.id: {"weight": one.weight, "offering": keys.get(one.offering_id)} for one in experiment.variants}
         add("experiments", experiment.id, experiment, variants=of)
-    for name, webhook in (await at.webhooks_by_name()).items():
+    for name, webhook in (await at.webhooks_by_name(asked)).items():
         things["webhooks", name] = _address(webhook) | {
             "environment": webhook.environment,
             "event_types": list(webhook.event_types),
@@ -170,16 +180,16 @@ async def save(at: Desk, names: Names, fields: Fields, before: Fields | None) ->
             if new:
                 named = {field: fields[field] for field in ("display_name", "metadata") if field in fields}
                 await at.run(offerings.create_offering, key, **named, now=at.now)
-            await at.run(offerings.update_offering, (await at.offering(key)).id, **fields)
+            await at.run(offerings.update_offering, await at.offering_id(key), **fields)
         case "offerings", key, _, package:
             await _save_package(at, key, package, fields, before)
         case "experiments", id:
             await _save_experiment(at, id, fields, before)
         case "webhooks", name if new:
-            await at.webhooks.create(at.project_id, {"name": checked_name(name), **revealed(fields)}, at.now)
+            made = await at.webhooks.create(at.project_id, {"name": checked_name(name), **shown(fields, str)}, at.now)
+            at.webhook_ids[name] = made.id
         case "webhooks", name:
-            id = (await at.webhooks_by_name())[name].id
-            await at.webhooks.update(at.project_id, id, revealed(fields), at.now)
+            await at.webhooks.update(at.project_id, at.webhook_ids[name], shown(fields, str), at.now)
         case section, id:
             create, update, _ = _USECASES[section]
             chosen = {field: value for field, value in fields.items() if field != "offering"}
@@ -198,18 +208,17 @@ async def _save_app(at: Desk, id: str, fields: Fields, before: Fields | None) ->
     if fields.get("store", store) != store:
         raise Refusal(f"The app is in {store}, and an app stays in its store. Create another app.", param="store")
     details = {field: value for field, value in fields.items() if field not in ("name", "store")}
-    for field in details:
-        if field not in _details(store):
-            raise Refusal(f"An app in {store} has no such field.", param=field)
+    if unknown := details.keys() - _details(store):
+        raise Refusal(f"An app in {store} has no such field.", param=min(unknown))
     if before is None:
         named = fields["name"], store, at.now
         app = await at.run(projects.create_app, *named, app_id=checked_id(id), details=details)
         await at.run(api_keys.create_public_key, app.id, app.name, at.now)
         return
-    for field in details.keys() & {"bundle_id", "package_name"}:
-        if before[field] is not None and details[field] != before[field]:
+    for name in details.keys() & {"bundle_id", "package_name"}:
+        if before[name] is not None and details[name] != before[name]:
             message = "It is part of the app's credentials. Change it with `latchkey app`, or in the dashboard."
-            raise Refusal(message, param=field)
+            raise Refusal(message, param=name)
     await at.run(projects.update_app, id, name=fields.get("name"), details=details)
 
 
@@ -240,18 +249,18 @@ async def _save_product(at: Desk, id: str, fields: Fields, *, new: bool) -> None
 
 
 async def _save_package(at: Desk, offering_key: str, key: str, fields: Fields, before: Fields | None) -> None:
-    offering = await at.offering(offering_key)
-    package = next((one for one in offering.packages if one.lookup_key == key), None)
-    if package is None:
-        name = fields.get("display_name", key)
-        package = await at.run(offerings.create_package, offering.id, key, name, now=at.now)
-    elif "display_name" in fields:
-        await at.run(offerings.update_package, package.id, display_name=fields["display_name"])
-    assert package is not None
+    if before is None:
+        named = await at.offering_id(offering_key), key, fields.get("display_name", key)
+        package = await at.run(offerings.create_package, *named, now=at.now)
+    else:
+        package = await at.package(offering_key, key)
+        await at.run(offerings.update_package, package.id, display_name=fields.get("display_name"))
     wanted = {product_id: Eligibility(criteria) for product_id, criteria in fields.get("products", ())}
     if "products" in fields and fields["products"] != (before or {}).get("products", []):
-        # All of them anew, because their order counts.
-        await at.run(offerings.detach_products, package.id, [one.product_id for one in package.products])
+        if before is not None:
+            # All of them anew, because their order counts.
+            there = await at.run(offerings.list_products, package.id)
+            await at.run(offerings.detach_products, package.id, [one.product.id for one in there])
         await at.run(offerings.attach_products, package.id, wanted)
 
 
@@ -308,13 +317,12 @@ async def delete(at: Desk, names: Names) -> None:
         case "products", id, _, price:
             await at.run(product_catalog.delete_price, id, price)
         case "offerings", key:
-            await at.run(offerings.delete_offering, (await at.offering(key)).id)
+            await at.run(offerings.delete_offering, await at.offering_id(key))
         case "offerings", key, _, name:
-            [package] = [one for one in (await at.offering(key)).packages if one.lookup_key == name]
-            await at.run(offerings.delete_package, package.id)
+            await at.run(offerings.delete_package, (await at.package(key, name)).id)
         case "experiments", _:
             raise Refusal("An experiment cannot be deleted.")
         case "webhooks", name:
-            await at.webhooks.delete(at.project_id, (await at.webhooks_by_name())[name].id, at.now)
+            await at.webhooks.delete(at.project_id, at.webhook_ids[name], at.now)
         case section, id:
             await at.run(_USECASES[section][2], id)

@@ -155,6 +155,11 @@ async def load_some(connections: Connections, project_id: str, apps: Sequence[Ap
     return {id: _connected(connections, row) for id, row in rows.items()}
 
 
+async def load_shown(database: Database, project_id: str, app_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """By app, what may be shown of its credentials."""
+    return {id: row.shown or {} for id, row in (await connection_rows.load_some(database, project_id, app_ids)).items()}
+
+
 async def save(connections: Connections, project_id: str, app_id: str, given: Mapping[str, Any]) -> Connected:
     """Checked with a real call to the store, and saved even if that could not be made: the result says so."""
     store = (await required(connections, project_id, app_id)).row.store
