@@ -48,6 +48,7 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(shop: Shop) 
         "request": f"POST /v2/projects/proj_demo/{GRANT}",
         "sent": PRO,
         "expires_at": NOW + CONFIRMED_WITHIN_MS,
+        "checked": "Key, scope and body; not whether what the request names exists. If not, it will be 404.",
     }
     assert await content(shop) == before
     assert await audit.entries(shop.database, shop.project_id, limit=10) == []
