@@ -97,8 +97,8 @@ class CheckedBody:
 
 
 async def check_body(request: Request) -> None:
-    """Refuses a dry run of what has none. The body of every route that changes something is read and checked even if the
-    route takes none: a refund of 5 that was sent to a route which refunds everything must not be ignored silently."""
+    """Refuses a dry run of what has none. The body of every route that changes something is read and checked even if it
+    takes none: a refund of 5 that was sent to a route which refunds everything must not be ignored silently."""
     if request.scope["path"].startswith(RAW):
         return
     route = request.scope["route"]
