@@ -342,3 +342,8 @@ async def test_a_destination_takes_its_secrets_from_a_file_or_the_environment(
     for wrong in (("slack", "--set", "webhook_url"), ("slack", "--set-env", "webhook_url=NOT_THERE")):
         assert (await terminal.refused(*create, *wrong, code=2))["type"] == "usage"
     assert (await terminal.refused(*create, "nowhere"))["type"] == "refused"
+    for preset, said in (
+        ("slack", "Webhook URL is missing: give --set-from webhook_url=FILE."),
+        ("mixpanel", "Project id is missing: give --set project_id=VALUE."),
+    ):
+        assert (await terminal.refused(*create, preset))["message"] == said

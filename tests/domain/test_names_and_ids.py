@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from latchkey.domain.customers.promotion import grant
-from latchkey.domain.naming import checked_currency, checked_duration, checked_id, checked_name, checked_text
+from latchkey.domain.naming import (
+    checked_country,
+    checked_currency,
+    checked_duration,
+    checked_id,
+    checked_name,
+    checked_text,
+)
 from latchkey.domain.purchases.reference import (
     PREPAID,
     has_transaction,
@@ -62,11 +69,18 @@ def test_a_duration_is_written_as_in_iso_8601(text: str) -> None:
         checked_duration(text)
 
 
-@pytest.mark.parametrize("text", ["usd", "US", "USDT", "U$D", "", "USD\n"])
-def test_a_currency_is_three_capital_letters(text: str) -> None:
+@pytest.mark.parametrize("text", ["usd", "US", "USDT", "U$D", "", "USD\n", "XYZ"])
+def test_a_currency_is_a_code_of_iso_4217(text: str) -> None:
     assert checked_currency("USD") == "USD"
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid, match="no currency of ISO 4217"):
         checked_currency(text)
+
+
+@pytest.mark.parametrize("text", ["de", "DEU", "", "XY"])
+def test_a_country_is_a_code_of_iso_3166(text: str) -> None:
+    assert checked_country("DE") == "DE"
+    with pytest.raises(Invalid, match="no country of ISO 3166-1"):
+        checked_country(text)
 
 
 ANONYMOUS = "$RCAnonymousID:" + "0123456789abcdef" * 2

@@ -48,6 +48,7 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(shop: Shop) 
         "request": f"POST /v2/projects/proj_demo/{GRANT}",
         "sent": PRO,
         "expires_at": NOW + CONFIRMED_WITHIN_MS,
+        "checked": "Key, scope and body; not whether what the request names exists. If not, it will be 404.",
     }
     assert await content(shop) == before
     assert await audit.entries(shop.database, shop.project_id, limit=10) == []
@@ -103,13 +104,22 @@ async def test_what_has_no_dry_run_is_not_done_in_one(shop: Shop) -> None:
     before = await content(shop)
     tried = 0
     for route in routes_of(shop):
-        if route.method != "GET" and "x-latchkey-action" not in route.operation:
+        if "x-latchkey-action" not in route.operation:
             path = route.path(names) + route.query
             reply = await shop.client.request(route.method, path, headers=DRY_RUN, body=_encoded(route.body))
             assert reply.status == 400, (route.name, reply)
             tried += 1
-    assert tried > 20
+    assert tried > 100
     assert await content(shop) == before
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_read_that_would_create_the_customer_is_refused_in_a_dry_run(shop: Shop, method: str) -> None:
+    for value in ("true", "yes"):
+        reply = await shop.client.request(method, "/v1/subscribers/new", headers={"latchkey-dry-run": value})
+        assert reply.status == 400
+    assert (await get(shop, "customers/new")).status == 404
+    assert (await shop.v1("new")).status == 201
 
 
 @pytest.mark.parametrize("token", ["", "x", "AAAA", "é", "A" * 5000])

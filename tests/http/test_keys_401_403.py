@@ -92,6 +92,16 @@ async def test_no_key_is_401_on_every_route(shop: Shop) -> None:
     assert await everywhere(shop, None, 401)
 
 
+async def test_no_key_is_401_on_every_write_whatever_its_body_says(shop: Shop) -> None:
+    names = await settle(shop)
+    for route in guarded(shop):
+        if route.writes:
+            for headers in ({}, {"latchkey-dry-run": "true"}):
+                path = route.path(names) + route.query
+                reply = await shop.client.request(route.method, path, body=b'{"zzz":1}', key=None, headers=headers)
+                refused(route, reply, 401)
+
+
 async def test_an_unknown_key_is_401_on_every_route(shop: Shop) -> None:
     assert await everywhere(shop, "sk_" + "a" * 32, 401)
 

@@ -162,6 +162,14 @@ async def test_a_secret_key_that_opens_nothing_here_is_found_by_the_doctor_and_r
     assert "LATCHKEY_SECRET_KEY does not decrypt the webhook secrets in this database." in told.stderr
 
 
+def test_the_doctor_says_to_create_a_database_that_does_not_exist(database_url: str, tmp_path: Path) -> None:
+    url = re.sub(r"/[^/?]+(\?|$)", r"/no_such\1", database_url, count=1)
+    told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL=url)
+    assert told.returncode == 1
+    assert "Create the database, or correct LATCHKEY_DATABASE_URL." in told.stdout
+    assert "Start it" not in told.stdout
+
+
 def test_the_doctor_never_shows_a_password(tmp_path: Path) -> None:
     told = typed("doctor", "--data", tmp_path, LATCHKEY_DATABASE_URL="postgresql://b:hunter2@127.0.0.1:1/x")
     assert told.returncode == 1

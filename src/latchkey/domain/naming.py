@@ -78,13 +78,13 @@ def checked_text(text: str, param: str = "description") -> str:
 
 def checked_currency(code: str, param: str = "currency") -> str:
     if code not in CURRENCIES:
-        raise Invalid("A currency is its ISO 4217 code: three capital letters, such as USD.", param=param)
+        raise Invalid("This is no currency of ISO 4217. Its code has three capital letters, such as USD.", param=param)
     return code
 
 
 def checked_country(code: str, param: str = "country") -> str:
     if code not in COUNTRIES:
-        raise Invalid("A country is its ISO 3166-1 code: two capital letters, such as DE.", param=param)
+        raise Invalid("This is no country of ISO 3166-1. Its code has two capital letters, such as DE.", param=param)
     return code
 
 

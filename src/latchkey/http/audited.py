@@ -95,6 +95,7 @@ async def _dry_run(call: Call, action: str, given: Mapping[str, Any]) -> Respons
         "sent": _detail(call, given).get("sent", {}),
         "confirm": token,
         "expires_at": now + CONFIRMED_WITHIN_MS,
+        "checked": "Key, scope and body; not whether what the request names exists. If not, it will be 404.",
     }
     return Response(json.encode(shown), media_type="application/json")
 

@@ -97,14 +97,16 @@ class CheckedBody:
 
 
 async def check_body(request: Request) -> None:
-    """For every route that changes something: its body is read and checked even if the route takes none. A refund of 5
-    that was sent to a route which refunds everything must not be ignored silently."""
-    if request.method == "GET" or request.scope["path"].startswith(RAW):
+    """Refuses a dry run of what has none. The body of every route that changes something is read and checked even if it
+    takes none: a refund of 5 that was sent to a route which refunds everything must not be ignored silently."""
+    if request.scope["path"].startswith(RAW):
         return
-    body = await request.body()
     route = request.scope["route"]
     if DRY_RUN.decode() in request.headers and not hasattr(route.endpoint, "audited_as"):
         raise InvalidParameter("This operation has no dry run, and nothing was done.", param="Latchkey-Dry-Run")
+    if request.method == "GET":
+        return
+    body = await request.body()
     if body and isinstance(route, APIRoute) and route.body_field is None and json.decode(body) not in ({}, None):
         raise BadRequest("This takes no body: leave it empty.")
 

@@ -151,8 +151,8 @@ class Reads:
             require_scope(caller, "read")
         if answer.row is not None:
             status, view = 200, view_for_reading(answer.row, self._now())
-        elif exchange.is_head:
-            # Sent by link checkers, and must not change anything.
+        elif exchange.is_head or caller.email is not None:
+            # Sent by link checkers, and by members from the console: it must not change anything.
             raise Missing(f"There is no subscriber {app_user_id!r}.", param="app_user_id")
         else:
             status, view = await self._get_or_create(caller, app_user_id)

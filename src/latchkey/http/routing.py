@@ -21,6 +21,12 @@ class Router(APIRouter):
     def __init__(self, **options: Any) -> None:
         super().__init__(dependencies=[Depends(check_body)], default_response_class=Response, **options)
 
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().add_api_route(path, endpoint, **options)
+        route: Any = self.routes[-1]
+        # The key is checked before the body.
+        route.dependant.dependencies.append(route.dependant.dependencies.pop(0))
+
     # Routes that change something with a secret key: the path, what they show, and the action in the audit log.
 
     def acts(

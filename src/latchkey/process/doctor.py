@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from asyncpg import InvalidCatalogNameError
 from cryptography import x509
 from rich.console import Console
 
@@ -135,7 +136,8 @@ async def database(url: str, key: bytes, settings: Settings | None) -> list[Find
             raise
     except StorageError as error:
         reason = str(error).partition(" Check LATCHKEY_DATABASE_URL")[0]
-        return [Finding("bad", "database", reason, "Start it, or correct LATCHKEY_DATABASE_URL.")]
+        remedy = "Create the database" if isinstance(error.__cause__, InvalidCatalogNameError) else "Start it"
+        return [Finding("bad", "database", reason, f"{remedy}, or correct LATCHKEY_DATABASE_URL.")]
     try:
         major = connection.get_server_version().major
         remedy = f"Latchkey needs PostgreSQL {OLDEST_POSTGRESQL} or newer." if major < OLDEST_POSTGRESQL else ""

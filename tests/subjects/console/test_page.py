@@ -81,11 +81,20 @@ async def test_what_a_role_may_not_do_is_refused_and_changes_nothing(site: Site)
             ("POST", "/v1/subscribers/console-new/attributes", {"attributes": {}}),
         ):
             assert (await write(person, site, target, body, method=method)).status == 403, (role, target)
-        # A read of V1 creates the customer.
         assert (await read(person, site, "/v1/subscribers/console-new")).status == 403
     after = await count_rows(site)
     ours = {"accounts", "sessions", "memberships", "audit_entries"}
     assert {name: count for name, count in after.items() if before[name] != count and name not in ours} == {}
+
+
+async def test_a_read_of_v1_creates_no_customer(site: Site) -> None:
+    developer = await somebody(site, Role.DEVELOPER)
+    for _ in range(2):
+        assert (await read(developer, site, "/v1/subscribers/console-unknown")).json()["status"] == 404
+    assert (await site.client.get(v2(site, "/customers/console-unknown"))).status == 404
+    # With a key it does.
+    assert (await site.client.get("/v1/subscribers/console-unknown")).status == 201
+    assert (await read(developer, site, "/v1/subscribers/console-unknown")).json()["status"] == 200
 
 
 async def test_a_developer_changes_the_catalog_and_the_audit_log_has_their_name(site: Site) -> None:

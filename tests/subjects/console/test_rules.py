@@ -27,7 +27,7 @@ GRANTS = {"customer.granted"}
         # Without a name in the audit log.
         ("POST", f"{PROJECT}/test_store/actions", None, Permission.MANAGE),
         ("DELETE", f"{PROJECT}/customers/{{customer_id}}", "customer.deleted", Permission.MANAGE),
-        # It creates an unknown customer.
+        # Of V1.
         ("GET", "/v1/subscribers/{app_user_id}", None, Permission.MANAGE),
         ("POST", "/v1/subscribers/{app_user_id}/entitlements/{e}/promotional", "customer.granted", Permission.MANAGE),
         ("GET", "/rcbilling/v1/branding", None, Permission.MANAGE),

@@ -44,6 +44,11 @@ async def test_products_are_shown_first_and_taken_over_with_apply(database: Data
             typed, "app", "products", "app_notes", "--apply", "--product", "no_such", **environment
         )
         assert (wrong.returncode, "The store has no product 'no_such'" in wrong.stderr) == (1, True), wrong
+        # A host that is allowed no more.
+        environment["LATCHKEY_STORE_ALLOW_HOSTS"] = ""
+        away = await asyncio.to_thread(typed, "app", "products", "app_notes", **environment)
+        assert (away.returncode, "not allow: 127.0.0.1 (setting store_allow_hosts)." in away.stderr) == (1, True), away
+        assert "has no credentials yet" not in away.stderr
     await connections.close()
     (entry,) = await audit.entries(database, PROJECT, limit=1)
     assert (entry.action, entry.outcome) == ("store_products.taken_over", "refused")

@@ -7,7 +7,7 @@ from latchkey.subjects.accounts.rules import Permission
 
 def needed(method: str, route: str, action: str | None, grants: Collection[str]) -> Permission:
     """The permission that an operation needs. `action` is its name in the audit log, if it has one; `grants` are the
-    actions that pages let support do. V1 is for apps, and even its reads create customers."""
+    actions that pages let support do. V1 is made for apps and has no pages."""
     if not route.startswith("/v2/"):
         return Permission.MANAGE
     if method == "GET":

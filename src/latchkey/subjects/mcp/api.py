@@ -8,7 +8,7 @@ from typing import Any
 from latchkey.http.authentication import Call, SecretKey
 from latchkey.http.errors import Forbidden, NoSuchPath
 from latchkey.http.inner_request import Captured, inner_request
-from latchkey.http.routing import Response, Router
+from latchkey.http.routing import Response, Router, reply
 from latchkey.subjects.mcp import rules
 from latchkey.subjects.mcp.rules import ToolRequest
 
@@ -16,7 +16,7 @@ router = Router(include_in_schema=False)
 
 
 @router.post("/mcp")
-async def answer_message(call: SecretKey, message: dict[str, Any]) -> Response:  # noqa: ARG001  # only checked here
+async def answer_message(call: SecretKey, message: dict[str, Any]) -> Response:
     """A message of the Model Context Protocol. Nothing is pushed, so there is no stream to GET."""
     headers = call.request.headers
     problem = rules.problem_with_origin(headers.get("host", ""), headers.get("origin"), call.services.public_url)
@@ -27,6 +27,11 @@ async def answer_message(call: SecretKey, message: dict[str, Any]) -> Response: 
         protocol = await asyncio.to_thread(import_module, "latchkey.subjects.mcp.usecases")
     except ModuleNotFoundError:
         raise NoSuchPath("The extra `mcp` is not installed here: pip install 'latchkey[service,mcp]'.") from None
+    try:
+        protocol.check_message(message, by_name=False)
+    except ValueError:
+        said = 'This is no message: `jsonrpc` is "2.0", `method` is a text, and `params`, if there are any, an object.'
+        return reply({"jsonrpc": "2.0", "id": None, "error": {"code": protocol.INVALID_REQUEST, "message": said}}, 400)
     tools = await asyncio.to_thread(_tools, call.request.app)
 
     async def ask(request: ToolRequest) -> tuple[int, bytes]:

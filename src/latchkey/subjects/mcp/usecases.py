@@ -17,6 +17,9 @@ from latchkey.domain.refusal import Invalid, Refusal
 from latchkey.subjects.mcp import rules
 from latchkey.subjects.mcp.rules import OfferedTool, ToolRequest
 
+INVALID_REQUEST = types.INVALID_REQUEST
+# Raises ValueError.
+check_message = types.jsonrpc_message_adapter.validate_python
 # The status and body of the API's reply.
 Ask = Callable[[ToolRequest], Awaitable[tuple[int, bytes]]]
 

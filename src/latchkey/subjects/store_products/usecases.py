@@ -75,9 +75,15 @@ async def _shelf(connection: Connection, project_id: str, app_id: str, store: st
 
 async def _ask(connections: Connections, project_id: str, app_id: str) -> tuple[str, tuple[StoreProduct, ...]]:
     """The app's store, and what it has for sale."""
-    if await load(connections, project_id, app_id) is None:
+    found = await load(connections, project_id, app_id)
+    if found is None:
         raise NotFound("The store of this app has no list of products that could be read.", param="app_id")
     app = await connections.of_app(project_id, app_id)
+    if app is None and found.row.credentials is not None:
+        try:
+            connections.parse(found.row.store, connections.unsealed(found.row))
+        except ValueError as error:
+            raise Refusal(f"The app's credentials cannot be used here: {error}.", param="app_id") from None
     if app is None:
         raise Refusal("This app has no credentials yet, so its store cannot be asked. Save them first.", param="app_id")
     try:

@@ -18,6 +18,7 @@ from latchkey.database.sealing import UnsealableError
 from latchkey.domain.refusal import Refusal
 from latchkey.now import real_now
 from latchkey.subjects.webhooks import render
+from latchkey.subjects.webhooks.delivery.destination import presets
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs
 from latchkey.subjects.webhooks.delivery.sending.sender import sender_of
 from latchkey.subjects.webhooks.rules import Chosen, DeliveryFilter, ReplayRange
@@ -120,6 +121,10 @@ async def create(
     chosen |= _settings(settings_from, "--set-from", output.read_secret)
     chosen |= _settings(settings_env, "--set-env", _variable)
     if destination is not None:
+        for field in presets()[destination].fields if destination in presets() else ():
+            if field.default is None and field.name not in chosen:
+                how = f"--set-from {field.name}=FILE" if field.is_secret else f"--set {field.name}=VALUE"
+                raise Refusal(f"{field.label} is missing: give {how}.", param=f"destination.settings.{field.name}")
         given["destination"] = {"preset": destination, "settings": chosen, "template": _template(template_from)}
     elif chosen or template_from is not None:
         raise typer.BadParameter("is needed for settings and a template.", param_hint="--destination")

@@ -11,13 +11,13 @@ only presets write them, where a log can mask them.
 
 import base64
 import hashlib
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from importlib.resources import files
-from math import isfinite
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit
 
@@ -113,9 +113,9 @@ class _Environment(SandboxedEnvironment):
         return False
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        # A text times a billion would take all memory.
+        # A text times a billion would take all memory, and so would a power.
         if operator == "**" or not all(isinstance(value, int | float) for value in (left, right)):
-            raise SecurityError(f"{operator} works with numbers only")
+            raise SecurityError(f"{operator} {'is not allowed' if operator == '**' else 'works with numbers only'}")
         return super().call_binop(context, operator, left, right)
 
 
@@ -156,7 +156,8 @@ def _length(value: Any) -> int:
 
 
 def _environment() -> _Environment:
-    made = _Environment(cache_size=0)
+    # Computed ahead, an infinite number is a name that nothing has.
+    made = _Environment(cache_size=0, optimized=False)
     # These three are given the environment first.
     theirs = {name: made.filters[name] for name in _FILTERS}
     theirs |= {name: partial(theirs[name], made) for name in ("first", "last", "truncate")}
@@ -245,6 +246,8 @@ def _expression(source: str) -> Rendering:
         raise TemplateError("Nothing can be called in an expression.")
     if unknown := {node.name for node in tree.find_all(nodes.Name)} - _NAMES:
         raise TemplateError(f"There is no {min(unknown)!r}. There are {', '.join(sorted(_NAMES))}.")
+    if math.inf in [constant.value for constant in tree.find_all(nodes.Const)]:
+        raise TemplateError("A number is larger than 1.8e308.")
     for name in _fields_of_event(tree):
         if name not in _EVENT_FIELDS:
             raise TemplateError(f"An event has no field {name!r}.")
@@ -272,7 +275,7 @@ def _defined(value: Any) -> Any:
         return [_defined(inner) for inner in value]
     if not isinstance(value, str | int | float | Undefined | None):
         raise TemplateError("An expression has to be a text, a number, a list or an object.")
-    return None if isinstance(value, Undefined) or (isinstance(value, float) and not isfinite(value)) else value
+    return None if isinstance(value, Undefined) or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
 @contextmanager
