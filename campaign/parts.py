@@ -94,8 +94,8 @@ def play(what: str, seed: int, seconds: float) -> int:
             for log in sorted(folder.rglob("*.log")):
                 # Lines of requests that went well would leave no room for others.
                 lines = (line for line in log.read_text(errors="replace").splitlines() if '"level":"info"' not in line)
-                told = "\n".join(lines)
-                print(f"--- {log.relative_to(folder)}, its end\n{told[-8_000:]}")
+                end = "\n".join(lines)[-8_000:]
+                print(f"--- {log.relative_to(folder)}, its end\n{end}")
             print(f"--- {what}, seed {seed}\n{traceback.format_exc()}")
     took = round(time.monotonic() - began, 1)
     told = {"what": what, "seed": seed, "seconds": took, "held": held, "skipped": skipped, "figures": figures}
