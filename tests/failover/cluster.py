@@ -70,6 +70,11 @@ class Node:
             "--wal-segsize", "1",
         )  # fmt: skip
         self._run("postgres", "--single", "-D", str(self.data), "postgres", fed=f"create database {DATABASE};\n")
+        # As after eight failovers: the next timelines have letters in the names of their files.
+        history = self.data / "pg_wal" / "00000009.history"
+        history.write_text("8\t0/1000000\tno recovery target specified\n")
+        self._user.own(history)
+        self._run("pg_resetwal", "--pgdata", str(self.data), "--next-wal-file", "000000090000000000000001")
 
     def copy(self, other: Node) -> None:
         """Become a standby of the other, from a new base backup."""

@@ -77,7 +77,8 @@ class Scene:
             async def is_noted() -> bool:
                 query = "select waits_for_standby, timeline, noted_at from server_identity"
                 noted, followed = await primary.fetchrow(query), await standby.fetchrow(query)
-                return noted is not None and noted["waits_for_standby"] and noted == followed
+                writes_to = int((await primary.fetchval("select pg_walfile_name(pg_current_wal_lsn())"))[:8], 16)
+                return noted["waits_for_standby"] and noted["timeline"] == writes_to and noted == followed
 
             await until(is_noted, "nobody has noticed, or the standby does not know it")
 

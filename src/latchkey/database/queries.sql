@@ -122,7 +122,7 @@ select from server_identity for update;
 
 -- name: timeline_history
 -- why a timeline began: the server's own file, which only a superuser may read
-select pg_read_file('pg_wal/' || lpad(to_hex($1::integer), 8, '0') || '.history', 0, 1000000, true);
+select pg_read_file('pg_wal/' || lpad(upper(to_hex($1::integer)), 8, '0') || '.history', 0, 1000000, true);
 
 -- name: note_server
 -- the server that this database is on now
