@@ -78,7 +78,7 @@ class Scene:
                 query = "select waits_for_standby, timeline, noted_at from server_identity"
                 noted, followed = await primary.fetchrow(query), await standby.fetchrow(query)
                 writes_to = int((await primary.fetchval("select pg_walfile_name(pg_current_wal_lsn())"))[:8], 16)
-                return noted["waits_for_standby"] and noted["timeline"] == writes_to and noted == followed
+                return noted == followed and noted is not None and (*noted.values(),)[:2] == (True, writes_to)
 
             await until(is_noted, "nobody has noticed, or the standby does not know it")
 

@@ -6,6 +6,7 @@ from functools import cache
 from inspect import signature
 from pathlib import Path
 from shlex import quote as shell_quote
+from time import monotonic
 from typing import Any, Concatenate, Literal, TypeVar
 from urllib.parse import parse_qsl, quote
 
@@ -29,6 +30,7 @@ from latchkey.subjects.accounts.rules import Account, Membership, NotBelieved, N
 from latchkey.subjects.accounts.usecases import sessions
 from latchkey.subjects.accounts.usecases.openid import ProviderAway
 from latchkey.subjects.accounts.usecases.second_factor import WrongCode
+from latchkey.subjects.charts.usecases import Reading
 
 ROOT = "/dashboard"
 JSON = "-H 'Content-Type: application/json'"
@@ -63,10 +65,15 @@ class Visit(InProject, Struct):
     concerned: Account | None = None
     actor: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
+    began: float = field(default_factory=monotonic)
 
     @property
     def database(self) -> Database:
         return self.services.database
+
+    @property
+    def charts(self) -> Reading:
+        return Reading(self.services.charts, self.began)
 
     @property
     def account(self) -> Account:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -9,7 +10,8 @@ from latchkey.domain.customers.customer import Attribute
 from latchkey.domain.instants import DAY
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage import fact_cache as module
-from latchkey.subjects.charts.storage.fact_cache import FactCache, default_folder
+from latchkey.subjects.charts.storage import project_facts
+from latchkey.subjects.charts.storage.fact_cache import FactCache, Reading, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
 from latchkey.subjects.customers.usecases.edits import set_attributes
 from tests.cli.running import typed
@@ -30,7 +32,7 @@ def test_a_folder_that_others_can_read_or_have_made_is_not_used(
     assert default_folder() != ours
 
 
-async def paid(books: FactCache, core: Core) -> int:
+async def paid(books: FactCache | Reading, core: Core) -> int:
     today = core.time // DAY
     asked = Question("SANDBOX", (Kind.PAYMENT,), today - 28, today, Resolution.DAY)
     book = await books.facts(core.project_id, core.time)
@@ -61,6 +63,30 @@ async def test_a_small_project_has_no_file(core: Core, tmp_path: Path) -> None:
     await core.act("purchase", "ann", product="pro_monthly")
     assert await paid(books, core) == 1
     assert files(tmp_path) == []
+
+
+async def test_a_request_reads_what_has_changed_once_and_the_next_one_again(core: Core, tmp_path: Path) -> None:
+    books = FactCache(core.database, tmp_path)
+    request = Reading(books, monotonic())
+    await core.act("purchase", "ann", product="pro_monthly")
+    assert await paid(request, core) == 1
+    await core.act("purchase", "ben", product="pro_monthly")
+    assert await paid(request, core) == 1
+    assert await paid(Reading(books, monotonic()), core) == 2
+
+
+async def test_rows_that_were_replaced_do_not_fill_the_memory(
+    core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_facts, "_REPLACED_ROWS", 100)
+    books, sizes = FactCache(core.database, tmp_path), []
+    await core.act("purchase", "ann", product="pro_monthly")
+    for number in range(20):
+        await core.act("cancel" if number % 2 else "uncancel", "ann") if number else None
+        assert await paid(books, core) == 1
+        facts = await books.facts(core.project_id, core.time)
+        sizes.append(facts._appended)
+    assert sizes[-1] < max(sizes) <= 2 * sizes[0] + 100
 
 
 @pytest.mark.usefixtures("few")

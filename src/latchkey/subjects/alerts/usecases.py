@@ -3,6 +3,7 @@ and what messages say, by the clock role of any number of processes."""
 
 import asyncio
 from collections.abc import Callable, Collection
+from time import monotonic
 
 import structlog
 from msgspec import Struct, json
@@ -21,7 +22,7 @@ from latchkey.subjects.alerts import render, storage
 from latchkey.subjects.alerts.rules import DAYS, AlertNotice, Report, after_look, end_of_settled, next_report, unusual
 from latchkey.subjects.alerts.storage import AlertSubscription
 from latchkey.subjects.charts.rules.figures import CARDS, TITLES, card_headline, main_series
-from latchkey.subjects.charts.usecases import FactCache, read_last_days, usual_environment
+from latchkey.subjects.charts.usecases import FactCache, Reading, read_last_days, usual_environment
 from latchkey.subjects.mail.rules import MailChart, MailText, OutgoingMail
 from latchkey.subjects.mail.usecases import NO_MAIL, Mail, NotSentError, add_message
 from latchkey.subjects.purchase_intake.usecases.journal import StoreHealth, standing_of
@@ -225,7 +226,7 @@ class Alerts(Struct, frozen=True):
             raise NotSentError(result.error or "no answer", for_good=result.status in (404, 410))
 
     async def _report(self, to: AlertSubscription, days: int, project_url: str, now: Ms) -> MailText:
-        ends, asked = end_of_settled(now), (self.charts, to.project_id)
+        ends, asked = end_of_settled(now), (Reading(self.charts, monotonic()), to.project_id)
         environment = await usual_environment(*asked, now)
         found = await read_last_days(*asked, CARDS, environment, days, USD, ends, compare=True)
         drawn = (await read_last_days(*asked, ["revenue"], environment, 28, USD, ends))["revenue"]

@@ -24,19 +24,20 @@ from latchkey.subjects.charts.rules.definition import ATTRIBUTE, EXPERIMENT, Cho
 from latchkey.subjects.charts.rules.facts import Amounts, Question, Resolution, Run, date_of, day_of
 from latchkey.subjects.charts.storage import fact_cache
 from latchkey.subjects.charts.storage.fact_cache import FactCache as FactCache
+from latchkey.subjects.charts.storage.fact_cache import Reading as Reading
 from latchkey.subjects.charts.storage.fact_cache import default_folder as default_folder
 from latchkey.subjects.charts.storage.project_facts import ProjectFacts
 from latchkey.subjects.test_clocks import usecases as clocks
 
 
-async def read_chart(cache: FactCache, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
+async def read_chart(cache: FactCache | Reading, project_id: str, request: ChartRequest, now: Ms) -> ChartData:
     """`now` is the present; in the environment of a test clock the clock's time takes its place."""
     found = await read_charts(cache, project_id, [request], now)
     return found[request.name]
 
 
 async def read_last_days(
-    cache: FactCache,
+    cache: FactCache | Reading,
     project_id: str,
     names: Iterable[str],
     environment: str,
@@ -61,7 +62,7 @@ async def read_last_days(
 
 
 async def read_charts(
-    cache: FactCache, project_id: str, requests: Sequence[ChartRequest], now: Ms
+    cache: FactCache | Reading, project_id: str, requests: Sequence[ChartRequest], now: Ms
 ) -> dict[str, ChartData]:
     """By name, with one reading of the facts. Several have the same environment, days, currency and comparison, and
     neither filters nor segments; none of them is a snapshot, a heat map or an experiment."""
@@ -171,7 +172,7 @@ async def keep_erased(connection: Connection, key: int, customer: Customer, attr
     await fact_cache.keep_erased(connection, customer.project_id, key, *kept)
 
 
-async def usual_environment(cache: FactCache, project_id: str, now: Ms) -> Environment:
+async def usual_environment(cache: FactCache | Reading, project_id: str, now: Ms) -> Environment:
     """The sandbox while everything was bought there."""
     facts = await cache.facts(project_id, now)
     in_production, in_sandbox = await asyncio.to_thread(
@@ -181,7 +182,7 @@ async def usual_environment(cache: FactCache, project_id: str, now: Ms) -> Envir
 
 
 async def read_values(
-    cache: FactCache, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
+    cache: FactCache | Reading, project_id: str, environment: str, dimensions: Iterable[str], now: Ms
 ) -> dict[str, list[str]]:
     """The values that facts have in each dimension, the most frequent first."""
     facts = await cache.facts(project_id, now)
@@ -191,7 +192,7 @@ async def read_values(
 
 
 async def read_options(
-    cache: FactCache, project_id: str, environment: str, name: str, now: Ms
+    cache: FactCache | Reading, project_id: str, environment: str, name: str, now: Ms
 ) -> tuple[Definition, list[Dimension]]:
     """The definition has the project's experiments as the choices of the selector `experiment`."""
     definition, database = definition_of(name), cache.database

@@ -122,7 +122,7 @@ async def _last_days(
     visit: Visit, names: Iterable[str], environment: ViewEnvironment, days: int, currency: str
 ) -> dict[str, ChartData]:
     asked = names, environment.id, days, currency, visit.now
-    return await read_last_days(visit.services.charts, visit.project_id, *asked, compare=True)
+    return await read_last_days(visit.charts, visit.project_id, *asked, compare=True)
 
 
 def _csv(name: str, text: str) -> Response:
@@ -136,7 +136,7 @@ async def show_charts(visit: Visit) -> Response:
     environment = environment_of(visit.query, offered)
     found = await _last_days(visit, LINES, environment, DAYS, USD)
     for request in other_requests(environment, offered):
-        found[request.name] = await read_chart(visit.services.charts, visit.project_id, request, visit.now)
+        found[request.name] = await read_chart(visit.charts, visit.project_id, request, visit.now)
     return visit.page(
         "charts.html",
         environment=environment,
@@ -153,7 +153,7 @@ async def show_chart(visit: Visit, name: str) -> Response:
     asked = view.view_of(definition, visit.query, offered)
     if asked.request.selectors.get("experiment") == "":
         return visit.page("chart_without_experiment.html", definition=definition)
-    cache, project_id = visit.services.charts, visit.project_id
+    cache, project_id = visit.charts, visit.project_id
     data = presentation.titled(await read_chart(cache, project_id, asked.request, visit.now))
     values = await read_values(cache, project_id, asked.environment.id, view.shown_filters(asked), visit.now)
     return visit.page(
@@ -176,7 +176,7 @@ async def show_table(visit: Visit, name: str) -> Response:
     """The same numbers as CSV."""
     definition = definition_of(name)
     asked = view.view_of(definition, visit.query, await offered_to(visit))
-    data = presentation.titled(await read_chart(visit.services.charts, visit.project_id, asked.request, visit.now))
+    data = presentation.titled(await read_chart(visit.charts, visit.project_id, asked.request, visit.now))
     name = f"{definition.name}-{asked.environment.slug}-{asked.request.first}-{asked.request.last}.csv"
     return _csv(name, chart_csv(data))
 

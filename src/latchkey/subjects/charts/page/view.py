@@ -313,5 +313,5 @@ async def offered_to(visit: Visit) -> Offered:
         environments=environments,
         dimensions=dimensions,
         experiments=tuple(Choice(experiment.id, experiment.name) for experiment in experiments),
-        usual=await usual_environment(visit.services.charts, project_id, visit.now),
+        usual=await usual_environment(visit.charts, project_id, visit.now),
     )

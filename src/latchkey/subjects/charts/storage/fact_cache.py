@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir, mkdtemp
+from time import monotonic
 from typing import IO
 
 import structlog
@@ -98,6 +99,20 @@ class _Opened(Struct):
     key: str
     # Everything that was committed before this transaction is in it.
     known_xid: int
+    # When that transaction was asked for, on the clock of `monotonic`.
+    read_at: float = 0.0
+
+
+class Reading:
+    """For the questions of one request: each is answered with the facts as of its beginning or later, which are read
+    once for all of them."""
+
+    def __init__(self, cache: "FactCache", since: float) -> None:
+        self.database = cache.database
+        self._cache, self._since = cache, since
+
+    async def facts(self, project_id: str, now: Ms) -> ProjectFacts:
+        return await self._cache.facts(project_id, now, self._since)
 
 
 class FactCache:
@@ -109,9 +124,13 @@ class FactCache:
         self._building: dict[str, asyncio.Task[None]] = {}
         self._warming: asyncio.Task[None] | None = None
 
-    async def facts(self, project_id: str, now: Ms) -> ProjectFacts:
-        """With everything that is committed."""
+    async def facts(self, project_id: str, now: Ms, since: float | None = None) -> ProjectFacts:
+        """With everything that was committed when this was called, or at the instant `since` of `monotonic`."""
+        since = monotonic() if since is None else since
         async with self._locks.setdefault(project_id, asyncio.Lock()):
+            opened = self._opened.get(project_id)
+            if opened is not None and opened.read_at > since:
+                return opened.facts
             found = await self._current(project_id, now)
             if found is None:
                 await asyncio.wait([self.build(project_id, now)], timeout=_PATIENCE_SECONDS)
@@ -143,6 +162,7 @@ class FactCache:
 
     async def _current(self, project_id: str, now: Ms) -> ProjectFacts | None:
         """None: so much has changed that a file has to be built first."""
+        read_at = monotonic()
         with TemporaryDirectory(prefix="latchkey-charts-") as folder:
             periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
             async with self.database.transaction(isolation="repeatable_read", readonly=True) as connection:
@@ -158,7 +178,7 @@ class FactCache:
                     await copy_rows(connection, project_id, periods, people, keys)
             if keys:
                 await asyncio.to_thread(opened.facts.replace, keys, periods, people)
-        opened.known_xid = seen.oldest_xid
+        opened.known_xid, opened.read_at = seen.oldest_xid, read_at
         self._opened[project_id] = opened
         self._opened.move_to_end(project_id)
         while len(self._opened) > _MOST_OPEN:

@@ -53,6 +53,8 @@ _SEPARATOR = "\n----\n"
 _ONLY_IF = "-- Only if: "
 _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
+# Rows of the tail that were replaced take up memory until it is written anew. So many may, besides as many as it has.
+_REPLACED_ROWS = 100_000
 # A file that was built with other ones is of no use.
 RULES = _SEPARATOR.join([_SETUP, *_FACTS])
 *_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
@@ -134,6 +136,8 @@ class ProjectFacts:
         self._sources = [Source("tail", weighed=True)]
         self.has_file = file is not None
         self._customers: set[int] = set()
+        # Rows since the tail was last written anew.
+        self._appended = 0
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
             tags = frozenset(filter(is_tag, _kept_columns(duck)))
@@ -186,13 +190,21 @@ class ProjectFacts:
                 duck.execute(f"insert into periods {old.format(purchase, 'periods')}")
                 duck.execute(f"insert into customers {old.format('', 'customers')}")
             derive(duck)
-            duck.execute(
+            [(appended,)] = _rows(
+                duck,
                 "insert into tail by name select sum(if(customer < 0, -1, 1)) as weight,"
                 " * replace (if(customer < 0, -1 - customer, customer) as customer) from facts"
-                " group by all having weight <> 0"
+                " group by all having weight <> 0",
             )
+            appended += self._appended
+            if appended > _REPLACED_ROWS:
+                [(rows,)] = _rows(duck, "select count(*) from tail")
+                if appended - rows > rows + _REPLACED_ROWS:
+                    duck.execute("create or replace table tail as from tail")
+                    appended = rows
             duck.execute("commit")
             self._customers.update(customers)
+            self._appended = appended
         except BaseException:
             duck.execute("rollback")
             raise
