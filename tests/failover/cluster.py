@@ -277,9 +277,9 @@ class Pair:
 
 def free_ports() -> tuple[int, int]:
     """Two ports that nobody uses, below those that the system gives to outgoing connections: a server that comes back
-    must find its port free."""
+    must find its port free. Processes that were started one after the other begin to look at different ones."""
     found: list[int] = []
-    port = 20_000 + os.getpid() % 10_000
+    port = 20_000 + os.getpid() * 7 % 10_000
     while len(found) < 2:
         port = 20_000 + (port + 1) % 10_000
         with socket.socket() as one, suppress(OSError):
