@@ -1,9 +1,10 @@
 """Answers a question about facts with DuckDB: one reading of the facts, then sums of sums.
 
 The facts are in three tables of the same columns: `kept.facts` (the file: facts up to the moment it was built),
-`kept.ahead` (the file: later facts, and all of test clocks), and `tail` (what has changed since, with weights of 1 and
--1). In the file, texts are enums, and each experiment and each attribute has a column of its own. `shown` is the
-currency of amounts in USD: that, or the own one where no exchange rate is known. `month` is the first day of the month.
+`kept.ahead` (the file: later facts, and all of test clocks), and `recent.tail` (what has changed since, with weights
+of 1 and -1). In the file, texts are enums, and each experiment and each attribute has a column of its own. `shown` is
+the currency of amounts in USD: that, or the own one where no exchange rate is known. `month` is the first day of the
+month.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ _SEPARATOR = "\n----\n"
 _ONLY_IF = "-- Only if: "
 _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
-# Rows of the tail that were replaced take up memory until it is written anew. So many may, besides as many as it has.
-_REPLACED_ROWS = 100_000
+# With so many new rows the tail is compressed, to a twentieth, and those that were replaced give their memory back.
+_LOOSE_ROWS = 100_000
 # A file that was built with other ones is of no use.
 RULES = _SEPARATOR.join([_SETUP, *_FACTS])
 *_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
@@ -133,11 +133,11 @@ class ProjectFacts:
 
     def __init__(self, folder: Path, file: Path | None = None) -> None:
         self._duck = duck = connect(folder)
-        self._sources = [Source("tail", weighed=True)]
+        self._sources = [Source("recent.tail", weighed=True)]
         self.has_file = file is not None
         self._customers: set[int] = set()
-        # Rows since the tail was last written anew.
-        self._appended = 0
+        # Rows since the tail was last compressed.
+        self._loose = 0
         if file is not None:
             duck.execute(f"attach {text(str(file))} as kept (read_only)")
             tags = frozenset(filter(is_tag, _kept_columns(duck)))
@@ -181,9 +181,9 @@ class ProjectFacts:
         duck.execute("begin")
         try:
             duck.execute("create or replace temp table changed as select unnest($1::bigint[]) as customer", [customers])
-            duck.execute("delete from tail where customer in (from changed)")
+            duck.execute("delete from recent.tail where customer in (from changed)")
             for (table, columns), source in zip(_TABLES.items(), (periods, people), strict=True):
-                read(duck, f"table {table}", source, columns)
+                read(duck, f"temp table {table}", source, columns)
             if self.has_file:
                 old = "select * replace (-1 - customer as customer{}) from kept.{} semi join changed using (customer)"
                 purchase = ", md5('old' || purchase)::uuid as purchase"
@@ -192,22 +192,19 @@ class ProjectFacts:
             derive(duck)
             [(appended,)] = _rows(
                 duck,
-                "insert into tail by name select sum(if(customer < 0, -1, 1)) as weight,"
+                "insert into recent.tail by name select sum(if(customer < 0, -1, 1)) as weight,"
                 " * replace (if(customer < 0, -1 - customer, customer) as customer) from facts"
                 " group by all having weight <> 0",
             )
-            appended += self._appended
-            if appended > _REPLACED_ROWS:
-                [(rows,)] = _rows(duck, "select count(*) from tail")
-                if appended - rows > rows + _REPLACED_ROWS:
-                    duck.execute("create or replace table tail as from tail")
-                    appended = rows
             duck.execute("commit")
-            self._customers.update(customers)
-            self._appended = appended
         except BaseException:
             duck.execute("rollback")
             raise
+        self._customers.update(customers)
+        self._loose += appended
+        if self._loose > _LOOSE_ROWS:
+            duck.execute("checkpoint recent")
+            self._loose = 0
 
 
 def build(path: Path, periods: Path, people: Path, now: Ms) -> None:

@@ -7,7 +7,9 @@ set threads = 2;
 set checkpoint_threshold = '1TB';
 ----
 -- The facts of customers that have changed since the file was built, as `facts/` derives them.
-create table tail (
+attach ':memory:' as recent (compress);
+----
+create table recent.tail (
     weight integer, kind varchar, environment varchar, customer bigint, moment bigint, day integer, month integer, n integer,
     currency varchar, shown varchar, quantity bigint, micros bigint, tax bigint, commission bigint, usd bigint,
     tax_usd bigint, commission_usd bigint, unconverted integer, product varchar, duration varchar, store varchar,
