@@ -1,7 +1,9 @@
 """The files of charts are a cache: whether there is one, which process built it and when changes no answer."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 import pytest
@@ -79,7 +81,8 @@ async def test_rows_that_were_replaced_do_not_fill_the_memory(
     core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project_facts, "_LOOSE_ROWS", 100)
-    books, sizes = FactCache(core.database, tmp_path), []
+    books = FactCache(core.database, tmp_path)
+    sizes: list[int] = []
     rows = (
         "select sum(count) from pragma_storage_info('recent.tail')"
         " where column_name = 'weight' and segment_type <> 'VALIDITY'"
@@ -89,7 +92,8 @@ async def test_rows_that_were_replaced_do_not_fill_the_memory(
         await core.act("cancel" if number % 2 else "uncancel", "ann") if number else None
         assert await paid(books, core) == 1
         facts = await books.facts(core.project_id, core.time)
-        sizes += facts._duck.execute(rows).fetchone()
+        [(size,)] = facts._duck.execute(rows).fetchall()
+        sizes.append(size)
     assert max(sizes) < len(sizes) * sizes[0] / 2
 
 
@@ -112,6 +116,37 @@ async def test_every_purchase_counts_at_once_with_a_file_and_without(core: Core,
     # Two customers have changed since: a new file takes the place of the old one, which others still read.
     assert await built(books, tmp_path) != first
     assert (await paid(books, core), await paid(others, core)) == (6, 6)
+
+
+@pytest.mark.usefixtures("few")
+async def test_the_file_that_another_process_has_built_meanwhile_is_not_built_again(core: Core, tmp_path: Path) -> None:
+    books, others = FactCache(core.database, tmp_path), FactCache(core.database, tmp_path)
+    for number in range(3):
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    assert await paid(books, core) == 3
+    await built(books, tmp_path)
+    assert await paid(others, core) == 3
+    await core.act("purchase", "ann", product="pro_monthly")
+    await core.act("purchase", "ben", product="pro_monthly")
+    facts, begun, goes_on = others._opened[core.project_id].facts, Event(), Event()
+    replace = facts.replace
+
+    def replace_later(customers: Sequence[int], periods: Path, people: Path) -> None:
+        begun.set()
+        goes_on.wait()
+        replace(customers, periods, people)
+
+    facts.replace = replace_later  # type: ignore[method-assign]
+    asked = asyncio.create_task(paid(others, core))
+    await asyncio.to_thread(begun.wait)
+    assert await paid(books, core) == 5
+    known = (await built(books, tmp_path)).stat().st_ino
+    goes_on.set()
+    assert await asked == 5
+    assert (await built(others, tmp_path)).stat().st_ino == known
+    assert others._opened[core.project_id].facts is facts
+    assert await paid(others, core) == 5
+    assert others._opened[core.project_id].facts is not facts
 
 
 @pytest.mark.usefixtures("few")

@@ -8,6 +8,8 @@ it.
 import asyncio
 import fcntl
 import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,7 +30,8 @@ from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import NotFound, NotReady
 from latchkey.engine.storage.catalog import app_rows
-from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts, build
+from latchkey.subjects.charts.storage import project_facts
+from latchkey.subjects.charts.storage.project_facts import RULES, ProjectFacts
 
 # A project with fewer customers has no file. With more changed customers than the second, the next file is built.
 FEW_CUSTOMERS = 10_000
@@ -95,6 +98,8 @@ def default_folder() -> Path:
 
 class _Opened(Struct):
     facts: ProjectFacts
+    # None: the project is small.
+    file: Path | None
     # What the file depends on besides the rows.
     key: str
     # Everything that was committed before this transaction is in it.
@@ -132,10 +137,10 @@ class FactCache:
             if opened is not None and opened.read_at > since:
                 return opened.facts
             found = await self._current(project_id, now)
-            if found is None:
-                await asyncio.wait([self.build(project_id, now)], timeout=_PATIENCE_SECONDS)
+            if isinstance(found, asyncio.Task):
+                await asyncio.wait([found], timeout=_PATIENCE_SECONDS)
                 found = await self._current(project_id, now)
-        if found is None:
+        if isinstance(found, asyncio.Task):
             raise NotReady("The charts of this project are being built from its purchases. Try again in a minute.")
         return found
 
@@ -160,20 +165,21 @@ class FactCache:
         except Exception as error:
             log.warning("charts were not opened ahead", reason=str(error))
 
-    async def _current(self, project_id: str, now: Ms) -> ProjectFacts | None:
-        """None: so much has changed that a file has to be built first."""
+    async def _current(self, project_id: str, now: Ms) -> ProjectFacts | asyncio.Task[None]:
+        """A task: so much has changed that a file is built first."""
         read_at = monotonic()
         with TemporaryDirectory(prefix="latchkey-charts-") as folder:
             periods, people = Path(folder, "periods.csv"), Path(folder, "customers.csv")
             async with self.database.transaction(isolation="repeatable_read", readonly=True) as connection:
                 seen, key = await self._identity(connection, project_id)
                 opened = self._opened.get(project_id)
-                if opened is None or opened.key != key:
+                # This process has built a file since, or another one has.
+                if opened is None or opened.key != key or self._newest(project_id, key) not in (None, opened.file):
                     opened = await asyncio.to_thread(self._open, project_id, key)
                 keys = await changed_since(connection, project_id, opened.known_xid, seen)
                 # With more changed customers at once, a new file is quicker.
-                if len(keys) > (10 * MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
-                    return None
+                if len(keys) > (10 * MOST_CHANGED if opened.file else FEW_CUSTOMERS):
+                    return self.build(project_id, now, opened.file)
                 if keys:
                     await copy_rows(connection, project_id, periods, people, keys)
             if keys:
@@ -183,8 +189,8 @@ class FactCache:
         self._opened.move_to_end(project_id)
         while len(self._opened) > _MOST_OPEN:
             self._opened.popitem(last=False)
-        if opened.facts.changed > (MOST_CHANGED if opened.facts.has_file else FEW_CUSTOMERS):
-            self.build(project_id, now)
+        if opened.facts.changed > (MOST_CHANGED if opened.file else FEW_CUSTOMERS):
+            self.build(project_id, now, opened.file)
         return opened.facts
 
     async def _identity(self, connection: Connection, project_id: str) -> tuple[Snapshot, str]:
@@ -195,40 +201,41 @@ class FactCache:
         parts = "\0".join((RULES, version("duckdb"), seen.epoch, *attributes))
         return seen, blake2b(parts.encode(), digest_size=8).hexdigest()
 
+    def _newest(self, project_id: str, key: str) -> Path | None:
+        return max(self._folder.glob(f"{project_id}.{key}.*.duckdb"), default=None)
+
     def _open(self, project_id: str, key: str) -> _Opened:
         """The newest file, if there is one."""
-        for file in sorted(self._folder.glob(f"{project_id}.{key}.*.duckdb"), reverse=True):
+        while file := self._newest(project_id, key):
             try:
-                return _Opened(ProjectFacts(self._folder, file), key, int(file.suffixes[-2][1:]))
+                return _Opened(ProjectFacts(self._folder, file), file, key, int(file.suffixes[-2][1:]))
             except Exception as error:
                 # It was deleted just now, or its disk has failed.
                 log.warning("a file of charts cannot be read", file=str(file), reason=str(error))
                 file.unlink(missing_ok=True)
-        return _Opened(ProjectFacts(self._folder), key, 0)
+        return _Opened(ProjectFacts(self._folder), None, key, 0)
 
-    def build(self, project_id: str, now: Ms) -> asyncio.Task[None]:
-        """Builds the next file in the background."""
+    def build(self, project_id: str, now: Ms, last: Path | None = None) -> asyncio.Task[None]:
+        """Builds the file that comes after the last one, in the background."""
         task = self._building.get(project_id)
         if task is None:
-            task = self._building[project_id] = asyncio.create_task(self._built(project_id, now))
+            task = self._building[project_id] = asyncio.create_task(self._built(project_id, now, last))
             task.add_done_callback(lambda _: self._building.pop(project_id))
         return task
 
-    async def _built(self, project_id: str, now: Ms) -> None:
+    async def _built(self, project_id: str, now: Ms, last: Path | None) -> None:
         """By this process, or by another one that has begun before."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (self._folder / f"{project_id}.lock").open("ab") as lock:
-                if _locked(lock):
-                    await self._write(project_id, now)
                 while not _locked(lock):  # noqa: ASYNC110 - another process has it
                     await asyncio.sleep(_LOOK_SECONDS)
-            self._opened.pop(project_id, None)
+                await self._write(project_id, now, last)
         except Exception:
             # Charts of a small project do without.
             log.exception("the file of charts was not built", project_id=project_id)
 
-    async def _write(self, project_id: str, now: Ms) -> None:
+    async def _write(self, project_id: str, now: Ms, last: Path | None) -> None:
         for left in self._folder.glob(f"{project_id}.*/"):
             # Of a process that was killed.
             await asyncio.to_thread(rmtree, left, ignore_errors=True)
@@ -238,14 +245,32 @@ class FactCache:
                 isolation="repeatable_read", readonly=True, statement_timeout_ms=_COPY_MS
             ) as connection:
                 seen, key = await self._identity(connection, project_id)
+                if self._newest(project_id, key) not in (None, last):
+                    return
                 await copy_rows(connection, project_id, periods, people)
-            await asyncio.to_thread(build, made, periods, people, now)
+            await _build(made, periods, people, now)
             file = self._folder / f"{project_id}.{key}.{seen.oldest_xid:020}.duckdb"
             made.replace(file)
         for other in self._folder.glob(f"{project_id}.*.duckdb"):
             if other != file:
                 # A process that reads it keeps it open.
                 other.unlink(missing_ok=True)
+
+
+async def _build(made: Path, periods: Path, people: Path, now: Ms) -> None:
+    """In a process of its own, whose memory is given back, and which yields to requests."""
+    words = ("-m", project_facts.__name__, *map(str, (made, periods, people, now)))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+    )
+    try:
+        _, said = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        raise RuntimeError(said.decode(errors="replace"))
 
 
 def _locked(file: IO[bytes]) -> bool:

@@ -300,3 +300,9 @@ def _kept_columns(duck: Duck) -> list[str]:
 
 def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
     return duck.execute(sql).fetchall()
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    *_paths, _now = sys.argv[1:]
+    build(*map(Path, _paths), int(_now))
