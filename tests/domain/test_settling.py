@@ -114,6 +114,18 @@ def test_a_replaced_period_read_again_with_its_old_end_is_not_extended() -> None
     assert [one.ends_at for one in after.periods] == [one.ends_at for one in known.periods]
 
 
+@pytest.mark.parametrize("ends_with_it", [True, False])
+def test_a_clock_that_was_ahead_takes_no_refund_back(ends_with_it: bool) -> None:
+    """Another process, with a clock that is a day ahead, has read the purchase before."""
+    known = observe(None, settle(None, snapshot(BOUGHT), START + 2 * DAY, unordered=True))
+    refunded = replace(BOUGHT, money_back=(MoneyBack(START + DAY),))
+    if ends_with_it:
+        refunded = replace(refunded, ends_at=START + DAY + 1)
+    for now in (START + DAY + 1000, START + 3 * DAY):
+        known = observe(known, settle(known, snapshot(refunded), now, unordered=True))
+        assert (known.current.refunded_at, known.access_ends_at) == (START + DAY, START + DAY)
+
+
 @pytest.mark.parametrize("unordered", [False, True])
 @pytest.mark.parametrize(("more", "moved"), [(0, False), (1, False), (999, False), (1_000, True), (-1, True)])
 def test_milliseconds_that_an_import_did_not_know_extend_nothing(more: Ms, moved: bool, unordered: bool) -> None:

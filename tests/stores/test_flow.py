@@ -189,6 +189,21 @@ async def test_a_one_time_purchase_says_whether_to_use_it_up(market: World) -> N
         assert reply.json()["purchased_products"] == {product_id: {"should_consume": used_up}}
 
 
+async def test_a_one_time_purchase_lasts_as_long_as_the_catalog_says(market: World) -> None:
+    own = f"/v2/projects/{PROJECT}/products/pro_lifetime"
+    assert (await market.client.post(own, {"duration": "P1M"})).status == 200
+    purchase = market.store.sell(product_id="pro_lifetime", buyer="ada")
+    assert (await market.show_receipt(purchase, "ada")).status == 200
+    await market.move(market.now + 20 * DAY, every=DAY)
+    # Whoever shows it again, or changes the product, does not move the end.
+    assert (await market.client.post(own, {"duration": "P1Y"})).status == 200
+    assert (await market.show_receipt(purchase, "ada")).status == 200
+    assert await market.access("ada") == {"pro"}
+    await market.move(market.now + 20 * DAY)
+    assert await market.access("ada") == set()
+    assert sorted(await market.types("ada")) == ["EXPIRATION", "NON_RENEWING_PURCHASE"]
+
+
 async def test_twelve_users_who_show_one_receipt_at_once_get_an_answer_and_one_of_them_has_it(apple: World) -> None:
     bought = apple.store.sell(product_id="pro_monthly", buyer="ada")
     users = [f"user-{number}" for number in range(12)]

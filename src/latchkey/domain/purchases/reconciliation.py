@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from latchkey.domain.catalog import without_plan
-from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms
+from latchkey.domain.catalog import Catalog, ProductKind, without_plan
+from latchkey.domain.instants import HOUR, MINUTE, SECOND, Ms, add
 from latchkey.domain.purchases.purchase import (
     MoneyBack,
     Purchase,
@@ -47,7 +47,7 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
     if unordered:
         seen = _stamped(before, seen, now)
     known = {period.id: period for period in before.periods} if before is not None else {}
-    merged = known | {period.id: _merged(known.get(period.id), period) for period in seen.periods}
+    merged = known | {period.id: _merged(known.get(period.id), period, dated=not unordered) for period in seen.periods}
     line = _followed(sorted(merged.values(), key=lambda period: period.order))
     line = _as_planned(before, line)
     line[1:] = [_without_gap(last, period, before, seen) for last, period in pairwise(line)]
@@ -83,6 +83,14 @@ def settle_purchase(before: Purchase | None, seen: Purchase, *, read_at: Ms | No
         return seen
     # It keeps its own moment: since then a part of the price is known to be given back, even if it arrives late.
     return replace(seen, money_back=_money_back(before.money_back, before.told_at or 0, seen.money_back, seen.told_at))
+
+
+def as_long_as_sold(bought: Purchase, catalog: Catalog) -> Purchase:
+    """A store knows no end of a one-time purchase. If the catalog has a duration for the product, that counts."""
+    product = catalog.find(bought.product_id)
+    if bought.ends_at is not None or product is None or product.kind is not ProductKind.ONE_TIME:
+        return bought
+    return bought if product.duration is None else replace(bought, ends_at=add(bought.purchased_at, product.duration))
 
 
 def _read_at(before: Purchase | None, seen: Purchase, at: Ms) -> Purchase:
@@ -229,12 +237,16 @@ def _same_second(known: Ms, seen: Ms) -> bool:
     return known % SECOND == 0 and known <= seen < known + SECOND
 
 
-def _merged(known: Period | None, seen: Period) -> Period:
+def _merged(known: Period | None, seen: Period, *, dated: bool) -> Period:
+    """`dated`: by the store, so that an older report without a refund that is known cannot take it back. Moments of our
+    own clock do not say that."""
     if known is None:
         parts = seen.parts_told
         return seen if parts == seen.parts_back else replace(seen, parts_back=parts)
     newer = seen.as_of > known.as_of
-    facts = _money_back(known.money_back, known.as_of.at, seen.money_back, seen.as_of.at, newer=newer)
+    facts = merge_facts(known.money_back, seen.money_back)
+    if dated:
+        facts = _money_back(known.money_back, known.as_of.at, seen.money_back, seen.as_of.at, newer=newer)
     # What was once concluded about a period (why it began, its number) stays; the store can only move its end.
     return replace(
         known,

@@ -14,7 +14,7 @@ from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
-from latchkey.domain.purchases.reconciliation import lacks_periods, settle, settle_purchase
+from latchkey.domain.purchases.reconciliation import as_long_as_sold, lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.store import STORES
@@ -238,6 +238,8 @@ class Taker(Struct, frozen=True):
             if isinstance(snapshot, Purchase):
                 known = customer.purchase(snapshot.store, snapshot.id)
                 settled: Subscription | Purchase
+                if known is None:
+                    snapshot = as_long_as_sold(snapshot, situation.catalog)
                 settled = settle_purchase(known, snapshot, read_at=now if seen.unordered else None)
             else:
                 before = customer.subscription(snapshot.store, snapshot.id)
