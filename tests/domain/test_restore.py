@@ -2,7 +2,7 @@
 
 import pytest
 
-from latchkey.domain.restore import DatabaseIdentity, Origin, may_lack_commits, origin, reason_of
+from latchkey.domain.restore import DatabaseIdentity, Origin, may_lack_commits, origin, reason_of, stretch_of
 
 HERE = DatabaseIdentity("7300000000000000001", 16384, 1)
 PROMOTED = DatabaseIdentity("7300000000000000001", 16384, 2)
@@ -30,18 +30,30 @@ def test_what_became_of_a_database(
     assert origin(known, found, reason) is what
 
 
+PROMOTED_ONCE = f"1\t0/3000148\t{WHOLLY}\n"
+TO_A_MOMENT = "2\t0/5000000\tbefore 2026-11-16 10:00:00+00\n"
+
+
 @pytest.mark.parametrize(
-    ("history", "reason"),
+    ("history", "since", "reason"),
     [
-        ("", None),
-        ("1\t0/3000148\tno recovery target specified\n", WHOLLY),
-        ("1\t0/3000148\tno recovery target specified\n\n2\t0/5000000\tbefore 2026-11-16 10:00:00+00\n", "before 2026"),
-        ("# by hand\n", None),
+        ("", 1, None),
+        ("# by hand\n", 1, None),
+        (PROMOTED_ONCE, 1, WHOLLY),
+        (f"{PROMOTED_ONCE}\n{TO_A_MOMENT}", 1, "before 2026"),
+        (f"{PROMOTED_ONCE}\n{TO_A_MOMENT}", 2, "before 2026"),
+        # Promoted once more after it was restored: noticed, unless it was known by then.
+        (f"{PROMOTED_ONCE}\n{TO_A_MOMENT}\n3\t0/7000000\t{WHOLLY}\n", 1, "before 2026"),
+        (f"{PROMOTED_ONCE}\n{TO_A_MOMENT}\n3\t0/7000000\t{WHOLLY}\n", 3, WHOLLY),
     ],
 )
-def test_the_last_line_of_a_history_says_why_the_timeline_began(history: str, reason: str | None) -> None:
-    found = reason_of(history)
+def test_a_history_says_why_the_timelines_since_one_began(history: str, since: int, reason: str | None) -> None:
+    found = reason_of(history, since)
     assert found is None if reason is None else (found or "").startswith(reason)
+
+
+def test_numbers_skip_further_with_each_minute() -> None:
+    assert [stretch_of(0), stretch_of(1_735_689_660_000), stretch_of(1_735_689_719_999)] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from latchkey.domain.restore import (
     may_lack_commits,
     origin,
     reason_of,
+    stretch_of,
 )
 
 if TYPE_CHECKING:
@@ -55,10 +56,13 @@ async def feed_heads(connection: Executor) -> dict[str, int]:
 
 async def skip_ahead(connection: Connection, server: DatabaseIdentity, heads: Mapping[str, int], now: Ms) -> None:
     """In a transaction: new events and customers get numbers above all that can have been given."""
-    await connection.execute(query("raise_sequence_floors"), list(heads), list(heads.values()), SEQUENCES, POSITIONS)
-    await connection.execute(query("move_feeds_on"), POSITIONS)
-    await connection.execute(query("move_customer_keys_of_projects_on"), CUSTOMERS)
-    await connection.execute(query("move_customer_keys_on"), CUSTOMERS)
+    to = stretch_of(now)
+    await connection.execute(
+        query("raise_sequence_floors"), list(heads), list(heads.values()), SEQUENCES, POSITIONS, to
+    )
+    await connection.execute(query("move_feeds_on"), POSITIONS, to)
+    await connection.execute(query("move_customer_keys_of_projects_on"), CUSTOMERS, to)
+    await connection.execute(query("move_customer_keys_on"), CUSTOMERS, to)
     await connection.execute(query("note_moved"), *server, now)
 
 
@@ -70,6 +74,8 @@ class Sighting(Struct, frozen=True):
     # Whether commits wait for a standby now, and whether they did on the server that was noted.
     waits: bool
     waited: bool
+    # Whether a server that was noted may come from a restore: its history could not be read.
+    is_unclear: bool
     # When the server before the one that was found was last noted; 0 if another process has noted that one already, and
     # commits did not wait before.
     noted_at: Ms
@@ -90,7 +96,8 @@ async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool
     if seen.known is None:
         differs = begins
     else:
-        differs = seen.origin is Origin.PROMOTED or (seen.origin is Origin.SAME and seen.waits != seen.waited)
+        took_over = seen.origin in (Origin.PROMOTED, Origin.UNCLEAR)
+        differs = took_over or (seen.origin is Origin.SAME and seen.waits != seen.waited)
     if not (lossy or differs):
         return seen.origin
     heads = await feed_heads(connection) if lossy else {}
@@ -99,7 +106,7 @@ async def settle(connection: Connection, *, unconfirmed_at: Ms = 0, begins: bool
         skips = lossy and (await begin(connection, seen.found)).moved_at is None
         if skips:
             await skip_ahead(connection, seen.found, heads, seen.now)
-        await note(connection, seen.found)
+        await note(connection, seen.found, is_unclear=True if seen.origin is Origin.UNCLEAR else None)
         # A standby that is not there must not delay reads. Commits that wait for one wait for this commit too.
         await connection.execute("set local synchronous_commit = local")
     if skips:
@@ -129,13 +136,17 @@ async def require_settled(connection: Connection) -> None:
 
 
 async def look(connection: Connection) -> tuple[Origin, DatabaseIdentity | None]:
-    """The same without noting anything; None: a standby, which decides nothing."""
+    """The same without noting anything, and unclear until `after-restore` has run; None: a standby, which decides
+    nothing."""
     seen = await _look(connection)
-    return (seen.origin, seen.found) if seen is not None else (Origin.SAME, None)
+    if seen is None:
+        return Origin.SAME, None
+    return (Origin.UNCLEAR if seen.is_unclear and seen.origin is not Origin.RESTORED else seen.origin), seen.found
 
 
-async def note(connection: Executor, server: DatabaseIdentity) -> None:
-    await connection.execute(query("note_server"), *server)
+async def note(connection: Executor, server: DatabaseIdentity, *, is_unclear: bool | None = None) -> None:
+    """`is_unclear` None: as before."""
+    await connection.execute(query("note_server"), *server, is_unclear)
 
 
 async def _look(connection: Connection) -> Sighting | None:
@@ -148,16 +159,17 @@ async def _look(connection: Connection) -> Sighting | None:
         known = DatabaseIdentity(row["known_identifier"], row["known_oid"], row["known_timeline"])
     reason = None
     if known is not None and known.timeline != found.timeline:
-        reason = await _reason(connection, found.timeline)
+        reason = await _reason(connection, found.timeline, known.timeline)
     what = origin(known, found, reason)
     noted_at = row["before_waited_at" if what is Origin.SAME else "noted_at"] or 0
-    return Sighting(found, known, what, row["waits"], row["waited"] is not False, noted_at, row["now"])
+    waited = row["waited"] is not False
+    return Sighting(found, known, what, row["waits"], waited, bool(row["is_unclear"]), noted_at, row["now"])
 
 
-async def _reason(connection: Connection, timeline: int) -> str | None:
+async def _reason(connection: Connection, timeline: int, since: int) -> str | None:
     try:
         history: str | None = await connection.fetchval(query("timeline_history"), timeline)
     except asyncpg.PostgresError:
         # Only a superuser may read files of the server; some providers have none to read.
         return None
-    return reason_of(history) if history is not None else None
+    return reason_of(history, since) if history is not None else None

@@ -112,7 +112,7 @@ select
     {waits_for_standby} as waits,
     {database_now} as now,
     k.system_identifier as known_identifier, k.database_oid as known_oid, k.timeline as known_timeline,
-    k.waits_for_standby as waited, k.noted_at, k.before_waited_at
+    k.waits_for_standby as waited, k.noted_at, k.before_waited_at, k.is_unclear
 from (select 1) as one
 left join server_identity k on k.id = 1;
 
@@ -126,15 +126,16 @@ select pg_read_file('pg_wal/' || lpad(upper(to_hex($1::integer)), 8, '0') || '.h
 
 -- name: note_server
 -- the server that this database is on now
-insert into server_identity as s (system_identifier, database_oid, timeline, waits_for_standby, noted_at)
-values ($1, $2, $3, {waits_for_standby}, {database_now})
+insert into server_identity as s (system_identifier, database_oid, timeline, waits_for_standby, noted_at, is_unclear)
+values ($1, $2, $3, {waits_for_standby}, {database_now}, coalesce($4, false))
 on conflict (id) do update set
     before_waited_at = case
         when s.timeline = excluded.timeline then s.before_waited_at
         when s.waits_for_standby then s.noted_at
     end,
     system_identifier = excluded.system_identifier, database_oid = excluded.database_oid,
-    timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby, noted_at = excluded.noted_at;
+    timeline = excluded.timeline, waits_for_standby = excluded.waits_for_standby, noted_at = excluded.noted_at,
+    is_unclear = coalesce($4, s.is_unclear);
 
 -- name: running_services
 -- processes of the service that are connected to this database
@@ -172,23 +173,23 @@ select project_id, position from feeds;
 -- the next event of every customer gets a sequence above all that were given: in a project, these are at most as many as
 -- positions since the floor was last raised. Cached catalogs may have versions that were lost: none is given again
 update projects p
-set sequence_floor = ((p.sequence_floor + f.position - p.floor_position) / $3 + 2) * $3,
-    floor_position = f.position + $4,
+set sequence_floor = greatest((p.sequence_floor + f.position - p.floor_position) / $3 + 2, $5) * $3,
+    floor_position = greatest(f.position + $4, $5::bigint * $4 + f.position % $4),
     catalog_version = p.catalog_version + $3
 from unnest($1::text[], $2::bigint[]) as f (project_id, position)
 where p.id = f.project_id;
 
 -- name: move_feeds_on
--- the next event of every project gets a position this much higher
-update feeds set position = position + $1;
+-- the next event of every project gets a position this much higher, and in this stretch at least
+update feeds set position = greatest(position + $1, $2::bigint * $1 + position % $1);
 
 -- name: move_customer_keys_of_projects_on
 -- the same in a distributed database, which counts them for each project; elsewhere there is nothing to do
-update customer_keys set last = last + $1;
+update customer_keys set last = greatest(last + $1, $2::bigint * $1 + last % $1);
 
 -- name: move_customer_keys_on
--- the next customer gets a key this much higher: ids of events are derived from it
-select setval(s.name, coalesce(pg_sequence_last_value(s.name), 0) + $1::bigint)
+-- the same for the next customer's key: ids of events are derived from it
+select setval(s.name, greatest(coalesce(pg_sequence_last_value(s.name), 0) + $1::bigint, $2::bigint * $1))
 from (select pg_get_serial_sequence('customers', 'id')::regclass as name) as s;
 
 -- name: hold_lanes

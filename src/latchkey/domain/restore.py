@@ -8,11 +8,17 @@ that can have been given.
 from enum import StrEnum
 from typing import NamedTuple
 
+from latchkey.domain.instants import MINUTE, Ms
+
 # No customer had so many events, and no project so many events or new customers, between the moment to which a database
 # was restored and the moment of the restore.
 SEQUENCES = 1_000_000
 POSITIONS = 1_000_000_000
 CUSTOMERS = 1_000_000_000
+
+# 2025-01-01. Numbers skip at least to one such stretch for each minute since: a backup that is restored a second time
+# does not know how far they had skipped after the first.
+_FIRST_MINUTE: Ms = 1_735_689_600_000
 
 # PostgreSQL writes this where a standby was promoted, or all of the write-ahead log was replayed.
 _REPLAYED_WHOLLY = "no recovery target specified"
@@ -38,8 +44,12 @@ class Origin(StrEnum):
     UNCLEAR = "unclear"
 
 
+def stretch_of(now: Ms) -> int:
+    return max(0, now - _FIRST_MINUTE) // MINUTE
+
+
 def origin(known: DatabaseIdentity | None, found: DatabaseIdentity, reason: str | None) -> Origin:
-    """What became of the database since it was last seen. `reason` is PostgreSQL's for the newest timeline; None if it
+    """What became of the database since it was last seen. `reason` is PostgreSQL's for the timelines since; None if it
     cannot be read."""
     if known is None or known == found:
         return Origin.SAME
@@ -50,10 +60,12 @@ def origin(known: DatabaseIdentity | None, found: DatabaseIdentity, reason: str 
     return Origin.PROMOTED if reason == _REPLAYED_WHOLLY else Origin.RESTORED
 
 
-def reason_of(history: str) -> str | None:
-    """The reason in a timeline's history file, which has a line for each timeline before it."""
+def reason_of(history: str, since: int) -> str | None:
+    """Why a timeline and those before it began, back to one: the reason of a restore, if there was any. Of the
+    timeline's history file, which has a line for each timeline that was left."""
     lines = [line.split("\t") for line in history.splitlines() if line.strip() and not line.startswith("#")]
-    return lines[-1][2].strip() if lines and len(lines[-1]) > 2 else None
+    reasons = [words[2].strip() for words in lines if len(words) > 2 and int(words[0]) >= since]
+    return next((reason for reason in reasons if reason != _REPLAYED_WHOLLY), reasons[-1] if reasons else None)
 
 
 def may_lack_commits(what: Origin, waited: bool, waited_here: bool) -> bool:

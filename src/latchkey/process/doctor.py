@@ -165,13 +165,6 @@ async def restored(connection: Any) -> Finding | None:
     if found is Origin.RESTORED:
         words = "it was restored from a backup; `latchkey serve` does not start on it"
         return Finding("bad", "restore", words, "Run `latchkey admin after-restore` (docs/backup.md).")
-    if found is Origin.UNCLEAR and server is not None:
-        words = f"its timeline is {server.timeline} now: a standby took over, or it was restored from a backup"
-        remedy = (
-            "If it was restored, stop the service and run `latchkey admin after-restore`. If not, run "
-            "`latchkey admin after-restore --nothing-lost`, and this line disappears."
-        )
-        return Finding("unknown", "restore", words, remedy)
     if await database_identity.lossy_failovers(connection):
         words = "a standby took over that may lack the last commits; new events skipped to sequences never used before"
         remedy = (
@@ -179,6 +172,13 @@ async def restored(connection: Any) -> Finding | None:
             "(docs/failover.md). If nothing was lost, run `latchkey admin after-restore --nothing-lost`."
         )
         return Finding("bad", "failover", words, remedy)
+    if found is Origin.UNCLEAR and server is not None:
+        words = f"its timeline is {server.timeline} now: a standby took over, or it was restored from a backup"
+        remedy = (
+            "If it was restored, stop the service and run `latchkey admin after-restore`. If not, run "
+            "`latchkey admin after-restore --nothing-lost`, and this line disappears."
+        )
+        return Finding("unknown", "restore", words, remedy)
     return None
 
 

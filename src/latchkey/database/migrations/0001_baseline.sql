@@ -1248,7 +1248,9 @@ create table server_identity (
     waits_for_standby boolean not null,
     noted_at bigint not null,
     -- When the server before this one was last noted, if commits waited for a standby there.
-    before_waited_at bigint
+    before_waited_at bigint,
+    -- A standby took over, or it was restored: the history could not be read, and `after-restore` has not run since.
+    is_unclear boolean not null default false
 );
 
 -- One row for each restore: what `latchkey admin after-restore` did. And one for each failover that may have lost commits.
@@ -1487,7 +1489,7 @@ begin
 
     if given.owned is not null then
         insert into purchase_owners (project_id, store, store_id, customer_id)
-        select of_project, n.store, n.id, coalesce(made[-n.who], n.who)
+        select of_project, n.store, n.id, coalesce(made[greatest(-n.who, 0)], n.who)
         from json_to_recordset(given.owned) as n (who bigint, store text, id text);
     end if;
     if given.transactions is not null then
@@ -1498,7 +1500,7 @@ begin
     end if;
     if given.coins is not null then
         insert into currency_transactions (project_id, customer_id, idempotency_key, code, amount, balance, at)
-        select of_project, coalesce(made[-n.who], n.who), n.id, n.code, n.amount, n.balance, n.at
+        select of_project, coalesce(made[greatest(-n.who, 0)], n.who), n.id, n.code, n.amount, n.balance, n.at
         from json_to_recordset(given.coins) as n (
             who bigint, id text, code text, amount bigint, balance bigint, at bigint
         );
@@ -1539,7 +1541,7 @@ begin
             n.product, n.duration, n.currency, n.country, n.offering, n.offer_code, n.back, seen.platform,
             seen.app_version, seen.country
         from (
-            select coalesce(made[-r.who], r.who) as customer_id, r.* from json_to_recordset(given.periods) as r (
+            select coalesce(made[greatest(-r.who, 0)], r.who) as customer_id, r.* from json_to_recordset(given.periods) as r (
                 who bigint, purchase uuid, period bigint, place integer, type text, sandbox boolean,
                 purchased_at bigint, starts_at bigint, ends_at bigint, access_ends_at bigint, refunded_at bigint,
                 told_at bigint, micros bigint, usd bigint, monthly_micros bigint, monthly_usd bigint,
@@ -1582,7 +1584,7 @@ begin
     end if;
     if given.marked is not null then
         insert into facet_marks (project_id, id, customer_id)
-        select of_project, nextval('facet_marks_id_seq'), coalesce(made[-n.who], n.who) from unnest(given.marked) as n (who);
+        select of_project, nextval('facet_marks_id_seq'), coalesce(made[greatest(-n.who, 0)], n.who) from unnest(given.marked) as n (who);
     end if;
     if given.events is null then
         return json_build_object('made', made);
@@ -1597,7 +1599,7 @@ begin
     ),
     matching as (
         select w.key, w.version, nullif(w.dialect, 'latchkey') as dialect, n.id, n.sequence, n.type,
-            coalesce(made[-n.who], n.who) as customer_id,
+            coalesce(made[greatest(-n.who, 0)], n.who) as customer_id,
             -- The caller sends it at once, where few wait at a webhook without failures. Several processes may do so at
             -- the same time and each add a few, so such a webhook must allow more than these.
             case
@@ -1670,7 +1672,7 @@ begin
         project_id, position, id, customer_id, sequence, type, environment, app_id, occurred_at, committed_at, body,
         partition
     )
-    select of_project, head + n.place, n.id, coalesce(made[-n.who], n.who), n.sequence, n.type, n.environment, n.app_id,
+    select of_project, head + n.place, n.id, coalesce(made[greatest(-n.who, 0)], n.who), n.sequence, n.type, n.environment, n.app_id,
         n.occurred_at, at_ms, documents[n.body], feed_partition
     from rows from (
         json_to_recordset(given.events) as (

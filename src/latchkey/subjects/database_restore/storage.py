@@ -1,7 +1,7 @@
 """The statements of `latchkey admin after-restore`. A failover needs some too: `database/database_identity.py`."""
 
 from latchkey.database.pool import Connection, Executor
-from latchkey.database.rows import executes, fetches_value
+from latchkey.database.rows import executes, fetches_value, finds_value
 from latchkey.database.sql import affected, query
 from latchkey.domain.instants import Ms
 
@@ -14,6 +14,8 @@ async def running_services(connection: Executor) -> dict[str, int]:
     return {row["name"]: row["connections"] for row in await connection.fetch(query("running_services"))}
 
 
+# Of a project, since an instant.
+events_since = finds_value(int, query("count_events_since"))
 finish = executes(query("finish_restore"))
 # End the leases of dead workers on the next lanes. Returns how many.
 free = fetches_value(int, query("free_lanes"))

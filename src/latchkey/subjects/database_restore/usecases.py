@@ -61,16 +61,20 @@ async def after_restore(
         if server is None:
             raise Conflict("This server is a standby. Run `latchkey admin after-restore` on the primary.")
         if wanted.nothing_lost:
-            await database_identity.note(connection, server)
+            await database_identity.note(connection, server, is_unclear=False)
             await storage.finish(connection, now, *server)
             return Report(origin)
         if running := await storage.running_services(connection):
             names = ", ".join(f"{name} ({count} connections)" for name, count in running.items())
             raise Conflict(f"The service is running on this database: {names}. Stop all of its processes first.")
         begun = await database_identity.begin(connection, server)
-    if begun.finished_at is not None and not wanted.again:
-        await database_identity.note(database, server)
-        return Report(origin, done_before=begun.finished_at)
+        projects = [project.id for project in await list_projects(connection)]
+        if begun.finished_at is not None and not wanted.again:
+            # With events since then, this may be a copy of the whole server, which looks like the server.
+            events = [await storage.events_since(connection, id, begun.finished_at) for id in projects]
+            if not any(events):
+                await database_identity.note(connection, server, is_unclear=False)
+                return Report(origin, done_before=begun.finished_at)
     report = Report(origin)
 
     def count(step: str, more: int) -> None:
@@ -78,9 +82,8 @@ async def after_restore(
         told(step, report.counts[step])
 
     about: dict[str, Any] = {"account_id": None, "actor": actor, "action": ACTION, "now": now}
-    projects = [project.id for project in await list_projects(database)]
     entries = [await audit.begin(database, project_id=id, subject="after-restore", **about) for id in projects]
-    if begun.moved_at is None or wanted.again:
+    if begun.moved_at is None or begun.finished_at is not None or wanted.again:
         heads = await database_identity.feed_heads(database)
         # One transaction: what has moved on is not moved on again when this is repeated.
         async with _unhurried(database) as moving:
@@ -90,7 +93,7 @@ async def after_restore(
     await _ask_stores(database, projects, wanted, now, count)
     async with database.transaction() as connection:
         await storage.finish(connection, now, *server)
-        await database_identity.note(connection, server)
+        await database_identity.note(connection, server, is_unclear=False)
     for position in entries:
         await audit.finish(database, position, "done", "after-restore", report.counts)
     return report
