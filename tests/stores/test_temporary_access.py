@@ -8,8 +8,7 @@ from msgspec import json
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.http.client import Reply
-from tests.stores.apple.app_receipt import make_receipt
-from tests.stores.world import PRODUCTS, PROJECT, World
+from tests.stores.world import PRODUCTS, PROJECT, World, storekit_1
 
 pytestmark = pytest.mark.thorough
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
@@ -19,10 +18,7 @@ async def shown(world: World, purchase: str, app_user_id: str) -> Reply:
     """A receipt that only the store can vouch for: of Apple one of StoreKit 1."""
     more: dict[str, Any] = {}
     if world.store.name == "apple":
-        store: Any = world.store
-        bundle_id, chain = store.app.bundle_id, store.keys.chain
-        token = make_receipt(chain, bundle_id=bundle_id, created_at=world.now, transaction_ids=(purchase,))
-        more = {"fetch_token": token, "product_ids": ["pro_monthly"]}
+        more = {"fetch_token": storekit_1(world, purchase), "product_ids": ["pro_monthly"]}
     return await world.show_receipt(purchase, app_user_id, **more)
 
 
@@ -101,8 +97,7 @@ async def test_a_receipt_of_which_apple_does_not_know_the_purchase_says_nothing_
     purchase = apple.store.sell(product_id="pro_monthly", buyer="ada")
     store: Any = apple.store
     bundle_id, chain = store.app.bundle_id, store.keys.chain
-    token = make_receipt(chain, bundle_id=bundle_id, created_at=apple.now, transaction_ids=("404",))
-    reply = await apple.show_receipt(purchase, "ada", fetch_token=token)
+    reply = await apple.show_receipt(purchase, "ada", fetch_token=storekit_1(apple, "404"))
     assert (reply.status, reply.json()["code"]) == (503, 7101), reply
     await apple.move(apple.now + HOUR, every=10 * MINUTE)
     found = await credentials.load(apple.connections, PROJECT, apple.app_id)

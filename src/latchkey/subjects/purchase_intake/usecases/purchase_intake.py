@@ -16,7 +16,7 @@ from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.reconciliation import as_long_as_sold, lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SIGNED_LONG_AGO, check_at
 from latchkey.domain.user_id import is_digest, problem_with, spellings
@@ -86,9 +86,19 @@ class Taker(Struct, frozen=True):
     receipts_since: Ms | None = None
 
     async def take(self, reading: StoreReading, read_at: Ms) -> tuple[IntakeResult, ...]:
-        """Every purchase of the reading that is this app's. Doing it again does no harm."""
-        taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
+        """Every purchase of the reading that is this app's. Doing it again does no harm. What stays with another
+        customer is passed over: a receipt may hold all that a phone's store account has bought. It is refused if
+        nothing else is in it."""
+        taken, refused = [], None
+        for seen in reading.seen:
+            try:
+                if not await self._of_another_app(seen):
+                    taken.append(await self._take(seen, read_at, 0))
+            except OwnedByAnother as error:
+                refused = error
         refunded = [await self._give_back(back) for back in reading.given_back]
+        if refused is not None and not taken:
+            raise refused
         return (*taken, *(result for result in refunded if result is not None))
 
     async def _of_another_app(self, seen: SeenPurchase) -> bool:
