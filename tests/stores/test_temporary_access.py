@@ -144,6 +144,23 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     assert await google.access("eve") == set()
 
 
+async def test_only_what_is_really_given_counts_towards_the_cap(google: World) -> None:
+    await google.database.pool.execute(
+        "insert into temporary_grants values ($1, $2, $3, 99)", PROJECT, google.app_id, google.now // HOUR
+    )
+    google.store.misbehave(api=DOWN)
+    coins = google.store.sell(product_id="coins_100", buyer="ada")
+    for _ in range(3):
+        # What is used up grants nothing that could be given for a day.
+        assert (await google.show_receipt(coins, "ada")).status == 503
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    for _ in range(2):
+        # The phone comes again: it has its day already.
+        assert (await google.show_receipt(bought, "ada")).status == 200
+    second = google.store.sell(product_id="pro_monthly:monthly", buyer="bob")
+    assert (await google.show_receipt(second, "bob")).status == 503, "that was the hundredth of this hour"
+
+
 @pytest.mark.parametrize("over", [False, True], ids=["it runs", "it has run out"])
 async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_answer(
     google: World, over: bool
