@@ -188,3 +188,28 @@ async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: W
     await google.process()
     assert (await google.show_receipt(bought, "bob")).status == 200
     assert await google.access("ada") == set()
+
+
+@pytest.mark.parametrize("since", [True, False], ids=["shown since", "shown before"])
+async def test_a_receipt_of_an_outage_takes_nothing_from_an_owner_who_has_shown_the_purchase_since(
+    market: World, since: bool
+) -> None:
+    purchase = market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada")
+
+    async def ada_shows() -> None:
+        market.store.misbehave(drop=1.0, api=DOWN)
+        await shown(market, purchase, "ada")
+        market.store.behave()
+        market.store.clock.reach(market.now + 1_000)
+
+    async def bob_shows() -> None:
+        assert (await shown(market, purchase, "bob")).status == 200
+        await market.filed()
+        market.store.clock.reach(market.now + 1_000)
+
+    for show in (ada_shows, bob_shows) if since else (bob_shows, ada_shows):
+        await show()
+    await market.move(market.now + HOUR, every=5 * MINUTE)
+    owner, other = ("bob", "ada") if since else ("ada", "bob")
+    assert (await market.access(owner), await market.access(other)) == ({"pro"}, set())
+    assert {entry.status for entry in await market.journal() if entry.source == "receipt"} <= {"applied", "ignored"}

@@ -174,6 +174,14 @@ select exists (
     where project_id = $1 and subject = $2 and source = 'receipt' and app_user_id is distinct from $3
 );
 
+-- name: receipt_shown_since
+-- whether a customer with these ids has shown a receipt of purchases in a store after a moment
+select exists (
+    select from store_notifications
+    where project_id = $1 and store = $2 and app_user_id = any($3::text[]) and received_at > $4
+    and source = 'receipt' and status = 'applied'
+);
+
 -- name: count_failed_notifications
 -- entries of a project that failed, up to a limit
 select count(*) from (

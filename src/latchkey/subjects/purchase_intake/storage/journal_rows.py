@@ -76,6 +76,8 @@ async def hurry_receipts(
 
 # Of a project: whether another customer than this one has shown a receipt with this subject.
 shown_by_another = fetches_value(bool, query("receipt_shown_by_another"))
+# Of a project and a store: whether a customer with these app user ids has shown a receipt since a moment.
+shown_since = fetches_value(bool, query("receipt_shown_since"))
 # How many entries of a project failed, at most so many.
 count_failed = fetches_value(int, query("count_failed_notifications"))
 
