@@ -1,5 +1,6 @@
 """Temporary access: only while a store does not answer, within limits, and what comes after it."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -177,6 +178,35 @@ async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_
     told = ["TEMPORARY_ENTITLEMENT_GRANT", *(["EXPIRATION"] if over else [])]
     assert await google.types("ada") == [*before, *told]
     assert await google.access("ada") == (set() if over else {"pro"})
+
+
+async def test_a_receipt_that_was_dealt_with_waits_again_if_it_is_shown_in_an_outage(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    await google.filed()
+    google.store.act(bought, "cancel")
+    await google.move(google.now + 40 * DAY)
+    before = await google.types("ada")
+    google.store.misbehave(api=DOWN)
+    replies = await asyncio.gather(*(google.show_receipt(bought, "ada") for _ in range(3)))
+    assert [reply.status for reply in replies] == [200, 200, 200]
+    google.store.behave()
+    await google.move(google.now + 10 * MINUTE, every=MINUTE)
+    assert await google.types("ada") == [*before, "TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await google.access("ada") == set()
+
+
+async def test_a_payment_that_was_pending_is_not_lost_if_it_is_shown_in_an_outage(google: World) -> None:
+    google.store.misbehave(drop=1.0)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", pending=True)
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    assert [entry.status for entry in await google.journal()] == ["ignored"]
+    google.store.act(bought, "complete")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    google.store.behave()
+    await google.move(google.now + 10 * MINUTE, every=MINUTE)
+    assert await google.types("ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
 
 
 async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:

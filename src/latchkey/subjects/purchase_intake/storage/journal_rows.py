@@ -35,8 +35,8 @@ def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncCon
 
 
 async def file(connection: Executor, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
-    """The ids of those that are new, by project, app and external id. Raises InvalidValueError if one of them cannot be
-    stored: its project may just have been deleted."""
+    """The ids of those that are new or reopened, by project, app and external id. Raises InvalidValueError if one of
+    them cannot be stored: its project may just have been deleted."""
     # In the order of the query's parameters.
     columns = {field.name: [getattr(entry, field.name) for entry in entries] for field in fields(NewEntry)}
     columns["checked"] = [json.encode(checked) for checked in columns["checked"]]
