@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from latchkey.database.errors import InvalidValueError
-from latchkey.domain.instants import DAY, HOUR, Ms, to_iso
+from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms, to_iso
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt
 from latchkey.subjects.purchase_intake.usecases.journal import filing
-from tests.stores.world import PRODUCTS, PROJECT, World
+from tests.stores.world import PRODUCTS, PROJECT, World, storekit_1
 
 pytestmark = pytest.mark.thorough
 
@@ -330,6 +330,26 @@ async def test_a_purchase_that_stays_with_its_owner_is_7102_for_others(apple: Wo
     assert (reply.status, reply.json()["code"]) == (422, 7102), reply
     assert (await apple.owner(bought)).app_user_id == "ada"
     assert {entry.status for entry in await apple.journal(status="failed")} == set()
+
+
+@pytest.mark.parametrize("outage", [False, True], ids=["at once", "after an outage"])
+async def test_a_purchase_that_stays_with_its_owner_does_not_hold_up_others_of_the_receipt(
+    apple: World, outage: bool
+) -> None:
+    keep = json.encode({"restore_behavior": "keep"})
+    assert (await apple.client.request("PATCH", f"/v2/projects/{PROJECT}", body=keep)).status == 200
+    adas = apple.store.sell(product_id="pro_monthly", buyer="family")
+    assert (await apple.show_receipt(adas, "ada")).status == 200
+    eves = apple.store.sell(product_id="pro_lifetime", buyer="family")
+    if outage:
+        apple.store.misbehave(api={"kind": "error", "status": 503})
+    token = storekit_1(apple, adas, eves)
+    reply = await apple.show_receipt(eves, "eve", fetch_token=token)
+    assert reply.status == 200, reply
+    apple.store.behave()
+    await apple.move(apple.now + HOUR, every=10 * MINUTE)
+    assert ((await apple.owner(adas)).app_user_id, (await apple.owner(eves)).app_user_id) == ("ada", "eve")
+    assert {entry.status for entry in await apple.journal()} == {"applied"}
 
 
 async def test_processing_everything_again_changes_nothing(apple: World) -> None:

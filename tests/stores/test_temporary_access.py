@@ -1,5 +1,6 @@
 """Temporary access: only while a store does not answer, within limits, and what comes after it."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -8,8 +9,7 @@ from msgspec import json
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from tests.http.client import Reply
-from tests.stores.apple.app_receipt import make_receipt
-from tests.stores.world import PRODUCTS, PROJECT, World
+from tests.stores.world import PRODUCTS, PROJECT, World, storekit_1
 
 pytestmark = pytest.mark.thorough
 DOWN: dict[str, Any] = {"kind": "error", "status": 503}
@@ -19,10 +19,7 @@ async def shown(world: World, purchase: str, app_user_id: str) -> Reply:
     """A receipt that only the store can vouch for: of Apple one of StoreKit 1."""
     more: dict[str, Any] = {}
     if world.store.name == "apple":
-        store: Any = world.store
-        bundle_id, chain = store.app.bundle_id, store.keys.chain
-        token = make_receipt(chain, bundle_id=bundle_id, created_at=world.now, transaction_ids=(purchase,))
-        more = {"fetch_token": token, "product_ids": ["pro_monthly"]}
+        more = {"fetch_token": storekit_1(world, purchase), "product_ids": ["pro_monthly"]}
     return await world.show_receipt(purchase, app_user_id, **more)
 
 
@@ -101,8 +98,7 @@ async def test_a_receipt_of_which_apple_does_not_know_the_purchase_says_nothing_
     purchase = apple.store.sell(product_id="pro_monthly", buyer="ada")
     store: Any = apple.store
     bundle_id, chain = store.app.bundle_id, store.keys.chain
-    token = make_receipt(chain, bundle_id=bundle_id, created_at=apple.now, transaction_ids=("404",))
-    reply = await apple.show_receipt(purchase, "ada", fetch_token=token)
+    reply = await apple.show_receipt(purchase, "ada", fetch_token=storekit_1(apple, "404"))
     assert (reply.status, reply.json()["code"]) == (503, 7101), reply
     await apple.move(apple.now + HOUR, every=10 * MINUTE)
     found = await credentials.load(apple.connections, PROJECT, apple.app_id)
@@ -149,6 +145,23 @@ async def test_what_a_phone_makes_up_multiplies_no_temporary_access(google: Worl
     assert await google.access("eve") == set()
 
 
+async def test_only_what_is_really_given_counts_towards_the_cap(google: World) -> None:
+    await google.database.pool.execute(
+        "insert into temporary_grants values ($1, $2, $3, 99)", PROJECT, google.app_id, google.now // HOUR
+    )
+    google.store.misbehave(api=DOWN)
+    coins = google.store.sell(product_id="coins_100", buyer="ada")
+    for _ in range(3):
+        # What is used up grants nothing that could be given for a day.
+        assert (await google.show_receipt(coins, "ada")).status == 503
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    for _ in range(2):
+        # The phone comes again: it has its day already.
+        assert (await google.show_receipt(bought, "ada")).status == 200
+    second = google.store.sell(product_id="pro_monthly:monthly", buyer="bob")
+    assert (await google.show_receipt(second, "bob")).status == 503, "that was the hundredth of this hour"
+
+
 @pytest.mark.parametrize("over", [False, True], ids=["it runs", "it has run out"])
 async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_answer(
     google: World, over: bool
@@ -167,6 +180,35 @@ async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_
     assert await google.access("ada") == (set() if over else {"pro"})
 
 
+async def test_a_receipt_that_was_dealt_with_waits_again_if_it_is_shown_in_an_outage(google: World) -> None:
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    await google.filed()
+    google.store.act(bought, "cancel")
+    await google.move(google.now + 40 * DAY)
+    before = await google.types("ada")
+    google.store.misbehave(api=DOWN)
+    replies = await asyncio.gather(*(google.show_receipt(bought, "ada") for _ in range(3)))
+    assert [reply.status for reply in replies] == [200, 200, 200]
+    google.store.behave()
+    await google.move(google.now + 10 * MINUTE, every=MINUTE)
+    assert await google.types("ada") == [*before, "TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+    assert await google.access("ada") == set()
+
+
+async def test_a_payment_that_was_pending_is_not_lost_if_it_is_shown_in_an_outage(google: World) -> None:
+    google.store.misbehave(drop=1.0)
+    bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada", pending=True)
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    assert [entry.status for entry in await google.journal()] == ["ignored"]
+    google.store.act(bought, "complete")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    assert (await google.show_receipt(bought, "ada")).status == 200
+    google.store.behave()
+    await google.move(google.now + 10 * MINUTE, every=MINUTE)
+    assert await google.types("ada") == ["TEMPORARY_ENTITLEMENT_GRANT", "INITIAL_PURCHASE"]
+
+
 async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: World) -> None:
     bought = google.store.sell(product_id="pro_monthly:monthly", buyer="ada")
     google.store.misbehave(drop=1.0, api=DOWN)
@@ -176,3 +218,28 @@ async def test_a_real_purchase_takes_the_place_of_the_temporary_access(google: W
     await google.process()
     assert (await google.show_receipt(bought, "bob")).status == 200
     assert await google.access("ada") == set()
+
+
+@pytest.mark.parametrize("since", [True, False], ids=["shown since", "shown before"])
+async def test_a_receipt_of_an_outage_takes_nothing_from_an_owner_who_has_shown_the_purchase_since(
+    market: World, since: bool
+) -> None:
+    purchase = market.store.sell(product_id=PRODUCTS[market.store.name], buyer="ada")
+
+    async def ada_shows() -> None:
+        market.store.misbehave(drop=1.0, api=DOWN)
+        await shown(market, purchase, "ada")
+        market.store.behave()
+        market.store.clock.reach(market.now + 1_000)
+
+    async def bob_shows() -> None:
+        assert (await shown(market, purchase, "bob")).status == 200
+        await market.filed()
+        market.store.clock.reach(market.now + 1_000)
+
+    for show in (ada_shows, bob_shows) if since else (bob_shows, ada_shows):
+        await show()
+    await market.move(market.now + HOUR, every=5 * MINUTE)
+    owner, other = ("bob", "ada") if since else ("ada", "bob")
+    assert (await market.access(owner), await market.access(other)) == ({"pro"}, set())
+    assert {entry.status for entry in await market.journal() if entry.source == "receipt"} <= {"applied", "ignored"}

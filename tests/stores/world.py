@@ -26,6 +26,7 @@ from latchkey.subjects.purchase_intake.usecases.store_connections import Connect
 from tests.engine.fixtures import new_project
 from tests.http.client import Client, Reply
 from tests.http.serving import serving
+from tests.stores.apple.app_receipt import make_receipt
 
 PROJECT = "proj_store"
 # The monthly subscription of the demo catalog, as each store names it.
@@ -139,6 +140,14 @@ class World:
     async def show_receipt(self, purchase: str, app_user_id: str, **more: Any) -> Reply:
         body = {**self.store.receipt(purchase), "app_user_id": app_user_id, **more}
         return await self.client.post("/v1/receipts", body, key=self.public_key)
+
+
+def storekit_1(world: World, *transaction_ids: str) -> str:
+    """A receipt of StoreKit 1 in the App Store."""
+    store: Any = world.store
+    return make_receipt(
+        store.keys.chain, bundle_id=store.app.bundle_id, created_at=world.now, transaction_ids=transaction_ids
+    )
 
 
 @contextlib.asynccontextmanager

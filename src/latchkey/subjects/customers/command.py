@@ -24,7 +24,8 @@ from latchkey.now import real_now
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain, explain_all
 from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.edits import erase, list_aliases
+from latchkey.subjects.customers.usecases.edits import erase
+from latchkey.subjects.customers.usecases.identities import list_aliases
 from latchkey.subjects.search import usecases as search
 from latchkey.subjects.segments.render import entry
 from latchkey.subjects.segments.rules.facets import statuses

@@ -81,24 +81,38 @@ case
 end
 
 -- name: file_notifications
--- into the journal, each store id once, and wake the workers for those that wait; the ids of those that are new
-with filed as (
-    insert into store_notifications ({filed_columns}, status, payload, event_ids)
+-- into the journal, each store id once, and wake workers for those that wait; the ids of those that are new or reopened
+with given as (
     select distinct on (external_id, app_id, project_id)
-        {filed_columns}, outcome, {kept_payload}, string_to_array(event_ids, ',')
+        {filed_columns}, outcome, {kept_payload} as payload, string_to_array(event_ids, ',') as event_ids
     from unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[],
         $10::bigint[], $11::json[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[],
         $18::text[]
     )
     as n ({filed_columns}, outcome, payload, event_ids)
-    -- Of a receipt that was shown twice at once, the one that led to events.
-    order by external_id, app_id, project_id, event_ids desc
+    -- Of a receipt that was shown twice at once, the one that waits or led to events.
+    order by external_id, app_id, project_id, outcome = 'waiting' desc, n.event_ids desc
+),
+filed as (
+    insert into store_notifications ({filed_columns}, status, payload, event_ids)
+    select * from given
     on conflict (external_id, app_id, project_id) do nothing
     returning id, external_id, app_id, project_id, status
+),
+-- A receipt that was dealt with, and cannot be checked now that it is shown again, waits as if it were new. The insert
+-- does not do it, because it would lock every entry that comes again, in another order than the workers do.
+reopened as (
+    update store_notifications k
+    set status = 'waiting', attempts = 0, message = g.message, finished_at = null, payload = g.payload,
+        occurred_at = g.occurred_at, received_at = g.received_at, next_at = g.next_at
+    from given g
+    where k.external_id = g.external_id and k.app_id = g.app_id and k.project_id = g.project_id
+        and g.source = 'receipt' and g.outcome = 'waiting' and k.status <> 'waiting'
+    returning k.id, k.external_id, k.app_id, k.project_id, k.status
 )
 select id, external_id, app_id, project_id, case when status = 'waiting' then pg_notify('latchkey_stores', '') end
-from filed;
+from (select * from filed union all select * from reopened) as entries;
 
 -- name: claim_notifications
 -- the next waiting notifications, leased to this worker until a moment
@@ -172,6 +186,14 @@ where project_id = $1 and (
 select exists (
     select from store_notifications
     where project_id = $1 and subject = $2 and source = 'receipt' and app_user_id is distinct from $3
+);
+
+-- name: receipt_shown_since
+-- whether a customer with these ids has shown a receipt of purchases in a store after a moment
+select exists (
+    select from store_notifications
+    where project_id = $1 and store = $2 and app_user_id = any($3::text[]) and received_at > $4
+    and source = 'receipt' and status = 'applied'
 );
 
 -- name: count_failed_notifications

@@ -17,8 +17,7 @@ from latchkey.http.models import AnyId, AppUserId, Body, Instant, Paging, PathUs
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.subjects.customers.render import customer_v2
 from latchkey.subjects.customers.rules.explanation import explain
-from latchkey.subjects.customers.usecases import edits
-from latchkey.subjects.customers.usecases.identities import transfer
+from latchkey.subjects.customers.usecases import edits, identities
 from latchkey.subjects.customers.wire import Alias, Deleted, Explanation, Transferred
 from latchkey.subjects.offerings.usecases import assign_offering, clear_offering
 from latchkey.subjects.test_clocks.usecases import create_customer
@@ -154,7 +153,7 @@ async def transfer_purchases(call: WriteKey, customer_id: PathUserId, new: Trans
     """Transfer the purchases of this customer to another one, who gets a TRANSFER event. With `app_ids`, only those
     made in these apps; grants have no app and stay."""
     project_id = call.project_id
-    await transfer(call.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
+    await identities.transfer(call.changes, project_id, customer_id, new.target_customer_id, new.app_ids)
     source = await call.services.reader.view(project_id, customer_id, call.now())
     target = await call.services.reader.view(project_id, new.target_customer_id, call.now())
     return reply(
@@ -182,7 +181,7 @@ async def revoke_granted_entitlement(call: WriteKey, customer_id: PathUserId, ne
 async def list_aliases(call: ReadKey, customer_id: PathUserId, paging: Paging) -> Response:
     """All ids of this customer, and since when it has each of them."""
     view = await call.customer(customer_id)
-    found = await call.run(edits.list_aliases, view.key)
+    found = await call.run(identities.list_aliases, view.key)
     items = [from_attributes(Alias, alias) for alias in found]
     path = f"{customer_v2.customer_path(view)}/aliases"
     return reply(wire_paging.page(items, lambda item: item.id, path, paging.limit, paging.after))

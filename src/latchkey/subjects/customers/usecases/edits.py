@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Database
 from latchkey.domain.customers import promotion
 from latchkey.domain.customers.customer import (
     MAX_COUNT,
@@ -35,7 +34,7 @@ from latchkey.subjects.bulk_grants import usecases as bulk_grants
 from latchkey.subjects.charts.usecases import keep_erased
 from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
-from latchkey.subjects.customers.storage import Alias, TransferEvent
+from latchkey.subjects.customers.storage import TransferEvent
 from latchkey.subjects.customers.usecases.identities import again
 from latchkey.wire.event import Event
 
@@ -110,11 +109,6 @@ def _known(situation: Situation, entitlement_id: str) -> None:
 
 
 list_customers = storage.page
-
-
-async def list_aliases(database: Database, project_id: str, customer_key: int) -> list[Alias]:
-    """All ids of a customer, sorted."""
-    return sorted(await storage.aliases(database, project_id, customer_key), key=lambda alias: alias.id)
 
 
 async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from latchkey.database import transient_errors
 from latchkey.database.errors import CollisionError
-from latchkey.database.pool import Connection
+from latchkey.database.pool import Connection, Database
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import identity
@@ -25,6 +25,8 @@ from latchkey.engine.storage import records
 from latchkey.engine.storage.read_rows import ProjectCatalog, load_projects
 from latchkey.engine.storage.records import PurchaseKey, Stored
 from latchkey.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys
+from latchkey.subjects.customers import storage
+from latchkey.subjects.customers.storage import Alias
 from latchkey.wire.event import Event
 
 _TRIES = 4
@@ -57,6 +59,11 @@ async def transfer(
     """Moves the purchases of one customer to another, and emits TRANSFER for the receiving one. With `app_ids`, only
     those that were made in one of these apps."""
     return await again(lambda: _transfer(changes, project_id, source_id, target_id, app_ids))
+
+
+async def list_aliases(database: Database, project_id: str, customer_key: int) -> list[Alias]:
+    """All ids of a customer, sorted."""
+    return sorted(await storage.aliases(database, project_id, customer_key), key=lambda alias: alias.id)
 
 
 def turn(project_id: str, key: PurchaseKey) -> asyncio.Lock:

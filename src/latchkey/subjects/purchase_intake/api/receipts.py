@@ -187,7 +187,7 @@ def _of_a_store(services: Services, caller: Caller, new: NewReceipt) -> bool:
 
 async def spared(exchange: Exchange, services: Services, error: ApiError) -> ApiError:
     """The error, or 503 instead of one that would make a phone drop a purchase which may be real."""
-    # 7102: the purchase is known and belongs to somebody else. Nothing is lost if the phone drops it.
+    # 7102: all purchases of the receipt are known and belong to others. Nothing is lost if the phone drops it.
     if exchange.route != ROUTE or error.status >= 500 or error.code in (INVALID_RECEIPT, OWNED_BY_ANOTHER):
         return error
     if isinstance(error, Forbidden):

@@ -35,8 +35,8 @@ def listening(database: Database, heard: Callable[[], None]) -> AbstractAsyncCon
 
 
 async def file(connection: Executor, entries: Sequence[NewEntry]) -> dict[tuple[str, str, str], int]:
-    """The ids of those that are new, by project, app and external id. Raises InvalidValueError if one of them cannot be
-    stored: its project may just have been deleted."""
+    """The ids of those that are new or reopened, by project, app and external id. Raises InvalidValueError if one of
+    them cannot be stored: its project may just have been deleted."""
     # In the order of the query's parameters.
     columns = {field.name: [getattr(entry, field.name) for entry in entries] for field in fields(NewEntry)}
     columns["checked"] = [json.encode(checked) for checked in columns["checked"]]
@@ -76,6 +76,8 @@ async def hurry_receipts(
 
 # Of a project: whether another customer than this one has shown a receipt with this subject.
 shown_by_another = fetches_value(bool, query("receipt_shown_by_another"))
+# Of a project and a store: whether a customer with these app user ids has shown a receipt since a moment.
+shown_since = fetches_value(bool, query("receipt_shown_since"))
 # How many entries of a project failed, at most so many.
 count_failed = fetches_value(int, query("count_failed_notifications"))
 

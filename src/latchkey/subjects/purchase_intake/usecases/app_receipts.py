@@ -7,7 +7,7 @@ the key.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
 
@@ -41,8 +41,17 @@ class _PricesNeeded(Refusal):
     """Prices are not part of the catalog, so that reads need not load them."""
 
 
+class _NotCounted(Refusal):
+    """Only under the customer's lock is it known whether a temporary grant is new."""
+
+
 class CannotCheck(Refusal):
     """The receipt may be valid, but there is no connection to its store to verify it."""
+
+    def __init__(
+        self, message: str = "The store cannot be asked now. Keep the purchase, and send it again later."
+    ) -> None:
+        super().__init__(message)
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -180,9 +189,15 @@ class ShownReceipt(AppReceipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def give(
-    changes: Changes, app: ConnectedApp, shown: ShownReceipt, attributes: Mapping[str, Attribute]
+    changes: Changes,
+    app: ConnectedApp,
+    shown: ShownReceipt,
+    attributes: Mapping[str, Attribute],
+    count: Callable[[], Awaitable[bool]],
 ) -> Committed:
-    """Raises CannotCheck where no temporary access may be given."""
+    """Raises CannotCheck where no temporary access may be given. `count` counts one that is new, and says whether the
+    app may give one more."""
+    counted = False
 
     def granted(situation: Situation) -> Customer:
         customer = with_attributes(situation.customer, attributes)
@@ -197,12 +212,19 @@ async def give(
             environment=Environment.PRODUCTION,
         )
         if access is None:
-            raise CannotCheck("The store cannot be asked now. Keep the purchase, and send it again later.")
+            raise CannotCheck
+        if not counted and access not in customer.purchases:
+            raise _NotCounted("A new temporary grant is counted first.")
         return take_in(customer, access, situation.now)
 
-    return await changes.make(
-        Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
-    )
+    change = Change(project_id=app.project_id, app_user_id=shown.app_user_id, apply=granted, create=True)
+    try:
+        return await changes.make(change)
+    except _NotCounted:
+        counted = await count()
+        if not counted:
+            raise CannotCheck from None
+        return await changes.make(change)
 
 
 async def withdraw(changes: Changes, app: ConnectedApp, shown: ShownReceipt) -> None:

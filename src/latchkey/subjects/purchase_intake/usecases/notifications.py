@@ -117,7 +117,7 @@ class Processor:
         except PASSING:
             # Nothing was decided. The lease runs out and the entry is due again.
             return None
-        except (purchase_intake.OwnerErased, OwnedByAnother) as error:
+        except purchase_intake.OwnerErased as error:
             return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         except (StoreError, Refusal) as error:
             return JournalOutcome(id=entry.id, status="failed", message=error.message)
@@ -146,6 +146,7 @@ class Processor:
                 taker,
                 shown_by=shown.app_user_id,
                 restores=entry.finished_at is None,
+                shown_at=entry.received_at,
                 offering=shown.offering,
                 product_ids=shown.product_ids,
             )
@@ -158,7 +159,12 @@ class Processor:
                 return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         else:
             reading = await adapter.read(app, entry.payload)
-        taken = await taker.take(reading, read_at)
+        try:
+            taken = await taker.take(reading, read_at)
+        except OwnedByAnother as error:
+            if shown is not None:
+                await withdraw(self._changes, app, shown)
+            return JournalOutcome(id=entry.id, status="ignored", message=error.message)
         if shown is not None:
             await withdraw(self._changes, app, shown)
         if not taken:

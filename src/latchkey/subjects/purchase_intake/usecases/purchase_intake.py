@@ -16,7 +16,7 @@ from latchkey.domain.purchases.presented import presented
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.purchases.reconciliation import as_long_as_sold, lacks_periods, settle, settle_purchase
 from latchkey.domain.purchases.subscription import Subscription
-from latchkey.domain.refusal import Refusal
+from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.waits import ACKNOWLEDGED_AFTER, RECEIPTS_WITHIN, SIGNED_LONG_AGO, check_at
 from latchkey.domain.user_id import is_digest, problem_with, spellings
@@ -26,8 +26,9 @@ from latchkey.engine.storage import store_handles as handles
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import Adapter, ConnectedApp, GivenBack, SeenPurchase, StoreReading
 from latchkey.stores.errors import NoAnswer, StoreDown, StoreError
-from latchkey.subjects.customers.usecases.identities import claimed, restore, turn
+from latchkey.subjects.customers.usecases.identities import claimed, list_aliases, restore, turn
 from latchkey.subjects.purchase_intake import rules
+from latchkey.subjects.purchase_intake.storage import journal_rows
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.wire.event import Event
 
@@ -75,6 +76,8 @@ class Taker(Struct, frozen=True):
     attributes: dict[str, Attribute] | None = None
     # Whether showing it moves a purchase that somebody else owns, as the project says.
     restores: bool = True
+    # When it was shown, if that was before now: whoever owns the purchase and has shown receipts since then keeps it.
+    shown_at: Ms | None = None
     # What the app says that it showed: the offering, and the products that the receipt is about.
     offering: str | None = None
     product_ids: tuple[str, ...] = ()
@@ -86,9 +89,19 @@ class Taker(Struct, frozen=True):
     receipts_since: Ms | None = None
 
     async def take(self, reading: StoreReading, read_at: Ms) -> tuple[IntakeResult, ...]:
-        """Every purchase of the reading that is this app's. Doing it again does no harm."""
-        taken = [await self._take(seen, read_at, 0) for seen in reading.seen if not await self._of_another_app(seen)]
+        """Every purchase of the reading that is this app's. Doing it again does no harm. What stays with another
+        customer is passed over: a receipt may hold all that a phone's store account has bought. It is refused if
+        nothing else is in it."""
+        taken, refused = [], None
+        for seen in reading.seen:
+            try:
+                if not await self._of_another_app(seen):
+                    taken.append(await self._take(seen, read_at, 0))
+            except OwnedByAnother as error:
+                refused = error
         refunded = [await self._give_back(back) for back in reading.given_back]
+        if refused is not None and not taken:
+            raise refused
         return (*taken, *(result for result in refunded if result is not None))
 
     async def _of_another_app(self, seen: SeenPurchase) -> bool:
@@ -214,6 +227,8 @@ class Taker(Struct, frozen=True):
             if self.shown_by is None or not self.restores:
                 # It has just changed hands: look again.
                 return None
+            if self.shown_at is not None and await self._has_shown_since(self.shown_at, key):
+                raise OwnedByAnother("The purchase belongs to another customer, who has shown receipts since.")
             return await restore(self.changes, project, self.shown_by, key, lambda _: None)
 
         async with turn(project, key):
@@ -271,6 +286,16 @@ class Taker(Struct, frozen=True):
             return replaced
         # Random, so that nobody can guess it and log in with it. Two of them at once collide on the purchase.
         return await self._named_owner(seen.account_token) or f"$RCAnonymousID:{secrets.token_hex(16)}"
+
+    async def _has_shown_since(self, moment: Ms, key: records.PurchaseKey) -> bool:
+        """Whether the owner of a purchase has. Which purchases those receipts had is not asked: a store's receipts of
+        one purchase differ, and one receipt may have many."""
+        database, project = self.changes.database, self.app.project_id
+        owner = await self.desk.owner(project, key)
+        if owner is None or owner.key is None:
+            return False
+        ids = [alias.id for alias in await list_aliases(database, project, owner.key)]
+        return await journal_rows.shown_since(database.hot, project, self.app.store, ids, moment)
 
     async def _has_receipts_to_check(self, since: Ms) -> bool:
         now = self.changes.now()

@@ -70,9 +70,6 @@ class ReceiptLimit:
         return False
 
 
-NOT_NOW = "The store cannot be asked now. Keep the purchase, and send it again later."
-
-
 class TemporaryGrants(Struct, frozen=True):
     """What may be given while a store cannot be asked."""
 
@@ -135,7 +132,7 @@ class Receipts:
             if not app.proven:
                 # The receipt does not fit the credentials, and the store has not accepted those either.
                 await unverified("waiting", f"{error.message} {NOT_PROVEN}")
-                raise CannotCheck(NOT_NOW) from error
+                raise CannotCheck from error
             await unverified("ignored", error.message)
             raise RejectedReceipt(error.message, param="fetch_token") from error
         except Refusal as error:
@@ -144,7 +141,7 @@ class Receipts:
         except errors.StoreError as error:
             if not await unverified("waiting", error.message):
                 # The phone has the only copy.
-                raise CannotCheck(NOT_NOW) from error
+                raise CannotCheck from error
             return await self._meanwhile(app, shown, attributes, error)
         except Exception:
             # Nobody knows what it is worth: the background tries again, and says what is wrong.
@@ -166,13 +163,13 @@ class Receipts:
         most = self._grants.per_hour if self._grants.enabled else 0
         may = most > 0 and isinstance(error, errors.NoAnswer) and adapter.looks_real(shown, now)
         if not may or not app.proven or not shown.product_ids:
-            raise CannotCheck(NOT_NOW) from error
+            raise CannotCheck from error
         hot, project = self._connections.database.hot, app.project_id
-        others = await journal_rows.shown_by_another(hot, project, shown.subject, shown.app_user_id)
         # One token, one customer: a token that somebody else has shown may be copied.
-        if others or not await connection_rows.take_temporary_grant(hot, project, app.app_id, now // HOUR, most):
-            raise CannotCheck(NOT_NOW) from error
-        return IntakeResult(await give(self._changes, app, shown, attributes), {})
+        if await journal_rows.shown_by_another(hot, project, shown.subject, shown.app_user_id):
+            raise CannotCheck from error
+        count = partial(connection_rows.take_temporary_grant, hot, project, app.app_id, now // HOUR, most)
+        return IntakeResult(await give(self._changes, app, shown, attributes, count), {})
 
     async def _noted(
         self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: StoreReading
