@@ -29,8 +29,8 @@ from latchkey.settings import Settings
 
 log = structlog.get_logger()
 
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 10.0
+_FIRST_DELAY = 0.1
+_LONGEST_DELAY = 10.0
 SERVICE = "latchkey.process.service"
 EVERY_SECONDS = 0.2
 # Far longer than an event loop is ever busy with one thing.
@@ -249,7 +249,7 @@ class Supervisor:
                 process=child.name,
                 code=code,
                 crashes_in_a_row=child.crashes,
-                restart_in_seconds=_delay(child),
+                restart_in_seconds=restart_delay(child.crashes),
             )
             await self._start_again(child)
 
@@ -262,13 +262,14 @@ class Supervisor:
 
     async def _start_again(self, child: Child) -> None:
         while True:
-            await asyncio.sleep(_delay(child))
+            await asyncio.sleep(restart_delay(child.crashes))
             try:
                 await self._start(child)
             except OSError as error:
                 # No memory, or too many processes. Retry: the service needs this child.
                 child.crashes += 1
-                log.error("process not started", process=child.name, reason=str(error), again_in_seconds=_delay(child))
+                again = restart_delay(child.crashes)
+                log.error("process not started", process=child.name, reason=str(error), again_in_seconds=again)
             else:
                 self._instruct(child)
                 return
@@ -326,5 +327,5 @@ def _connected(child: Child) -> tuple[socket.socket, tuple[socket.socket, ...]]:
     return theirs, (theirs, *((child.listening,) if child.listening is not None else ()), *child.also)
 
 
-def _delay(child: Child) -> float:
-    return min(FIRST_DELAY * 2.0 ** min(child.crashes - 1, 10), LONGEST_DELAY)
+def restart_delay(crashes: int) -> float:
+    return min(_FIRST_DELAY * 2.0 ** min(crashes - 1, 10), _LONGEST_DELAY)

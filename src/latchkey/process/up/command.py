@@ -31,14 +31,7 @@ from latchkey.process.local_ca.authority import LocalCertificates, ensure_certif
 from latchkey.process.supervision.listeners import CannotListenError, NotReadyError, bind, bind_metrics
 from latchkey.process.supervision.start import Timings
 from latchkey.process.supervision.stop_signal import StoppedError, StopSignal, stoppable
-from latchkey.process.supervision.supervisor import (
-    FIRST_DELAY,
-    HEALTHY_AFTER,
-    LONGEST_DELAY,
-    START_PATIENCE,
-    Supervisor,
-    plan,
-)
+from latchkey.process.supervision.supervisor import HEALTHY_AFTER, START_PATIENCE, Supervisor, plan, restart_delay
 from latchkey.process.up.announcement import announce
 from latchkey.process.up.demo_consumer import DemoConsumer, adding_history
 from latchkey.process.up.demo_stores import DemoStores
@@ -312,25 +305,23 @@ async def keep_running(
 
     Never gives up: the cause (most likely a full disk) can be fixed while it retries.
     """
-    failures, began = 0, time.monotonic()
+    crashes, began = 0, time.monotonic()
     while not await _asked(signal, LOOK_SECONDS):
         for log_file in logs:
             shorten(log_file)
         if not server.failed():
             continue
-        if time.monotonic() - began > HEALTHY_AFTER:
-            failures = 0
+        crashes = 1 if time.monotonic() - began > HEALTHY_AFTER else crashes + 1
         said(f"PostgreSQL ended by itself; starting it again. Its log is {server.log}")
         try:
             await asyncio.to_thread(server.restart, said, signal.asked.is_set)
         except (StorageError, OSError) as error:
-            delay = min(FIRST_DELAY * 2**failures, LONGEST_DELAY)
-            failures += 1
+            delay = restart_delay(crashes)
             log.error("database not started", reason=_short(error), again_in_seconds=delay)
             await _asked(signal, delay)
         else:
-            began = time.monotonic()
             said("PostgreSQL is running again")
+        began = time.monotonic()
 
 
 async def _asked(signal: StopSignal, seconds: float) -> bool:
