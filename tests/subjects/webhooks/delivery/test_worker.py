@@ -10,9 +10,10 @@ import pytest
 from msgspec import json
 from standardwebhooks import Webhook as Standard
 
+from latchkey.database.errors import CollisionError
 from latchkey.database.sealing import Sealer
 from latchkey.subjects.webhooks.delivery.queue.worker import Worker
-from latchkey.subjects.webhooks.delivery.role import operations_secret
+from latchkey.subjects.webhooks.delivery.role import _every, operations_secret
 from latchkey.subjects.webhooks.delivery.sending.request import Letterhead
 from latchkey.subjects.webhooks.delivery.sending.sender import Sender
 from latchkey.subjects.webhooks.delivery.webhook_health import operations_webhook, tell
@@ -142,6 +143,21 @@ async def test_an_operator_is_told_at_a_url_of_their_own_and_again_until_it_was_
     told = json.decode(second.body)
     assert (told["type"], told["project_id"], told["webhook_id"]) == ("webhook.failing", PROJECT, line.webhook.id)
     Standard(operations_secret(SECRET_KEY)).verify(second.body, second.headers)
+
+
+async def test_periodic_work_goes_on_after_a_failure_and_ends_when_cancelled() -> None:
+    turns: list[int] = []
+
+    async def fail_at_first() -> None:
+        turns.append(1)
+        if len(turns) == 1:
+            raise CollisionError("at first")
+
+    working = asyncio.create_task(_every(0, fail_at_first))
+    await until(lambda: working.done() or len(turns) > 2)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
 
 
 async def test_a_worker_shows_what_waits_what_was_tried_and_how_long_it_took(yard: Yard) -> None:
