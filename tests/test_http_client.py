@@ -1,5 +1,6 @@
 """The adapter around the HTTP library, against responses that the library builds itself."""
 
+import asyncio
 import sys
 import time
 
@@ -42,6 +43,18 @@ async def test_a_whole_response_has_status_body_and_headers() -> None:
     assert sorted(response.headers()) == [("set-cookie", "a=1"), ("set-cookie", "b=2"), ("x-one", "1")]
     assert (echo.request.method, str(echo.request.url), echo.sent) == ("PUT", URL, b"sent")
     assert (echo.request.headers["x-mine"], echo.request.headers["authorization"]) == ("1", "Bearer secret")
+
+
+async def test_a_header_that_is_not_text_is_left_out() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nx-bad: \xff\r\nX-One: 1\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server, HttpClient(https_only=False) as http:
+        response = await http.ask("GET", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert (response.body, response.header("x-bad"), response.header("x-one")) == (b"ok", None, "1")
+    assert {name for name, _ in response.headers()} == {"x-one", "connection", "content-length"}
 
 
 async def test_a_key_is_not_in_what_the_library_prints() -> None:

@@ -13,6 +13,7 @@ import atexit
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -45,6 +46,7 @@ __all__ = [
     "StreamedResponse",
     "Url",
     "causes_of",
+    "header_of",
     "header_pairs",
 ]
 
@@ -75,7 +77,7 @@ class HttpResponse:
 
     def header(self, name: str) -> str | None:
         """The first value of this header; upper and lower case are the same."""
-        return self._response.get_header(name)
+        return header_of(self._response, name)
 
     def headers(self) -> list[tuple[str, str]]:
         return header_pairs(self._response)
@@ -217,10 +219,19 @@ class HttpClient(Closing):
 
 
 def header_pairs(response: StreamedResponse) -> list[tuple[str, str]]:
-    """Each header with each of its values: one that comes several times has several pairs."""
-    # By name, in lower case; a list for one that comes several times.
-    values = response.headers.dict_multi_value()
-    return [(name, one) for name, value in values.items() for one in ([value] if isinstance(value, str) else value)]
+    """Each header with each of its values: one that comes several times has several pairs. Names are in lower case. A
+    header that is not ASCII is left out: the library raises ValueError for its values."""
+    pairs: list[tuple[str, str]] = []
+    for name in dict.fromkeys(response.headers):
+        with suppress(ValueError):
+            pairs += [(name, value) for value in response.headers.getall(name)]
+    return pairs
+
+
+def header_of(response: StreamedResponse, name: str) -> str | None:
+    with suppress(ValueError):
+        return response.get_header(name)
+    return None
 
 
 def causes_of(error: Exception) -> list[str]:
@@ -238,6 +249,6 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
         return float(text[:9])
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

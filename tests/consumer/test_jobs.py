@@ -7,6 +7,7 @@ import pytest
 from latchkey.client.client_errors import RateLimited
 from latchkey.consumer.job_runner import LEASE_MS, backoff_ms
 from latchkey.consumer.reference_consumer import Consumer
+from latchkey.consumer.rules.timestamps import DAY
 from latchkey.consumer.storage.copy_tables import jobs as jobs_table
 from latchkey.consumer.storage.jobs import Job, NewJob
 from tests.consumer.world import NOW, World, both_databases, event, settings, world
@@ -166,6 +167,16 @@ async def test_one_sweep_waits_for_all_processes(url: str) -> None:
         await asyncio.gather(left.jobs_done(), right.jobs_done())
         (row,) = await left.rows(jobs_table)
         assert row["run_at"] == NOW + 600_000
+
+
+@both_databases
+async def test_a_sweep_that_a_clock_ahead_had_put_off_runs_soon_after_the_next_start(url: str) -> None:
+    async with world(url, sweep_seconds=300) as before:
+        before.clock.now = NOW + 365 * DAY
+        await before.jobs_done()
+    async with world(url, sweep_seconds=300) as after:
+        (row,) = await after.rows(jobs_table)
+        assert row["run_at"] == NOW + 300_000
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Missed events are found and applied, and the report says what differed and why."""
 
+import pytest
+
+from latchkey.consumer import reconcile
 from latchkey.consumer.reconcile import ReconcileReport
 from latchkey.consumer.rules.timestamps import DAY, HOUR
 from tests.consumer.world import NOW, World, both_databases, event, pro
@@ -136,6 +139,27 @@ async def test_the_sweep_asks_about_those_it_has_not_asked_about_for_longest(her
     report = await here.consumer._reconciler.sweep()
     assert (report.users_compared, [difference.app_user_id for difference in report.differences]) == (3, ["bob"])
     assert not (await here.copy("bob")).subscription.is_active
+
+
+async def test_the_sweep_goes_on_after_users_who_are_gone_or_cannot_be_read(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "SWEEP_USERS", 2)
+    for user in ("gone", "refused", "broken", "changed"):
+        await here.deliver(event(user=user))
+    here.service.statuses = {"refused": 418, "broken": 500}
+    here.service.holds["changed"] = {}
+    here.clock.now += 1000
+    for _ in range(4):
+        await here.consumer._reconciler.sweep()
+        here.clock.now += 1000
+    assert not (await here.copy("changed")).subscription.is_active
+    for user in ("gone", "refused", "broken"):
+        assert (await here.copy(user)).subscription.last_updated == NOW
+    here.clock.now += HOUR
+    here.service.status, here.service.statuses = 503, {}
+    report = await here.consumer._reconciler.sweep()
+    assert (set(report.failures), report.users_compared) == ({"feed"}, 0)
 
 
 async def test_an_expired_user_equals_a_service_that_lists_nothing(here: World) -> None:

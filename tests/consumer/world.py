@@ -55,6 +55,8 @@ class Service:
     untrusted: bool = False
     nonsense: bool = False
     status: int = 200
+    # Of what is asked about these users only.
+    statuses: dict[str, int] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -71,7 +73,8 @@ class Service:
             raise ConnectError("tls", {"causes": [{"message": "invalid peer certificate: UnknownIssuer"}]})
         if self.nonsense:
             return await ResponseBuilder().status(200).body_bytes(b"<html>").build()
-        status, body = (self.status, {}) if self.status != 200 else self._answer(path, url.query)
+        status = self.statuses.get(path.rsplit("/", 1)[1], self.status)
+        status, body = (status, {}) if status != 200 else self._answer(path, url.query)
         if self.meanwhile is not None:
             doing, self.meanwhile = self.meanwhile, None
             await doing()

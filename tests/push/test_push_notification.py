@@ -1,8 +1,12 @@
 """Every form of response, and the waits between retries, as tables."""
 
+import math
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import json
 
 from latchkey.http_client import parse_retry_after
@@ -114,7 +118,18 @@ def test_waits_grow_obey_the_provider_and_end(
         ("soon", None),
         ("1e400", None),
         ("", None),
+        ("1 Jan 99999999999 10:1", None),
     ],
 )
 def test_retry_after_in_every_form(header: str | None, seconds: float | None) -> None:
     assert parse_retry_after(header, 100.0) == seconds
+
+
+@given(
+    st.text()
+    | st.builds("{}, {} Jan {} {}:{}:{} {}".format, st.text(), *[st.integers()] * 5, st.integers() | st.text())
+    | st.datetimes(timezones=st.timezones()).map(format_datetime)
+)
+def test_retry_after_is_a_time_to_wait_or_nothing_whatever_it_says(header: str) -> None:
+    seconds = parse_retry_after(header, 100.0)
+    assert seconds is None or 0 <= seconds < math.inf

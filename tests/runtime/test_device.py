@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_notification import PushNotification
+from latchkey.runtime import reference_device
 from latchkey.runtime.device_errors import CannotShowError, DeviceError
 from latchkey.runtime.reference_device import Device, DeviceOptions
 from tests.http.serving import serving
@@ -141,6 +142,26 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
         assert (await device.next_notification(PATIENCE)).content == "Your payment failed"
         await device.page.reload()
         assert await device.page.evaluate("pushplayerid") == device.player_id
+
+
+async def test_a_push_url_that_answers_404_is_reported_and_asked_again_only_after_a_pause(
+    phone: Phone, certificates: LocalCertificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference_device, "FIRST_WAIT", PATIENCE)
+    asked: list[str] = []
+
+    async def unknown(request: Request) -> Response:
+        asked.append(request.url.path)
+        return Response(status_code=404)
+
+    elsewhere = Starlette(routes=[Route("/{path:path}", unknown, methods=["POST"])])
+    async with serving(elsewhere, certificates) as url, phone.start(push_url=url) as device:
+        await until(lambda: len(asked) > 1)
+        await device.open(phone.app)
+        assert device.player_id is None
+    # Once when it starts, once when it begins to listen.
+    assert asked == ["/api/v1/players"] * 2
+    assert phone.said == [f"{url} answered 404. Check the push URL and the app id."] * 2
 
 
 async def test_a_server_that_only_claims_the_authority_is_not_trusted(

@@ -263,15 +263,16 @@ class BillingService:
 
     def _rest(self, error: client_errors.ClientError, failure: str) -> None:
         """If the next request would fail the same way, users' requests do not wait for it."""
-        status = error.status or 0
         if isinstance(error, client_errors.RateLimited):
             self._rest_until, self._rest_reason = self._limited_until, failure
-        elif (
-            isinstance(error, client_errors.Unreachable | client_errors.BadAnswer)
-            or status in (401, 403)
-            or status >= 500
-        ):
+        elif is_away(error):
             self._rest_until, self._rest_reason = self._now() + _REST_MS, failure
+
+
+def is_away(error: client_errors.ClientError) -> bool:
+    """Whether the next request would probably fail the same way, whoever it is about."""
+    away = client_errors.RateLimited | client_errors.Unreachable | client_errors.BadAnswer
+    return isinstance(error, away) or error.status in (401, 403) or (error.status or 0) >= 500
 
 
 # No customer has this id. The service says so only after accepting key and project.

@@ -8,7 +8,7 @@ from msgspec import Struct
 from sqlalchemy import select
 
 from latchkey.client.client_errors import ClientError, NotFound
-from latchkey.consumer.billing_service import BillingService
+from latchkey.consumer.billing_service import BillingService, is_away
 from latchkey.consumer.event_intake import EventOutcome, Intake
 from latchkey.consumer.rules.received_event import MalformedEvent, ReceivedEvent, read_event
 from latchkey.consumer.rules.record import LocalCopy
@@ -53,6 +53,8 @@ class ReconcileReport(Struct):
     differences: list[Difference] = []
     # Users, or the feed, that could not be read, with the reason.
     failures: dict[str, str] = {}
+    # One of them says that the service answers nobody now.
+    service_away: bool = False
 
     @property
     def clean(self) -> bool:
@@ -78,10 +80,13 @@ class Reconciler:
         """A part of it, small enough to run every few minutes in the background."""
         report = ReconcileReport()
         await self._feed(report, mend=True, from_start=False, pages=SWEEP_PAGES, deadline=SWEEP_DEADLINE)
-        for copy in await self._longest_unread():
-            if report.failures:
+        for user in await self._longest_unread():
+            if report.service_away:
                 break
-            await self._compare(report, copy, mend=True, deadline=SWEEP_DEADLINE)
+            # Before it, so that a user who is gone or cannot be read is not asked about first every time.
+            await self._note_asked(user)
+            if (copy := await self._billing.local(user)) is not None:
+                await self._compare(report, copy, mend=True, deadline=SWEEP_DEADLINE)
         if not report.clean:
             log.warning(
                 "sweep found differences",
@@ -106,7 +111,7 @@ class Reconciler:
                 cursor = None
                 continue
             except ClientError as error:
-                report.failures["feed"] = str(error)
+                _note_failure(report, "feed", error)
                 return
             events = self._readable(report, [bytes(raw) for raw in page.items])
             report.events_examined += len(page.items)
@@ -159,7 +164,7 @@ class Reconciler:
         except NotFound:
             service, same_id, set_back = None, True, False
         except ClientError as error:
-            report.failures[user] = str(error)
+            _note_failure(report, user, error)
             return
         local = _written({id: row.expires_at for id, row in copy.held(now).items()})
         if same_id and local == (service or {}) and not copy.subscription.stale and not set_back:
@@ -171,7 +176,7 @@ class Reconciler:
             try:
                 mended = await self._billing.refresh(user, details=True, deadline=deadline) is not None
             except ClientError as error:
-                report.failures[user] = str(error)
+                _note_failure(report, user, error)
         if local == (service or {}) and same_id and not set_back:
             # No visible difference: only a re-read was still pending.
             return
@@ -191,13 +196,19 @@ class Reconciler:
         except NotFound:
             return
         except ClientError as error:
-            report.failures[alias] = str(error)
+            _note_failure(report, alias, error)
             return
         service = _written(reading.held(now))
         report.differences.append(Difference(alias, {}, service, f"it is no longer an alias of {user}", mended))
 
+    async def _note_asked(self, user: str) -> None:
+        asked = subscriptions.update().where(subscriptions.c.app_user_id == user)
+        await self._store.database.write(
+            lambda connection: connection.execute(asked.values(last_revenue_sync_at=self._now()))
+        )
+
     async def _seen(self, user: str, copy: LocalCopy) -> None:
-        """Checked and correct: the next sweep checks others first."""
+        """Checked and correct."""
         same = subscriptions.c.app_user_id == user, subscriptions.c.revision == copy.subscription.revision
         now = self._now()
         confirmed = subscriptions.update().where(*same).values(last_revenue_sync_at=now, last_updated=now)
@@ -217,17 +228,20 @@ class Reconciler:
                 return
             last = ids[-1]
 
-    async def _longest_unread(self) -> list[LocalCopy]:
+    async def _longest_unread(self) -> list[str]:
         read_at = subscriptions.c.last_revenue_sync_at
         due = (read_at.is_(None)) | (read_at < self._now() - HOUR)
         chosen = select(subscriptions.c.app_user_id).where(due, subscriptions.c.last_updated.is_not(None))
-        ids = await self._ids(chosen.order_by(read_at.nulls_first()).limit(SWEEP_USERS))
-        found = [await self._billing.local(id) for id in ids]
-        return [copy for copy in found if copy is not None]
+        return await self._ids(chosen.order_by(read_at.nulls_first()).limit(SWEEP_USERS))
 
     async def _ids(self, chosen: object) -> list[str]:
         async with self._store.database.reading() as connection:
             return list((await connection.scalars(chosen)).all())  # type: ignore[call-overload]  # a select of ids
+
+
+def _note_failure(report: ReconcileReport, what: str, error: ClientError) -> None:
+    report.failures[what] = str(error)
+    report.service_away |= is_away(error)
 
 
 def _written(held: dict[str, Ms | None]) -> dict[str, str | None]:

@@ -94,7 +94,10 @@ class Consumer:
         """Pass it to the app (`FastAPI(lifespan=consumer.lifespan)`), or enter it in your own lifespan."""
         await migrate(self._store.database)
         if self.settings.sweep_seconds:
-            await self._store.jobs.ensure(NewJob(SWEEP, SWEEP), self._now() + self.settings.sweep_seconds * 1000)
+            first = self._now() + self.settings.sweep_seconds * 1000
+            # One job for all processes. One that waits until later, because a clock was ahead, runs then too.
+            sweep = [NewJob(SWEEP, SWEEP)]
+            await self._store.database.write(lambda connection: self._store.jobs.add(connection, sweep, first))
         self._runner.start()
         checking = asyncio.create_task(self.check_connection())
         try:

@@ -46,5 +46,6 @@ def after_failure(
     if retry_after_ms is not None:
         wait = max(wait, min(retry_after_ms, LONGEST_WAIT_MS))
     at = now + wait
-    patience_ends = first_at + PATIENCE_MS
+    # A clock that was ahead at the first try must not let others wait until it is caught up with.
+    patience_ends = min(first_at, now) + PATIENCE_MS
     return Retry(at, max(now, patience_ends) if at > patience_ends else None)

@@ -45,18 +45,17 @@ class PushService:
 
     async def register(self, language: str) -> str:
         """This device's player id: a new one, or its existing one."""
-        response = await self._ask(
-            "POST",
-            "/api/v1/players",
-            {
-                "device_type": _ANDROID,
-                "language": language,
-                "identifier": self._identifier,
-                "notification_types": _SUBSCRIBED,
-            },
-        )
+        device = {
+            "device_type": _ANDROID,
+            "language": language,
+            "identifier": self._identifier,
+            "notification_types": _SUBSCRIBED,
+        }
         try:
-            return msgspec.json.decode(response, type=_Registered).id
+            return msgspec.json.decode(await self._ask("POST", "/api/v1/players", device), type=_Registered).id
+        except UnknownDeviceError:
+            # Not the device is unknown: it is only about to register.
+            raise PushServiceError(f"{self.url} answered 404. Check the push URL and the app id.") from None
         except msgspec.DecodeError:
             raise PushServiceError(f"{self.url} answered the registration with something else.") from None
 

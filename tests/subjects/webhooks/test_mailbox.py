@@ -9,7 +9,7 @@ from msgspec import json
 
 from latchkey.database.pool import Database
 from latchkey.database.sealing import Sealer
-from latchkey.domain.instants import HOUR
+from latchkey.domain.instants import HOUR, MINUTE
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.webhooks.delivery.destination import Outgoing
@@ -116,6 +116,22 @@ async def test_a_failing_mail_server_is_an_attempt_that_failed_and_is_retried(
     [delivered] = await mailing.settled(id, "delivered")
     shown = await mailing.shown(f"{id}/deliveries/{delivered['id']}")
     assert PASSWORD not in str(shown)
+    assert len(server.mails) == 1
+
+
+async def test_mails_that_were_not_sent_do_not_use_up_the_hour(
+    mailing: Post, server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending_mailbox, "MOST", 3)
+    id = (await new(mailing, TO)).json()["id"]
+    server.refuses = "451 later"
+    await did(mailing, "purchase", "eve", "pro_monthly")
+    for attempt in range(1, 5):
+        await mailing.settled(id, "waiting", attempts=attempt)
+        await mailing.later(5 * MINUTE)
+    server.refuses = ""
+    await mailing.later(20 * MINUTE)
+    await mailing.settled(id, "delivered")
     assert len(server.mails) == 1
 
 

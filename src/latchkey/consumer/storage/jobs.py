@@ -50,7 +50,7 @@ class Jobs:
     async def add(self, connection: AsyncConnection, new: Iterable[NewJob], run_at: Ms) -> None:
         """In the caller's transaction: committed jobs will run."""
         rows = [
-            _row(job, run_at)
+            {"kind": job.kind, "key": job.key, "payload": dict(job.payload), "run_at": run_at, "created_at": run_at}
             # Sorted, so that two transactions never deadlock.
             for job in sorted(new, key=lambda job: (job.kind, job.key))
         ]
@@ -81,11 +81,6 @@ class Jobs:
         if next_at is None or next_at > now:
             return []
         return await self._database.write(work)
-
-    async def ensure(self, new: NewJob, run_at: Ms) -> None:
-        """Adds the job if there is none; a pending one is unchanged."""
-        insert = self._database.insert(jobs).on_conflict_do_nothing()
-        await self._database.write(lambda connection: connection.execute(insert, _row(new, run_at)))
 
     async def finish(self, job: Job, now: Ms, again_at: Ms | None = None) -> None:
         """Done, or to run again at `again_at`. A job that was added again meanwhile is due at once."""
@@ -122,7 +117,3 @@ class Jobs:
     async def waiting(self) -> int:
         async with self._database.reading() as connection:
             return await connection.scalar(select(func.count()).select_from(jobs)) or 0
-
-
-def _row(job: NewJob, run_at: Ms) -> dict[str, Any]:
-    return {"kind": job.kind, "key": job.key, "payload": dict(job.payload), "run_at": run_at, "created_at": run_at}

@@ -8,13 +8,14 @@ from msgspec import json
 
 from latchkey.database.transient_errors import transaction
 from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.instants import DAY
 from latchkey.domain.retry import SCHEDULE, GiveUp, Retry, after_failure
 from latchkey.subjects.customers.usecases.identities import log_in
 from latchkey.subjects.webhooks.delivery import webhook_health as health
 from latchkey.subjects.webhooks.delivery.queue.requeue_runs import start_replay, stop_replay, work_off
 from latchkey.subjects.webhooks.delivery.role import prune
 from latchkey.subjects.webhooks.rules import Replay, ReplayRange, Webhook, Which
-from latchkey.subjects.webhooks.storage import lanes
+from latchkey.subjects.webhooks.storage import delivery_rows, lanes
 from latchkey.subjects.webhooks.storage import lanes as recording
 from latchkey.subjects.webhooks.storage.lanes import AttemptResult, Claim, DeliveryOutcome
 from latchkey.wire.event import Event
@@ -136,6 +137,23 @@ async def test_the_next_waits_through_two_minutes_of_retries_and_then_passes(lin
     await line.record(again)
     assert await line.yard.count("delivered") == 2
     assert await line.yard.database.pool.fetchval("select count(*) from lanes") == 0
+
+
+async def test_the_next_waits_no_longer_where_the_clock_was_ahead_at_the_first_try(line: Line) -> None:
+    await line.yard.buy("ann")
+    began = line.now
+    line.now += DAY
+    await line.record(await line.claim(), 500)
+    line.now = began
+    async with transaction(line.yard.database) as connection:
+        await delivery_rows.hurry_all(connection, PROJECT, line.webhook.key, line.now, 10)
+    for tried_after in (0, 30_000):
+        line.now = began + tried_after
+        claims = await line.claim()
+        assert sequences(claims) == [1]
+        await line.record(claims, 500)
+    line.now = began + 120_000
+    assert sequences(await line.claim()) == [2]
 
 
 async def test_an_outcome_that_comes_after_the_lease_ran_out_changes_nothing(line: Line) -> None:

@@ -154,5 +154,6 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
     await storage.set_notice(database, hash_of(session.token), notice)
 
 
-# What needs no more than one statement; the last two are for others who limit guesses.
+# What needs no more than one statement; all but the first are for others who limit guesses or mails.
 stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures
+forget_one_failure = storage.forget_one_failure

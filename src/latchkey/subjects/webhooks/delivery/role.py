@@ -149,7 +149,11 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]], woken: asy
     woken = woken or asyncio.Event()
     while True:
         woken.clear()
-        await retry_through_outages(work)
+        try:
+            await retry_through_outages(work)
+        except Exception as error:
+            # Nobody waits for this task: without the next turn, the work would end without a word.
+            log.error("periodic work failed", again="at its next turn", exc_info=error)
         with suppress(TimeoutError):
             await asyncio.wait_for(woken.wait(), seconds * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
 

@@ -155,7 +155,7 @@ moved as (
         done = case when h.leaves and l.done = h.done then h.sequence else l.done end,
         next_at = coalesce(h.others_at, h.next_at, $21),
         tries = case when h.leaves then 0 else l.tries + 1 end,
-        tried_at = case when h.leaves then null else coalesce(l.tried_at, h.at) end,
+        tried_at = case when h.leaves then null else least(l.tried_at, h.at) end,
         lease_until = 0,
         token = 0
     from held h
@@ -164,7 +164,7 @@ moved as (
 ),
 stepped_aside as (
     insert into lanes (project_id, customer_id, webhook_key, aside, waiting, done, next_at, tries, tried_at, partition)
-    select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, next_at, tries + 1, coalesce(tried_at, at),
+    select project_id, customer_id, webhook_key, sequence, 1, sequence - 1, next_at, tries + 1, least(tried_at, at),
         partition
     from held
     where others_at is not null

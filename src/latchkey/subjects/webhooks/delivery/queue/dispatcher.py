@@ -251,11 +251,10 @@ class _Delivery(Struct):
 class Dispatcher:
     """Sends claimed deliveries, and puts the responses into the inbox."""
 
-    def __init__(self, sender: Sender, inbox: UnrecordedReplies, capacity: Capacity, agenda: Agenda) -> None:
+    def __init__(self, sender: Sender, inbox: UnrecordedReplies, capacity: Capacity) -> None:
         self._sender = sender
         self._inbox = inbox
         self._capacity = capacity
-        self._agenda = agenda
         # By id() of the claim, until it has ended.
         self._running: dict[int, _Delivery] = {}
         self._all_ended = asyncio.Event()
@@ -266,7 +265,7 @@ class Dispatcher:
     def send(self, claim: Claim, webhook: Webhook, now: Ms, within: Span | None = None) -> None:
         """`within`: the span of the claim, if the event has a trace."""
         self._capacity.begin(claim.webhook_key)
-        delivery, done = self._begun(claim, webhook)
+        delivery, done = self._begun(claim, webhook, now)
         try:
             outgoing = outgoing_of(webhook, claim.event, claim.dialect, self._sender.public_url)
             if outgoing is None:
@@ -287,7 +286,7 @@ class Dispatcher:
 
     def read_rest(self, claim: Claim, webhook: Webhook, reply: Reply) -> None:
         """Wait for the body of a response whose status has arrived."""
-        delivery, done = self._begun(claim, webhook)
+        delivery, done = self._begun(claim, webhook, reply.at, reply)
         delivery.work = give(reply.read(), done)
 
     async def wait(self) -> None:
@@ -306,11 +305,13 @@ class Dispatcher:
                 delivery.work.cancel()
         return [delivery.claim for delivery in unfinished]
 
-    def _begun(self, claim: Claim, webhook: Webhook) -> tuple[_Delivery, Done]:
+    def _begun(self, claim: Claim, webhook: Webhook, at: Ms, reply: Reply | None = None) -> tuple[_Delivery, Done]:
         delivery = self._running[id(claim)] = _Delivery(claim)
-        return delivery, partial(self._ended, claim, webhook)
+        return delivery, partial(self._ended, claim, webhook, at, reply)
 
-    def _ended(self, claim: Claim, webhook: Webhook, result: Reply | AttemptResult | Exception) -> None:
+    def _ended(
+        self, claim: Claim, webhook: Webhook, at: Ms, reply: Reply | None, result: Reply | AttemptResult | Exception
+    ) -> None:
         removed = self._running.pop(id(claim), None)
         if not self._running:
             self._all_ended.set()
@@ -318,11 +319,11 @@ class Dispatcher:
             # It was cancelled before.
             return
         if isinstance(result, Exception):
-            # Not recorded: the lease runs out and the delivery is sent again.
+            # Recorded as an attempt: otherwise it would be sent again with each lease, for ever.
             log.error("delivery failed unexpectedly", event_id=claim.event_id, exc_info=result)
-            self._agenda.add(self._capacity.end([claim.webhook_key]))
-        else:
-            self._inbox.put(ReceivedReply(claim, webhook, result))
+            unexpected = AttemptResult(at, 0, None, "failed unexpectedly in Latchkey; its log says why", b"{}")
+            result = unexpected if reply is None else reply.status_only()
+        self._inbox.put(ReceivedReply(claim, webhook, result))
 
     async def _traced(
         self, claim: Claim, webhook: Webhook, outgoing: Outgoing, now: Ms, within: Span

@@ -145,7 +145,12 @@ class Recorder:
         outcomes: list[DeliveryOutcome] = []
         for received_reply in answers:
             reply = received_reply.reply
-            answer = reply.at_once() if isinstance(reply, Reply) else reply
+            try:
+                answer = reply.at_once() if isinstance(reply, Reply) else reply
+            except Exception as error:
+                # Nothing that a receiver sends may end the recorder, and so the process. `Reply.read` is next.
+                log.error("reply not understood", event_id=received_reply.claim.event_id, exc_info=error)
+                answer = None
             if answer is not None:
                 outcomes.append(self._outcome(received_reply, answer))
             elif isinstance(reply, Reply):

@@ -125,7 +125,7 @@ class Worker:
         self._capacity = capacity = Capacity(in_flight, webhooks.limit)
         self._agenda = agenda = Agenda()
         self._inbox = inbox = UnrecordedReplies()
-        self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity, agenda)
+        self._dispatcher = dispatcher = Dispatcher(sender, inbox, capacity)
         # No more claims. A worker that does not run yet takes none either.
         self._stopping = True
         # Deliveries of changes of this process that are about to be sent.

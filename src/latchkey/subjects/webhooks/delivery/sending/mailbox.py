@@ -53,12 +53,13 @@ class Mailbox:
     async def send(self, webhook: Webhook, message_id: str, outgoing: Outgoing, at: Ms) -> AttemptResult:
         """Sends it once. Never raises, whatever a mail server does."""
         began = time.monotonic()
-        to, error, note = outgoing.url.removeprefix(SCHEME), None, ""
+        to, error, note, counted = outgoing.url.removeprefix(SCHEME), None, "", False
         made = self._message(webhook, message_id, to, json.decode(outgoing.body, type=dict[str, str]), at)
         try:
             async with asyncio.timeout(self._timeout_ms / 1000), self._free:
                 await self.check(webhook.project_id, to)
-                if await self._has_enough(to, at):
+                counted = await self._counted(to, at)
+                if not counted:
                     note = f"Not sent: {to} has got {MOST} mails within an hour."
                 else:
                     await asyncio.to_thread(self._mail.way.send, made, f"{stamp(at)}-{webhook.id}-{message_id}")
@@ -66,18 +67,21 @@ class Mailbox:
             error = str(refused)
         except TimeoutError:
             error = f"timed out after {self._timeout_ms / 1000:g} s"
+        if error and counted:
+            # Otherwise the tries of an outage would use up the hour, and what waits would not be sent afterwards.
+            await sessions.forget_one_failure(self._mail.database, [_counted_as(to)], at)
         took_ms = round((time.monotonic() - began) * 1000)
         status = None if error or note else _TAKEN
         shown = json.encode({name: str(value) for name, value in made.items() if not name.startswith("Content-")})
         return AttemptResult(at, took_ms, status, error, shown, response_body=note.encode())
 
-    async def _has_enough(self, email: str, at: Ms) -> bool:
-        subject = f"events to {email}"
+    async def _counted(self, email: str, at: Ms) -> bool:
+        """Counts a mail before it is sent, so that concurrent ones are not too many. False: there are enough."""
         async with self._mail.database.transaction() as connection:
-            if (await sessions.failures_of(connection, subject, at - HOUR)).count >= MOST:
-                return True
-            await sessions.note_failures(connection, [subject], at)
-        return False
+            if (await sessions.failures_of(connection, _counted_as(email), at - HOUR)).count >= MOST:
+                return False
+            await sessions.note_failures(connection, [_counted_as(email)], at)
+        return True
 
     def _message(self, webhook: Webhook, message_id: str, to: str, body: dict[str, str], at: Ms) -> EmailMessage:
         # The id is the same with every attempt, so that a mail program shows one of them.
@@ -86,6 +90,10 @@ class Mailbox:
         page = f"{self._mail.public_url}/dashboard/projects/{webhook.project_id}/webhooks/{webhook.id}"
         made.set_content(f"{body['text']}\n\n-- \nSent by Latchkey for each event. To change or to stop it: {page}\n")
         return made
+
+
+def _counted_as(email: str) -> str:
+    return f"events to {email}"
 
 
 def mailbox_of(database: Database, settings: Settings) -> Mailbox | None:

@@ -18,12 +18,13 @@ import asyncio
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from latchkey.domain.instants import Ms
-from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, parse_retry_after
+from latchkey.http_client import Chunk, HttpError, StreamedRequest, StreamedResponse, header_of, parse_retry_after
 from latchkey.subjects.webhooks.delivery.destination import hidden_in
 from latchkey.subjects.webhooks.delivery.sending import resolver
 from latchkey.subjects.webhooks.delivery.sending.request import Letterhead, ResponseHeaders, hidden_in_bytes
@@ -70,14 +71,19 @@ class Reply(Struct):
 
     async def read(self) -> AttemptResult:
         """The response, once its body has arrived or failed to."""
-        headers = self.letterhead.received(self.response)
         try:
-            await self._read(headers.length)
-        except (HttpError, TimeoutError):
-            pass
+            headers = self.letterhead.received(self.response)
+            with suppress(HttpError, TimeoutError):
+                await self._read(headers.length)
         finally:
             await self.request.__aexit__(None, None, None)
         return self._answer(headers)
+
+    def status_only(self) -> AttemptResult:
+        """The response without what could not be read: the status decides."""
+        status = self.response.status
+        error = None if self.letterhead.accepts(status) else resolver.of_status(status, None)
+        return AttemptResult(self.at, self.took_ms, status, error, self.request_headers)
 
     async def _read(self, wanted: int | None) -> None:
         # Only a body that has not come with its status is read here: a timer for every response would cost a quarter of
@@ -97,8 +103,8 @@ class Reply(Struct):
         secrets = self.letterhead.secrets
         error = retry_after = None
         if not self.letterhead.accepts(status):
-            error = hidden_in(resolver.of_status(status, response.get_header("location")), secrets)
-            seconds = parse_retry_after(response.get_header("retry-after"), (self.at + self.took_ms) / 1000)
+            error = hidden_in(resolver.of_status(status, header_of(response, "location")), secrets)
+            seconds = parse_retry_after(header_of(response, "retry-after"), (self.at + self.took_ms) / 1000)
             retry_after = None if seconds is None else round(seconds * 1000)
         return AttemptResult(
             at=self.at,

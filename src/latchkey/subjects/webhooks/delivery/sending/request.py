@@ -64,6 +64,8 @@ FIXED = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
 HEADERS_LIMIT = 64
 CHARACTERS_LIMIT = 16 * 1024
 _REMEMBERED = 4096
+# Python refuses to read a number of more than 4,300 digits, and zeros may come first.
+_LENGTH_DIGITS = 18
 _encode = json.Encoder().encode
 
 
@@ -136,7 +138,8 @@ class Letterhead:
         logged = _encode(_shortened([(name, hidden_in(value, self.secrets)) for name, value in pairs[:HEADERS_LIMIT]]))
         length = next((value for name, value in pairs if name == "content-length"), "")
         # A copy: the library compares under a lock of each side, and would wait forever for that of the same headers.
-        received = ResponseHeaders(headers.copy(), logged, int(length) if length.isdigit() else None)
+        is_length = length.isascii() and length.isdigit() and len(length) <= _LENGTH_DIGITS
+        received = ResponseHeaders(headers.copy(), logged, int(length) if is_length else None)
         if len(logged) <= _REMEMBERED and len(pairs) <= HEADERS_LIMIT:
             self._last = received
         return received
