@@ -15,7 +15,7 @@ from latchkey.subjects.charts.storage import fact_cache as module
 from latchkey.subjects.charts.storage import project_facts
 from latchkey.subjects.charts.storage.fact_cache import FactCache, Reading, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
-from latchkey.subjects.customers.usecases.edits import set_attributes
+from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from tests.cli.running import typed
 from tests.engine.fixtures import Core
 
@@ -184,6 +184,25 @@ async def test_a_file_without_the_chosen_attributes_is_not_used(core: Core, tmp_
     await choose_attributes(core.database, core.project_id, ["plan"])
     found = await read_values(books, core.project_id, "SANDBOX", ["attribute:plan"], core.time)
     assert found == {"attribute:plan": ["gold"]}
+
+
+@pytest.mark.usefixtures("few")
+async def test_attributes_whose_names_differ_only_in_case_and_any_of_their_values_are_told_apart(
+    core: Core, tmp_path: Path
+) -> None:
+    values = {"plan": ("gold", "GOLD", "a\x1fPLAN=b", "x\r\n\x1fPLAN=y"), "Plan": ("it's", "", "a\x1fb", "x")}
+    for number in range(4):
+        await core.act("purchase", user := f"user{number}", product="pro_monthly")
+        changes = {name: Attribute(of[number], core.time) for name, of in values.items()}
+        await set_attributes(core.changes, core.project_id, user, changes, create=False)
+    await choose_attributes(core.database, core.project_id, list(values))
+    # The rows of who is erased are written in another place.
+    await erase(core.changes, core.project_id, "user2")
+    books = FactCache(core.database, tmp_path)
+    found = await read_values(books, core.project_id, "SANDBOX", ("attribute:plan", "attribute:Plan"), core.time)
+    assert sorted(found["attribute:plan"]) == ["GOLD", "a PLAN=b", "gold", "x\r\n PLAN=y"]
+    assert sorted(found["attribute:Plan"]) == ["a b", "it's", "x"]
+    await built(books, tmp_path)
 
 
 async def test_attributes_are_chosen(core: Core) -> None:

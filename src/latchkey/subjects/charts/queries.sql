@@ -8,7 +8,8 @@ where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[
 
 -- name: chart_customers_of
 -- the customers of a project as charts count them, those who are erased too; these or all
--- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON.
+-- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON. A value
+-- that has the separator gets a space in its place.
 select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_platform as platform,
     c.first_app_version as app_version, c.first_country as country,
     case when position('"enrollments":[{' in c.state::text) > 0 then (
@@ -20,7 +21,8 @@ select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_plat
     case when p.chart_attributes <> '{}' and position('"attributes":{"' in c.state::text) > 0 then (
         select string_agg(a.chosen, E'\x1f' order by a.chosen collate "C")
         from (
-            select k.key || '=' || (k.value ->> 'value') as chosen from json_each(c.state -> 'attributes') as k
+            select k.key || '=' || replace(k.value ->> 'value', E'\x1f', ' ') as chosen
+            from json_each(c.state -> 'attributes') as k
             where k.key = any(p.chart_attributes)
         ) as a
     ) end as attributes

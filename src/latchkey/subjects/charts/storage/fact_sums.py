@@ -73,7 +73,9 @@ def tag_sql(dimension: str) -> str:
 
 
 def name(of: str) -> str:
-    return '"' + of.replace('"', '""') + '"'
+    """Of a column or a type. DuckDB takes names that differ only in case for the same, so those of experiments and
+    attributes are in hexadecimal."""
+    return f'"tag_{of.encode().hex()}"' if is_tag(of) else f'"{of}"'
 
 
 def text(value: str) -> str:

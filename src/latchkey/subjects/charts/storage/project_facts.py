@@ -55,8 +55,8 @@ _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # With so many new rows the tail is compressed, to a twentieth, and those that were replaced give their memory back.
 _LOOSE_ROWS = 100_000
-# A file that was built with other ones is of no use.
-RULES = _SEPARATOR.join([_SETUP, *_FACTS])
+# A file that was built with other ones is of no use. The number is raised when files change in another way.
+RULES = _SEPARATOR.join(["2", _SETUP, *_FACTS])
 *_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 # The tables that facts refer to, and the types of those columns that are enums in the file.
@@ -292,8 +292,9 @@ def append(duck: Duck, now: Ms) -> None:
 def _kept_columns(duck: Duck) -> list[str]:
     found = _rows(
         duck,
-        "select column_name from duckdb_columns() where database_name = 'kept' and table_name = 'facts'"
-        " order by column_index",
+        # As `name` has written them.
+        "select if(column_name[:4] = 'tag_', decode(from_hex(column_name[5:])), column_name) from duckdb_columns()"
+        " where database_name = 'kept' and table_name = 'facts' order by column_index",
     )
     return [column for (column,) in found]
 
