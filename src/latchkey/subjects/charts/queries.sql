@@ -44,12 +44,15 @@ select chart_attributes from projects where id = $1;
 update projects set chart_attributes = $2::text[] where id = $1;
 
 -- name: chart_mark
--- the transactions that are visible now, and the server that they are of: in a cluster the node that has the project
+-- the transactions that are visible now, and what they are of: in a cluster the node that has the project
+-- A dump that is loaded into the same database creates its tables anew, with other oids.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
     (select system_identifier from pg_control_system())::text
+        || '-' || (select d.oid from pg_database d where d.datname = current_database()) || '-' || f.tableoid
         || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch
-where $1::text is not null;
+from feeds f
+where f.project_id = $1;
 
 -- name: chart_changes
 -- customers that were created, changed, erased or merged by a transaction of a range of transaction ids
