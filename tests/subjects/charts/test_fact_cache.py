@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import DAY
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage import fact_cache as module
@@ -16,6 +17,7 @@ from latchkey.subjects.charts.storage import project_facts
 from latchkey.subjects.charts.storage.fact_cache import FactCache, Reading, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
 from latchkey.subjects.customers.usecases.edits import erase, set_attributes
+from latchkey.subjects.experiments.usecases import create_experiment, enroll_customer
 from tests.cli.running import typed
 from tests.engine.fixtures import Core
 
@@ -172,6 +174,23 @@ async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(core:
     assert not left.exists()
     file.write_bytes(b"not a database")
     assert await paid(FactCache(core.database, tmp_path), core) == 3
+
+
+@pytest.mark.usefixtures("few")
+async def test_ids_of_experiments_have_any_sign_with_a_file_and_without(core: Core, tmp_path: Path) -> None:
+    books, variants = FactCache(core.database, tmp_path), (Variant("b:c", 1), Variant("c", 1))
+    expected: dict[str, set[str]] = {"experiment:a": set(), "experiment:a:b": set()}
+    for number, id in enumerate(("a:b", "a", "a", "a:b")):
+        await core.act("purchase", user := f"user{number}", product="pro_monthly")
+        if number < len(expected):
+            await create_experiment(core.database, core.project_id, id, variants, core.time, experiment_id=id)
+        enrollment = await enroll_customer(core.changes, core.project_id, id, user)
+        expected[f"experiment:{id}"].add(enrollment.variant_id)
+        # The rows of who is erased are written in another place.
+        await erase(core.changes, core.project_id, user) if number == 2 else None
+        found = await read_values(books, core.project_id, "SANDBOX", expected, core.time)
+        assert {dimension: set(values) for dimension, values in found.items()} == expected
+    await built(books, tmp_path)
 
 
 @pytest.mark.one_server("a table that is spread over nodes cannot be made anew like this")

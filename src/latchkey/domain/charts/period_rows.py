@@ -83,7 +83,7 @@ class FailedRenewal(Struct, frozen=True):
 def enrollments_of(customer: Customer) -> str | None:
     """The experiments that a customer is enrolled in, as the SQL in subjects/charts/storage/facts reads them."""
     found = [
-        {"variant": f"{enrollment.experiment_id}:{enrollment.variant_id}", "moment": enrollment.enrolled_at}
+        {"variant": f"{enrollment.experiment_id}={enrollment.variant_id}", "moment": enrollment.enrolled_at}
         for enrollment in customer.enrollments
     ]
     return json.encode(found).decode() if found else None

@@ -14,7 +14,7 @@ select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_plat
     c.first_app_version as app_version, c.first_country as country,
     case when position('"enrollments":[{' in c.state::text) > 0 then (
         select jsonb_agg(jsonb_build_object(
-            'variant', (e ->> 'experiment_id') || ':' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
+            'variant', (e ->> 'experiment_id') || '=' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
         ))::text
         from json_array_elements(c.state -> 'enrollments') as e
     ) end as enrollments,

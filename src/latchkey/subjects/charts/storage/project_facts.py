@@ -56,7 +56,7 @@ _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(
 # With so many new rows the tail is compressed, to a twentieth, and those that were replaced give their memory back.
 _LOOSE_ROWS = 100_000
 # A file that was built with other ones is of no use. The number is raised when files change in another way.
-RULES = _SEPARATOR.join(["2", _SETUP, *_FACTS])
+RULES = _SEPARATOR.join(["3", _SETUP, *_FACTS])
 *_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 # The tables that facts refer to, and the types of those columns that are enums in the file.
@@ -86,7 +86,6 @@ _TAGS = {
 }
 # Every purchase and customer has a fact of one of these.
 _WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)
-_MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
 
 
 def connect(folder: Path | None = None) -> Duck:
@@ -245,11 +244,11 @@ def _portions(duck: Duck) -> Iterator[tuple[int, int]]:
 def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Creates the tables of facts, with an enum for each text, experiment and attribute: SQL of all their values."""
     all_values = dict(values)
-    for field, (prefix, mark) in _MARKS.items():
+    for field, prefix in (("variants", EXPERIMENT), ("attributes", ATTRIBUTE)):
         duck.execute(
             f"create or replace temp table {field} as select distinct"
-            f" {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
-            f" array_to_string(string_split(tag, {text(mark)})[2:], {text(mark)}) as value"
+            f" {text(prefix)} || split_part(tag, '=', 1) as dimension,"
+            " array_to_string(string_split(tag, '=')[2:], '=') as value"
             f" from ({tags[field]}) as t (tag) where tag <> ''"
         )
         for (dimension,) in _rows(duck, f"select distinct dimension from {field} order by 1"):
