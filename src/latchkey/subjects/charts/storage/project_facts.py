@@ -304,5 +304,5 @@ def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
 
 if __name__ == "__main__":
     os.nice(10)
-    *_paths, _now = sys.argv[1:]
-    build(*map(Path, _paths), int(_now))
+    _made, _periods, _people = map(Path, sys.argv[1:4])
+    build(_made, _periods, _people, int(sys.argv[4]))
