@@ -47,6 +47,16 @@ class Core:
         while await pass_time(self.database, self.changes.catalogs, self.time):
             pass
 
+    async def make_anew(self, table: str) -> None:
+        """As `pg_restore --clean` does it: the table is dropped and made again, with the rows of the dump."""
+        for statement in (
+            f"alter table {table} rename to dumped",
+            f"create table {table} (like dumped including all)",
+            f"insert into {table} select * from dumped",
+            "drop table dumped",
+        ):
+            await self.database.pool.execute(statement)
+
     async def events(self, user: str | None = "alice") -> list[Event]:
         page = await page_of_events(self.database, self.project_id, after=None, limit=1000, app_user_id=user)
         return [json.decode(body, type=Event) for body in page.bodies]

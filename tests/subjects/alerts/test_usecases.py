@@ -22,6 +22,7 @@ from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.alerts import rules
 from latchkey.subjects.alerts.rules import CALM, PATIENCE
 from latchkey.subjects.alerts.usecases import EVERY, Alerts
+from latchkey.subjects.charts.usecases import FactCache
 from latchkey.subjects.mail.rules import MailText, bars, sparkline, written
 from latchkey.subjects.mail.usecases import LEASE
 from latchkey.subjects.purchase_intake.storage.connection_rows import note_notified
@@ -425,6 +426,18 @@ async def test_a_day_without_revenue_is_a_problem_that_the_overview_has_too(
     await shop.pass_time(SETTLED)
     [began] = server.mails
     assert began["Subject"] == "Demo: Revenue is out of the usual range."
+    # Charts that cannot be read end no alert, and other ones go on.
+    with monkeypatch.context() as patched, capture_logs() as logs:
+        patched.setattr(FactCache, "facts", broken)
+        await shop.member("ben")
+        await shop.fails(await shop.webhook(), since=post.clock.now)
+        await shop.pass_time(OVER)
+    assert {line["event"] for line in logs if line["log_level"] == "error"} == {"a look did without the numbers"}
+    assert [mail["Subject"] for mail in server.mails[1:]] == ["Demo: The webhook Broken fails."]
     # The next day is a Friday, on which nothing is sold.
     await shop.pass_time(DAY)
-    assert [mail["Subject"].partition(":")[0] for mail in server.mails] == ["Demo", "Demo, over"]
+    assert [mail["Subject"].partition(":")[0] for mail in server.mails] == ["Demo", "Demo", "Demo, over"]
+
+
+async def broken(*_: object) -> None:
+    raise OSError("the disk has failed")

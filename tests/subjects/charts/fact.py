@@ -26,7 +26,7 @@ class Dimensions(NamedTuple):
     app_version: str = ""
     # The offering that the product was bought from.
     offering: str = ""
-    # "experiment id:variant id" of every enrollment, sorted. A fact counts for each of them. Of a purchase: only those
+    # "experiment id=variant id" of every enrollment, sorted. A fact counts for each of them. Of a purchase: only those
     # that came before it.
     variants: tuple[str, ...] = ()
     # "name=value" of the attributes that the project has chosen for charts, sorted. The latest values.

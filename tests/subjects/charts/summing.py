@@ -64,7 +64,7 @@ def wanted_money(question: Question, currency: str, money: PeriodMoney) -> tuple
 def values_of(dimensions: Dimensions, dimension: str) -> tuple[str, ...]:
     """The values of a fact in one dimension: one, or "" for none. A customer can be in one variant of an experiment."""
     if dimension.startswith(EXPERIMENT):
-        return _tagged(dimensions.variants, dimension.removeprefix(EXPERIMENT) + ":")
+        return _tagged(dimensions.variants, dimension.removeprefix(EXPERIMENT) + "=")
     if dimension.startswith(ATTRIBUTE):
         return _tagged(dimensions.attributes, dimension.removeprefix(ATTRIBUTE) + "=")
     return (getattr(dimensions, dimension),)

@@ -9,13 +9,15 @@ from time import monotonic
 import pytest
 
 from latchkey.domain.customers.customer import Attribute
+from latchkey.domain.customers.enrollment import Variant
 from latchkey.domain.instants import DAY
 from latchkey.subjects.charts.rules.facts import Kind, Question, Resolution
 from latchkey.subjects.charts.storage import fact_cache as module
 from latchkey.subjects.charts.storage import project_facts
 from latchkey.subjects.charts.storage.fact_cache import FactCache, Reading, default_folder
 from latchkey.subjects.charts.usecases import choose_attributes, read_values
-from latchkey.subjects.customers.usecases.edits import set_attributes
+from latchkey.subjects.customers.usecases.edits import erase, set_attributes
+from latchkey.subjects.experiments.usecases import create_experiment, enroll_customer
 from tests.cli.running import typed
 from tests.engine.fixtures import Core
 
@@ -175,6 +177,38 @@ async def test_what_a_killed_process_or_a_bad_disk_has_left_is_no_obstacle(core:
 
 
 @pytest.mark.usefixtures("few")
+async def test_ids_of_experiments_have_any_sign_with_a_file_and_without(core: Core, tmp_path: Path) -> None:
+    books, variants = FactCache(core.database, tmp_path), (Variant("b:c", 1), Variant("c", 1))
+    expected: dict[str, set[str]] = {"experiment:a": set(), "experiment:a:b": set()}
+    for number, id in enumerate(("a:b", "a", "a", "a:b")):
+        await core.act("purchase", user := f"user{number}", product="pro_monthly")
+        if number < len(expected):
+            await create_experiment(core.database, core.project_id, id, variants, core.time, experiment_id=id)
+        enrollment = await enroll_customer(core.changes, core.project_id, id, user)
+        expected[f"experiment:{id}"].add(enrollment.variant_id)
+        # The rows of who is erased are written in another place.
+        await erase(core.changes, core.project_id, user) if number == 2 else None
+        found = await read_values(books, core.project_id, "SANDBOX", expected, core.time)
+        assert {dimension: set(values) for dimension, values in found.items()} == expected
+    await built(books, tmp_path)
+
+
+@pytest.mark.one_server("a table that is spread over nodes cannot be made anew like this")
+@pytest.mark.usefixtures("few")
+async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(core: Core, tmp_path: Path) -> None:
+    for number in range(3):
+        await core.act("purchase", f"user{number}", product="pro_monthly")
+    books = FactCache(core.database, tmp_path)
+    assert await paid(books, core) == 3
+    first = await built(books, tmp_path)
+    # The dump does not have the last purchase, and no transaction says so.
+    await core.database.pool.execute("delete from chart_periods where customer_id = (select max(id) from customers)")
+    await core.make_anew("feeds")
+    assert await paid(books, core) == 2
+    assert await built(books, tmp_path) != first
+
+
+@pytest.mark.usefixtures("few")
 async def test_a_file_without_the_chosen_attributes_is_not_used(core: Core, tmp_path: Path) -> None:
     for number in range(3):
         await core.act("purchase", f"user{number}", product="pro_monthly")
@@ -184,6 +218,25 @@ async def test_a_file_without_the_chosen_attributes_is_not_used(core: Core, tmp_
     await choose_attributes(core.database, core.project_id, ["plan"])
     found = await read_values(books, core.project_id, "SANDBOX", ["attribute:plan"], core.time)
     assert found == {"attribute:plan": ["gold"]}
+
+
+@pytest.mark.usefixtures("few")
+async def test_attributes_whose_names_differ_only_in_case_and_any_of_their_values_are_told_apart(
+    core: Core, tmp_path: Path
+) -> None:
+    values = {"plan": ("gold", "GOLD", "a\x1fPLAN=b", "x\r\n\x1fPLAN=y"), "Plan": ("it's", "", "a\x1fb", "x")}
+    for number in range(4):
+        await core.act("purchase", user := f"user{number}", product="pro_monthly")
+        changes = {name: Attribute(of[number], core.time) for name, of in values.items()}
+        await set_attributes(core.changes, core.project_id, user, changes, create=False)
+    await choose_attributes(core.database, core.project_id, list(values))
+    # The rows of who is erased are written in another place.
+    await erase(core.changes, core.project_id, "user2")
+    books = FactCache(core.database, tmp_path)
+    found = await read_values(books, core.project_id, "SANDBOX", ("attribute:plan", "attribute:Plan"), core.time)
+    assert sorted(found["attribute:plan"]) == ["GOLD", "a PLAN=b", "gold", "x\r\n PLAN=y"]
+    assert sorted(found["attribute:Plan"]) == ["a b", "it's", "x"]
+    await built(books, tmp_path)
 
 
 async def test_attributes_are_chosen(core: Core) -> None:

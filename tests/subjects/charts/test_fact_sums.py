@@ -19,13 +19,14 @@ from tests.subjects.charts.summing import sum_facts, sums_of
 NOON: Ms = 20468 * DAY + 12 * HOUR
 ENVIRONMENTS = ("PRODUCTION", "SANDBOX", "clock_1")
 KINDS = (Kind.PAYMENT, Kind.ACTIVE, Kind.CUSTOMER, Kind.STATUS, Kind.RETAINED)
-VARIANTS = ((), ("exp:a",), ("exp:b",), ("exp:a", "other:x"), ("other:x",))
-ATTRIBUTES = ((), ("plan=gold",), ("plan=",), ("plan=gold=er", "team=it's"))
+VARIANTS = ((), ("exp=a",), ("exp=b",), ("exp=a", "other=x"), ("other=x",), ("EXP=a", "exp=b"), ("exp:b=a", "exp=b:a"))
+ATTRIBUTES = ((), ("plan=gold",), ("plan=",), ("plan=gold=er", "team=it's"), ("Plan=Gold", "plan=gold"))
 VALUES = {
     "product": ("", "monthly", "yearly"), "duration": ("", "P1M"), "store": ("", "app_store"),
     "country": ("", "DE", "US"), "platform": ("", "ios"), "app_version": ("", "1.0", "2.0"),
-    "offering": ("", "default"), "experiment:exp": ("", "a", "b"), "experiment:other": ("", "x"),
-    "experiment:unknown": ("", "y"), "attribute:plan": ("", "gold", "gold=er"), "attribute:team": ("", "it's"),
+    "offering": ("", "default"), "experiment:exp": ("", "a", "b", "b:a"), "experiment:other": ("", "x"),
+    "experiment:EXP": ("", "a"), "experiment:exp:b": ("", "a"), "experiment:unknown": ("", "y"),
+    "attribute:plan": ("", "gold", "gold=er"), "attribute:Plan": ("", "gold", "Gold"), "attribute:team": ("", "it's"),
 }  # fmt: skip
 
 NOTHING = Path("/dev/null")

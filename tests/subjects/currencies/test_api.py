@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from latchkey.engine.storage.catalog.currency_rows import CURRENCIES, Currency
 from tests.http.client import NOW, Reply, Shop
 from tests.http.doings import count_rows, did, told
 from tests.http.management import delete, get, post, refused, walk
@@ -90,6 +91,23 @@ async def test_currencies_are_listed_by_code(shop: Shop) -> None:
     for code in ("ZZZ", "AAA"):
         await post(shop, "virtual_currencies", {"code": code, "name": code})
     assert [item["code"] for item in await walk(shop, "virtual_currencies?limit=1")] == ["AAA", "COIN", "ZZZ"]
+
+
+async def test_balances_have_pages_in_one_order_however_the_database_sorts_texts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = CURRENCIES.page
+
+    async def as_people_sort(*asked: Any) -> list[Currency]:
+        """As in most languages: COIN, gem, Life, STAR."""
+        return sorted(await page(*asked), key=lambda currency: currency.code.casefold())
+
+    monkeypatch.setattr(CURRENCIES, "page", as_people_sort)
+    await shop.note("ann", plan="x")
+    for code in ("gem", "Life", "STAR"):
+        await post(shop, "virtual_currencies", {"code": code, "name": code})
+    codes = [item["currency_code"] for item in await walk(shop, "customers/ann/virtual_currencies?limit=1")]
+    assert codes == ["COIN", "Life", "STAR", "gem"]
 
 
 async def test_a_currency_that_only_a_deleted_product_came_with_can_be_deleted(shop: Shop) -> None:

@@ -199,17 +199,10 @@ async def test_a_restored_database_is_refused_until_it_was_run(core: Core, webho
 
 
 async def test_a_dump_that_was_loaded_into_the_same_database_is_noticed(core: Core) -> None:
-    """As `pg_restore --clean` does it: every table is dropped and made again, with the rows of the dump."""
     async with core.database.acquire() as connection:
         assert await identity.settle(connection) is Origin.SAME
         assert await identity.settle(connection) is Origin.SAME
-        for statement in (
-            "alter table server_identity rename to dumped",
-            "create table server_identity (like dumped including all)",
-            "insert into server_identity select * from dumped",
-            "drop table dumped",
-        ):
-            await connection.execute(statement)
+        await core.make_anew("server_identity")
         assert await identity.settle(connection) is Origin.RESTORED
 
 

@@ -16,6 +16,7 @@ from latchkey.subjects.exports import rules as storage_rules
 from latchkey.subjects.exports import storage
 from latchkey.subjects.exports.rules import next_time, retry_time
 from latchkey.subjects.exports.usecases import schedules as runner
+from latchkey.subjects.exports.usecases import writer
 from latchkey.subjects.exports.usecases.destinations import Destination, DestinationRefused, Upload
 from latchkey.subjects.exports.usecases.schedules import LEASE, MOST, Exports, run_exports, run_next
 from tests.engine.fixtures import NOON, Core
@@ -111,6 +112,32 @@ async def test_run_now_also_when_it_never_runs_by_itself_and_from_the_beginning(
     await exports.run_now(core.project_id, made.id, core.time, whole=True)
     assert [run.kind for run in await ended(core, exports)] == ["whole", "increment", "whole"]
     assert (await runner.load_export(core.database, core.project_id, made.id)).next_at is None
+
+
+@pytest.mark.one_server("every export is a whole one there")
+@pytest.mark.parametrize(("whole", "next_kind"), [(False, "increment"), (True, "whole")])
+async def test_run_now_during_a_run_comes_after_it(
+    core: Core, exports: Exports, monkeypatch: pytest.MonkeyPatch, whole: bool, next_kind: str
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any) -> Any:
+        begun.set()
+        await goes_on.wait()
+        return await writer.run(*given)
+
+    made = await exports.create(core.project_id, {**GIVEN, "every": "never"}, core.time)
+    await exports.run_now(core.project_id, made.id, core.time)
+    await ended(core, exports)
+    await exports.run_now(core.project_id, made.id, core.time)
+    monkeypatch.setattr(runner, "run", slow)
+    running = asyncio.create_task(run_next(exports, lambda: core.time))
+    await begun.wait()
+    core.time += MINUTE
+    await exports.run_now(core.project_id, made.id, core.time, whole=whole)
+    goes_on.set()
+    assert await running
+    assert [run.kind for run in await ended(core, exports)] == ["whole", "increment", next_kind]
 
 
 async def test_a_failed_run_is_told_tried_again_and_told_when_it_works(

@@ -214,6 +214,13 @@ async def test_a_cursor_that_is_not_of_this_database_and_project_gives_a_whole_e
     assert len(rows_of(folder, "customers")) == 1
 
 
+async def test_after_a_dump_was_loaded_into_the_same_database_an_export_is_whole(core: Core, tmp_path: Path) -> None:
+    await core.act("purchase", user="ann", product="pro_monthly")
+    cursor = manifest_of(await export(core, tmp_path)).cursor
+    await core.make_anew("server_identity")
+    assert manifest_of(await export(core, tmp_path, since=cursor)).kind == "whole"
+
+
 @pytest.mark.parametrize("text", ["", "2026-01-01", "lk1.", "lk1.e30", "lk1.\x00\xff", "lk1." + "A" * 10_001])
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(Invalid):

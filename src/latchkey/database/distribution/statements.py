@@ -142,8 +142,6 @@ _SPECIAL: Final[dict[str, Route]] = {
     # Their tables are those of a function that they call, or are named in a string.
     "write_changes": AtProject(),
     "new_customer_keys": AtProject(),
-    # The transactions of the node that has the project.
-    "chart_mark": AtProject(),
     # With plans that are kept, because they are part of a hot path.
     "count_reads": Home(quick=True),
     "hand_back": Home(quick=True),

@@ -1393,9 +1393,12 @@ create function wake_deliveries(webhook_keys bigint[]) returns void language sql
     )
 $$;
 
--- Transaction ids can be compared with those of an earlier export if this is the same as then.
+-- Transaction ids can be compared with those of an earlier export if this is the same as then. A dump that is loaded into
+-- the same database creates its tables anew, with other oids.
 create function export_epoch() returns text language sql as $$
     select (select system_identifier from pg_control_system())::text
+        || '-' || (select d.oid from pg_database d where d.datname = current_database())
+        || '-' || 'server_identity'::regclass::oid
         || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
 $$;
 

@@ -83,7 +83,7 @@ class FailedRenewal(Struct, frozen=True):
 def enrollments_of(customer: Customer) -> str | None:
     """The experiments that a customer is enrolled in, as the SQL in subjects/charts/storage/facts reads them."""
     found = [
-        {"variant": f"{enrollment.experiment_id}:{enrollment.variant_id}", "moment": enrollment.enrolled_at}
+        {"variant": f"{enrollment.experiment_id}={enrollment.variant_id}", "moment": enrollment.enrolled_at}
         for enrollment in customer.enrollments
     ]
     return json.encode(found).decode() if found else None
@@ -92,7 +92,8 @@ def enrollments_of(customer: Customer) -> str | None:
 def attributes_of(customer: Customer, chosen: Sequence[str]) -> str | None:
     """Those that the project has chosen for charts."""
     known = customer.attributes
-    return "\x1f".join(sorted(f"{name}={known[name].value}" for name in chosen if name in known)) or None
+    found = sorted(f"{name}={known[name].value}".replace("\x1f", " ") for name in chosen if name in known)
+    return "\x1f".join(found) or None
 
 
 def failure(event: Event) -> FailedRenewal | None:

@@ -1,6 +1,7 @@
 """Money as integers."""
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -8,6 +9,8 @@ MICROS = 1_000_000
 DECIMALS = 6
 # A higher price is a mistake, for example cents sent as units.
 HIGHEST = 1_000_000
+# Of a number as somebody has written it: to count with 1e1000000 is an error, or takes hours.
+_LONGEST = 100
 
 
 class Price(Struct, frozen=True):
@@ -30,6 +33,17 @@ FREE = Price(0, "USD")
 NO_CURRENCY = "XXX"
 # The store does not say what was paid. Not the same as nothing.
 UNKNOWN = Price(0, NO_CURRENCY)
+
+
+# A file to import has a handful of prices.
+@lru_cache(maxsize=16_384)
+def decimal_of(written: str) -> Decimal | None:
+    """None if it is not a number that one can count with."""
+    try:
+        value = Decimal(written[: _LONGEST + 1])
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() and len(written) <= _LONGEST and value.adjusted() < _LONGEST else None
 
 
 def to_micros(amount: float) -> int:

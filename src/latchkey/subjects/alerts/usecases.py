@@ -154,7 +154,13 @@ class Alerts(Struct, frozen=True):
         if project_id is None:
             return False
         wanted = {kind for one in await storage.subscribers(self.database, project_id) for kind in one.kinds}
-        found = await self.problems(project_id, await standing_of(self.stores, project_id), now, wanted)
+        standing, are_read = await standing_of(self.stores, project_id), True
+        try:
+            found = await self.problems(project_id, standing, now, wanted)
+        except Exception:
+            # Charts cannot be read, or are being built. Where it is something else, the next line raises it too.
+            log.exception("a look did without the numbers", project_id=project_id)
+            found, are_read = await self.problems(project_id, standing, now, wanted - {ProblemKind.REVENUE}), False
         async with self.database.transaction() as connection:
             if not await storage.lock_watch(connection, project_id, token):
                 # It took longer than a lease, and another process has looked since.
@@ -164,6 +170,8 @@ class Alerts(Struct, frozen=True):
                 await storage.remove_watch(connection, project_id)
                 return True
             known = await storage.known_alerts(connection, project_id)
+            if not are_read:
+                found += [alert.problem for alert in known.values() if alert.problem.kind is ProblemKind.REVENUE]
             who = {kind: tuple(one.account_id for one in subscribers if kind in one.kinds) for kind in ProblemKind}
             kept, began, ended = after_look(known, found, now, who)
             for alert in (*began, *ended):
@@ -269,5 +277,5 @@ async def run_alerts(lookout: Lookout, alerts: Alerts, now: Callable[[], Ms], st
             while not stop.is_set() and (await alerts.add_next_report(now()) or await alerts.look_next(now())):
                 pass
         except Exception:
-            # The database may be unreachable, or charts are being built. Alerts are then late.
+            # The database may be unreachable. Alerts are then late.
             log.exception("alerts failed")

@@ -8,19 +8,21 @@ where project_id = $1 and ($2::bigint[] is null or customer_id = any($2::bigint[
 
 -- name: chart_customers_of
 -- the customers of a project as charts count them, those who are erased too; these or all
--- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON.
+-- Most have no enrollments and no attributes: looking for them in the text is quicker than reading it as JSON. A value
+-- that has the separator gets a space in its place.
 select c.id as customer, c.first_seen_at, c.test_clock_id as clock, c.first_platform as platform,
     c.first_app_version as app_version, c.first_country as country,
     case when position('"enrollments":[{' in c.state::text) > 0 then (
         select jsonb_agg(jsonb_build_object(
-            'variant', (e ->> 'experiment_id') || ':' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
+            'variant', (e ->> 'experiment_id') || '=' || (e ->> 'variant_id'), 'moment', (e ->> 'enrolled_at')::bigint
         ))::text
         from json_array_elements(c.state -> 'enrollments') as e
     ) end as enrollments,
     case when p.chart_attributes <> '{}' and position('"attributes":{"' in c.state::text) > 0 then (
         select string_agg(a.chosen, E'\x1f' order by a.chosen collate "C")
         from (
-            select k.key || '=' || (k.value ->> 'value') as chosen from json_each(c.state -> 'attributes') as k
+            select k.key || '=' || replace(k.value ->> 'value', E'\x1f', ' ') as chosen
+            from json_each(c.state -> 'attributes') as k
             where k.key = any(p.chart_attributes)
         ) as a
     ) end as attributes
@@ -42,12 +44,15 @@ select chart_attributes from projects where id = $1;
 update projects set chart_attributes = $2::text[] where id = $1;
 
 -- name: chart_mark
--- the transactions that are visible now, and the server that they are of: in a cluster the node that has the project
+-- the transactions that are visible now, and what they are of: in a cluster the node that has the project
+-- A dump that is loaded into the same database creates its tables anew, with other oids.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
     (select system_identifier from pg_control_system())::text
+        || '-' || (select d.oid from pg_database d where d.datname = current_database()) || '-' || f.tableoid
         || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch
-where $1::text is not null;
+from feeds f
+where f.project_id = $1;
 
 -- name: chart_changes
 -- customers that were created, changed, erased or merged by a transaction of a range of transaction ids

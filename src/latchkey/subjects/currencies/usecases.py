@@ -144,8 +144,8 @@ class Balance:
 async def balances(
     changes: Changes, project_id: str, app_user_id: str, *, unknown_has_none: bool = False
 ) -> list[Balance]:
-    """Every currency of the project, with the balance of this customer. An unknown customer is refused, or has 0 of
-    each."""
+    """Every currency of the project, with the balance of this customer: by code, and not as a database sorts texts. An
+    unknown customer is refused, or has 0 of each."""
     async with changes.database.acquire() as connection:
         customer = await state.load(connection, project_id, app_user_id)
         if customer is None and not unknown_has_none:
@@ -153,7 +153,8 @@ async def balances(
         known = await CURRENCIES.page(connection, project_id)
     held = customer.balances if customer is not None else {}
     return [
-        Balance(currency.code, currency.name, currency.description, held.get(currency.code, 0)) for currency in known
+        Balance(currency.code, currency.name, currency.description, held.get(currency.code, 0))
+        for currency in sorted(known, key=lambda currency: currency.code)
     ]
 
 

@@ -83,8 +83,11 @@ returning *;
 update exports set lease_until = $4 where project_id = $1 and id = $2 and token = $3 returning id;
 
 -- name: finish_export
--- record the end of a run, unless another process has the export
-update exports set next_at = $4, failures = $5, cursor = $6, lease_until = 0
+-- record the end of a run, unless another process has the export; what was asked for during the run comes next
+update exports set
+    next_at = case when next_at is not distinct from $7 then $4 else next_at end,
+    cursor = case when cursor is not distinct from $8 then $6 else cursor end,
+    failures = $5, lease_until = 0
 where project_id = $1 and id = $2 and token = $3
 returning id;
 

@@ -50,7 +50,7 @@ log = structlog.get_logger()
 class Snapshot(Struct, frozen=True):
     """What a transaction sees. Whoever reads the rows in it, or later, knows everything before `oldest_xid`."""
 
-    # The server and its timeline. Transaction ids of another one mean nothing.
+    # The server, its timeline, the database and a table in it. Transaction ids of another one mean nothing.
     epoch: str
     # Every transaction before this one has ended.
     oldest_xid: int

@@ -20,7 +20,7 @@ from latchkey.subjects.charts.rules.facts import LEVELS, REST, Amounts, Kind, Qu
 if TYPE_CHECKING:
     import duckdb
 
-# Variants and attributes are one text in the tail, separated by this.
+# Variants and attributes are one text each in the tail: name=value, separated by this. No name has an equals sign.
 SEPARATOR = "\x1f"
 
 _SUMMED = "sums"
@@ -65,15 +65,15 @@ def is_tag(dimension: str) -> bool:
 
 def tag_sql(dimension: str) -> str:
     """The variant or the attribute's value from the text that has all of them; "" for none."""
-    is_variant = dimension.startswith(EXPERIMENT)
-    prefix = dimension.removeprefix(EXPERIMENT) + ":" if is_variant else dimension.removeprefix(ATTRIBUTE) + "="
-    field = "variants" if is_variant else "attributes"
-    start = text(SEPARATOR + prefix)
+    field, prefix = ("variants", EXPERIMENT) if dimension.startswith(EXPERIMENT) else ("attributes", ATTRIBUTE)
+    start = text(f"{SEPARATOR}{dimension.removeprefix(prefix)}=")
     return f"split_part(split_part({text(SEPARATOR)} || {field}, {start}, 2), {text(SEPARATOR)}, 1)"
 
 
 def name(of: str) -> str:
-    return '"' + of.replace('"', '""') + '"'
+    """Of a column or a type. DuckDB takes names that differ only in case for the same, so those of experiments and
+    attributes are in hexadecimal."""
+    return f'"tag_{of.encode().hex()}"' if is_tag(of) else f'"{of}"'
 
 
 def text(value: str) -> str:

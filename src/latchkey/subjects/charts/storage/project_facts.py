@@ -55,8 +55,8 @@ _SETUP = _FOLDER.joinpath("setup.sql").read_text()
 _FACTS = [file.read_text() for file in sorted(_FOLDER.joinpath("facts").iterdir(), key=lambda file: file.name)]
 # With so many new rows the tail is compressed, to a twentieth, and those that were replaced give their memory back.
 _LOOSE_ROWS = 100_000
-# A file that was built with other ones is of no use.
-RULES = _SEPARATOR.join([_SETUP, *_FACTS])
+# A file that was built with other ones is of no use. The number is raised when files change in another way.
+RULES = _SEPARATOR.join(["3", _SETUP, *_FACTS])
 *_DERIVATION, _VIEW = [statement for file in _FACTS for statement in file.split(_SEPARATOR)]
 _TABLES = {"periods": PERIODS, "customers": CUSTOMERS}
 # The tables that facts refer to, and the types of those columns that are enums in the file.
@@ -86,7 +86,6 @@ _TAGS = {
 }
 # Every purchase and customer has a fact of one of these.
 _WITH_VALUES = (Kind.PAYMENT, Kind.ACTIVE, Kind.TRIAL, Kind.CUSTOMER, Kind.ENROLLED, Kind.BILLING_ISSUE)
-_MARKS = {"variants": (EXPERIMENT, ":"), "attributes": (ATTRIBUTE, "=")}
 
 
 def connect(folder: Path | None = None) -> Duck:
@@ -245,11 +244,11 @@ def _portions(duck: Duck) -> Iterator[tuple[int, int]]:
 def create(duck: Duck, values: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Creates the tables of facts, with an enum for each text, experiment and attribute: SQL of all their values."""
     all_values = dict(values)
-    for field, (prefix, mark) in _MARKS.items():
+    for field, prefix in (("variants", EXPERIMENT), ("attributes", ATTRIBUTE)):
         duck.execute(
             f"create or replace temp table {field} as select distinct"
-            f" {text(prefix)} || split_part(tag, {text(mark)}, 1) as dimension,"
-            f" array_to_string(string_split(tag, {text(mark)})[2:], {text(mark)}) as value"
+            f" {text(prefix)} || split_part(tag, '=', 1) as dimension,"
+            " array_to_string(string_split(tag, '=')[2:], '=') as value"
             f" from ({tags[field]}) as t (tag) where tag <> ''"
         )
         for (dimension,) in _rows(duck, f"select distinct dimension from {field} order by 1"):
@@ -292,8 +291,9 @@ def append(duck: Duck, now: Ms) -> None:
 def _kept_columns(duck: Duck) -> list[str]:
     found = _rows(
         duck,
-        "select column_name from duckdb_columns() where database_name = 'kept' and table_name = 'facts'"
-        " order by column_index",
+        # As `name` has written them.
+        "select if(column_name[:4] = 'tag_', decode(from_hex(column_name[5:])), column_name) from duckdb_columns()"
+        " where database_name = 'kept' and table_name = 'facts' order by column_index",
     )
     return [column for (column,) in found]
 
@@ -304,5 +304,5 @@ def _rows(duck: Duck, sql: str) -> list[tuple[Any, ...]]:
 
 if __name__ == "__main__":
     os.nice(10)
-    *_paths, _now = sys.argv[1:]
-    build(*map(Path, _paths), int(_now))
+    _made, _periods, _people = map(Path, sys.argv[1:4])
+    build(_made, _periods, _people, int(sys.argv[4]))

@@ -289,7 +289,7 @@ async def _done(exports: Exports, export: Export, run: ExportRun, manifest: Mani
     )
     next_at = next_time(export.schedule, now)
     async with exports.database.transaction() as connection:
-        if await storage.finish(connection, *_held(export), next_at, 0, manifest.cursor):
+        if await storage.finish(connection, *_held(export), next_at, 0, manifest.cursor, *_begun(export)):
             await storage.finish_run(connection, finished)
             if export.failures:
                 await announce(connection, _event(export, "export.recovered", now, None))
@@ -301,7 +301,7 @@ async def _failed(exports: Exports, export: Export, run: ExportRun, error: str, 
     next_at = retry_time(export.schedule, failures, now)
     finished = replace(run, finished_at=now, state="failed", error=error)
     async with exports.database.transaction() as connection:
-        if await storage.finish(connection, *_held(export), next_at, failures, export.cursor):
+        if await storage.finish(connection, *_held(export), next_at, failures, export.cursor, *_begun(export)):
             await storage.finish_run(connection, finished)
             if failures == 1:
                 await announce(connection, _event(export, "export.failed", now, error))
@@ -310,6 +310,11 @@ async def _failed(exports: Exports, export: Export, run: ExportRun, error: str, 
 
 def _held(export: Export) -> tuple[str, str, int]:
     return export.project_id, export.id, export.token
+
+
+def _begun(export: Export) -> tuple[Ms | None, str | None]:
+    """What differs when somebody has asked for a run since this one began."""
+    return export.next_at, export.cursor
 
 
 def _event(export: Export, type: str, now: Ms, error: str | None) -> OperationalEvent:

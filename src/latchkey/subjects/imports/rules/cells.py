@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
 from latchkey.domain.instants import EARLIEST, LATEST, Ms, to_iso
-from latchkey.domain.money.amounts import HIGHEST, MICROS
+from latchkey.domain.money.amounts import HIGHEST, MICROS, decimal_of
 from latchkey.domain.user_id import problem_with
 from latchkey.subjects.imports.rules.row import RowError
 
@@ -140,34 +140,24 @@ def integer(cells: Mapping[str, Any], name: str) -> int | None:
     written = text(cells, name)
     if written is None:
         return None
-    try:
-        value = int(Decimal(written))
-    except (InvalidOperation, OverflowError, ValueError):
-        raise RowError(f"{name} is not a whole number.") from None
+    value = decimal_of(written)
+    if value is None:
+        raise RowError(f"{name} is not a whole number.")
     if not -(2**53) < value < 2**53:
         raise RowError(f"{name} is too large.")
-    return value
+    return int(value)
 
 
 def decimal(cells: Mapping[str, Any], name: str) -> Decimal | None:
     written = text(cells, name)
     if written is None:
         return None
-    value = _decimal(written)
+    value = decimal_of(written)
     if value is None:
         raise RowError(f"{name} is not a number.")
-    if not value.is_finite() or abs(value) > HIGHEST:
+    if abs(value) > HIGHEST:
         raise RowError(f"{name} is not an amount from 0 to {HIGHEST:,}.")
     return value
-
-
-# A file has a handful of prices.
-@lru_cache(maxsize=16_384)
-def _decimal(written: str) -> Decimal | None:
-    try:
-        return Decimal(written)
-    except InvalidOperation:
-        return None
 
 
 def micros(value: Decimal) -> int:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from latchkey.domain.customers.customer import problem_with_attribute
 from latchkey.domain.instants import DAY, LATEST, Ms
-from latchkey.domain.money.amounts import MICROS
+from latchkey.domain.money.amounts import MICROS, decimal_of
 from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import Checks, Invalid
 from latchkey.subjects.segments.rules.facets import CustomerStatus
@@ -246,13 +246,10 @@ def _environment(text: str, name: str) -> Environment:
 
 
 def _money(text: str, name: str) -> int:
-    try:
-        amount = Decimal(text)
-        if not amount.is_finite() or abs(amount) > _MOST_SPENT:
-            raise InvalidOperation
-        return int(amount * MICROS)
-    except InvalidOperation:
-        raise Invalid(f"{name} is an amount in US dollars, such as 19.99.", param=name) from None
+    amount = decimal_of(text)
+    if amount is None or abs(amount) > _MOST_SPENT:
+        raise Invalid(f"{name} is an amount in US dollars, such as 19.99.", param=name)
+    return int(amount * MICROS)
 
 
 def _usd(micros: int) -> str:
