@@ -16,6 +16,7 @@ from latchkey.domain.refusal import Invalid, NotFound, Refusal
 from latchkey.subjects.catalog.usecases.entitlement_catalog import load_grid, save_mapping
 from latchkey.subjects.customers.usecases.edits import erase, grant, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
+from latchkey.subjects.database_restore.usecases import RestoreOptions, after_restore
 from latchkey.subjects.exports import storage as reading
 from latchkey.subjects.exports.usecases import destinations as destination
 from latchkey.subjects.exports.usecases import writer as engine
@@ -214,10 +215,14 @@ async def test_a_cursor_that_is_not_of_this_database_and_project_gives_a_whole_e
     assert len(rows_of(folder, "customers")) == 1
 
 
-async def test_after_a_dump_was_loaded_into_the_same_database_an_export_is_whole(core: Core, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_dump", [True, False])
+async def test_after_an_older_state_was_put_back_an_export_is_whole(core: Core, tmp_path: Path, is_dump: bool) -> None:
     await core.act("purchase", user="ann", product="pro_monthly")
     cursor = manifest_of(await export(core, tmp_path)).cursor
-    await core.make_anew("server_identity")
+    if is_dump:
+        await core.make_anew("server_identity")
+    else:
+        await after_restore(core.database, RestoreOptions(), core.time, actor="a test")
     assert manifest_of(await export(core, tmp_path, since=cursor)).kind == "whole"
 
 

@@ -45,12 +45,13 @@ update projects set chart_attributes = $2::text[] where id = $1;
 
 -- name: chart_mark
 -- the transactions that are visible now, and what they are of: in a cluster the node that has the project
--- A dump that is loaded into the same database creates its tables anew, with other oids.
+-- A dump that is loaded into the same database creates its tables anew, with other oids. After any other restore positions
+-- skip to another 10^9.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
     (select system_identifier from pg_control_system())::text
         || '-' || (select d.oid from pg_database d where d.datname = current_database()) || '-' || f.tableoid
-        || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch
+        || '-' || f.position / 1000000000 || '-' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as epoch
 from feeds f
 where f.project_id = $1;
 

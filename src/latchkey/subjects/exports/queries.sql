@@ -3,7 +3,8 @@
 select
     pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest_xid,
     pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next_xid,
-    export_epoch() as epoch,
+    -- After a restore positions skip to another 10^9.
+    export_epoch() || '-' || coalesce((select position from feeds where project_id = $1), 0) / 1000000000 as epoch,
     coalesce((select position from feeds where project_id = $1), 0) as position,
     coalesce((select id from customers where project_id = $1 order by id desc limit 1), 0) as last_customer,
     (select catalog_version from projects where id = $1) as catalog_version;
