@@ -7,7 +7,7 @@ from latchkey.subjects.charts.rules.facts import Kind
 from tests.subjects.charts.answers import ask, chart, fact, foreign, usd
 from tests.subjects.charts.fact import Dimensions, Fact
 
-OLD, NEW = Dimensions(variants=("price:old",)), Dimensions(variants=("price:new",))
+OLD, NEW = Dimensions(variants=("price=old",)), Dimensions(variants=("price=new",))
 
 
 def enrolled(of: Dimensions, customers: int, payers: int, each: float) -> list[Fact]:
