@@ -105,6 +105,7 @@ BLOCKED = [
     "[]",
     "{}",
     "[object Object]",
+    "$deleted",
 ]
 
 

@@ -16,7 +16,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.leases import LeaseCount
 from latchkey.engine.admission import Caller, Limited, Verdict
-from latchkey.engine.rate_limits import Leases
+from latchkey.engine.rate_limits import Leases, PhoneLimit
 from latchkey.engine.reads import Reader
 from latchkey.engine.storage.catalog.catalogs import Catalogs
 from latchkey.engine.storage.read_rows import admit
@@ -204,6 +204,13 @@ def test_nobody_uses_up_the_receipts_of_a_user_at_another_address() -> None:
     limit = ReceiptLimit(0, per_user=2, per_address=5)
     assert [limit.takes("p", "victim", "192.0.2.66", NOW) for _ in range(3)] == [True, True, False]
     assert limit.takes("p", "victim", "192.0.2.1", NOW)
+
+
+def test_what_is_no_id_is_not_remembered() -> None:
+    limit = PhoneLimit(per_address=0)
+    assert [limit.wait_ms("app", 1, "x" * length, "192.0.2.1", NOW) is None for length in (100, 100, 101, 101)] == [
+        True, False, True, True,
+    ]  # fmt: skip
 
 
 def test_an_address_has_a_limit_of_its_own_and_a_new_minute_begins_anew() -> None:

@@ -98,6 +98,18 @@ async def test_a_confirmed_request_is_carried_out_once(shop: Shop) -> None:
     assert len(await audit.entries(shop.database, shop.project_id, limit=10)) == 1
 
 
+async def test_a_confirmed_request_of_v1_is_carried_out_once(shop: Shop) -> None:
+    await shop.note("ada", plan="x")
+    path, grant = "/v1/subscribers/ada/entitlements/pro/promotional", {"duration": "daily"}
+    token = (await shop.client.post(path, grant, headers=DRY_RUN)).json()["confirm"]
+    # V1 takes no notice of an Idempotency-Key.
+    given = [{"latchkey-confirm": token, "idempotency-key": key} for key in ("k1", "k2")]
+    first, second = [await shop.client.post(path, grant, headers=headers) for headers in given]
+    assert (first.status, first.body) == (second.status, second.body)
+    assert first.status == 201
+    assert len(await audit.entries(shop.database, shop.project_id, limit=10)) == 1
+
+
 async def test_what_has_no_dry_run_is_not_done_in_one(shop: Shop) -> None:
     names = await settle(shop)
     await unhurried(shop)

@@ -4,9 +4,10 @@ import re
 
 MAX_LENGTH = 100
 
-# Ids that only a bug produces: accepting one would merge unrelated users into one customer.
+# Ids that only a bug produces: accepting one would merge unrelated users into one customer. And "$deleted": it
+# stands for erased customers.
 _WORDS = "no_user null none nil (null) NaN \\0 unidentified undefined unknown anonymous guest -1 0 [] {}"
-BLOCKED = frozenset({*_WORDS.split(), "[object Object]", "\0", ""})
+BLOCKED = frozenset({*_WORDS.split(), "[object Object]", "$deleted", "\0", ""})
 # Clients resolve these as path segments, however they are encoded: such a customer could never be read.
 DIRECTIONS = frozenset({".", ".."})
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f/\ud800-\udfff]")

@@ -228,7 +228,9 @@ class Changes:
             if created.keys() - ground.found.keys():
                 raise CollisionError("a customer was created by another transaction")
             credited = await lock_credited(connection, ground.found.values(), ground.owners, ground.catalog)
-            silent = await unheard(connection, (stored.customer for stored in ground.found.values()), ground.wall)
+            all_locked = (*ground.found.values(), *credited.values())
+            customers = (stored.customer for stored in all_locked if stored is not None)
+            silent = await unheard(connection, customers, ground.wall)
             unit = UnitOfWork(ground.wall, credited=credited, unheard=silent)
             outcomes = _outcomes(unit, ground, batch, rehearsals, set(created))
             told = await unit.commit(connection)

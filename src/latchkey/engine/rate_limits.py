@@ -15,6 +15,7 @@ from latchkey.database.pool import Database
 from latchkey.domain import leases
 from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.leases import LARGEST_EXACT_LIMIT, LATEST, Lease, LeaseCount, LeaseState
+from latchkey.domain.user_id import MAX_LENGTH
 from latchkey.engine.storage import keys
 from latchkey.engine.storage.read_rows import Admitted
 
@@ -157,6 +158,7 @@ class PhoneLimit:
         """Counts a request. None: it is admitted; otherwise the time until the next minute begins."""
         count = self._counts.count
         over = self._per_address and count((app_id, address), now) > self._per_address
-        if not over and app_user_id is not None:
+        # What is no id is refused, and must not fill the memory.
+        if not over and app_user_id is not None and len(app_user_id) <= MAX_LENGTH:
             over = count((app_id, address, app_user_id), now) > per_user
         return MINUTE - now % MINUTE if over else None

@@ -184,8 +184,8 @@ def _id_of(response: Response) -> str:
 
 
 HEADER = b"idempotency-key"
-# With one of these a POST is carried out once.
-ONCE = {HEADER, CONFIRM}
+# With one of these a POST is carried out once. The vendor's V1 has no such keys.
+ONCE = {"v1": {CONFIRM}, "v2": {HEADER, CONFIRM}}
 LONGEST_KEY = 255
 PATTERN = r"^[!-~]([ -~]*[!-~])?$"
 _KEY = re.compile(PATTERN.encode())
@@ -194,8 +194,8 @@ _PARAM = "Idempotency-Key"
 
 async def is_answered(exchange: Exchange, services: Services, scope: Scope, body: CheckedBody) -> bool:
     """Whether the request got the reply of an earlier one. Otherwise it is to be carried out, and its reply is kept."""
-    keys = [value for name, value in scope["headers"] if name == HEADER]
-    if HEADER in exchange.headers and (len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None):
+    keys = [value for name, value in scope["headers"] if name == HEADER and HEADER in ONCE[exchange.version]]
+    if keys and (len(keys) != 1 or len(keys[0]) > LONGEST_KEY or _KEY.fullmatch(keys[0]) is None):
         raise InvalidParameter(f"Send one {_PARAM} of 1 to {LONGEST_KEY} ASCII characters.", param=_PARAM)
     caller, content = await caller_of(exchange, services), await body.content()
     # Anybody has a public key, which may change nothing here; and half a request is not carried out.

@@ -131,6 +131,7 @@ async def answer_preflight(exchange: Exchange) -> None:
 
 
 _READS = frozenset({"GET", "HEAD"})
+_NONE: frozenset[bytes] = frozenset()
 _API = frozenset({"v1", "v2", "rcbilling", "mcp"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
@@ -244,7 +245,7 @@ class Front(Struct, eq=False):
         if method == "POST" and segments == self._receipts:
             exchange.route = self.writes.route
         body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
-        once = method == "POST" and segments[0] == "v2" and not audited.ONCE.isdisjoint(exchange.headers)
+        once = method == "POST" and not audited.ONCE.get(segments[0], _NONE).isdisjoint(exchange.headers)
         # Of a dry run nothing is kept: the request itself may come with the same key.
         once = once and DRY_RUN not in exchange.headers
         if once and await audited.is_answered(exchange, self.services, scope, body):

@@ -82,6 +82,7 @@ async def test_who_has_an_account_joins_without_a_link_and_their_password_stays_
     owner = await somebody(site)
     theirs = await projects.create_project(site.database, "Theirs", site.clock.now)
     base = site.path("/team").removeprefix(site.url)
+    await accounts.create_account(site.database, "ada@example.com", site.clock.now, password="a long password")
     await team.add_member(site.database, theirs.id, "ada@example.com", Role.OWNER, site.clock.now)
     account = await site.account("ada@example.com")
     joined = await owner.post(f"{base}/add", {"email": "Ada@example.com", "role": "viewer"})
@@ -91,6 +92,17 @@ async def test_who_has_an_account_joins_without_a_link_and_their_password_stays_
     assert refused.status == 422
     assert b"a project that you do not own" in refused.body
     assert b"invitations/" not in refused.body
+
+
+async def test_a_link_of_another_project_is_no_way_into_this_one(site: Site) -> None:
+    theirs = await projects.create_project(site.database, "Theirs", site.clock.now)
+    invited, _ = await team.add_member(site.database, theirs.id, "bob@example.com", Role.VIEWER, site.clock.now)
+    link = await accounts.invite(site.database, invited.id, site.clock.now)
+    owner = await somebody(site)
+    base = site.path("/team").removeprefix(site.url)
+    assert (await owner.post(f"{base}/add", {"email": invited.email, "role": "owner"})).status == 303
+    assert await accounts.invited(site.database, link, site.clock.now) is None
+    assert b"have no password yet" in (await owner.get(base)).body
 
 
 async def test_the_last_owner_stays(site: Site) -> None:

@@ -75,16 +75,13 @@ async def test_a_customer_has_at_most_100_attributes_and_can_make_room(steady_sh
     assert "more" in await noted(steady_shop, "full")
 
 
-async def test_one_who_has_too_many_from_receipts_can_still_delete_and_change_some(steady_shop: Shop) -> None:
-    for part in range(2):
-        attributes = {f"n{part}.{n}": one("x") for n in range(60)}
-        body = {
-            "app_user_id": "collector",
-            "fetch_token": f"test_{part}_c",
-            "product_id": "coins_100",
-            "attributes": attributes,
-        }
-        assert (await steady_shop.client.post("/v1/receipts", body, key=steady_shop.public)).status == 200
+async def test_one_who_has_too_many_after_a_merge_can_still_delete_and_change_some(steady_shop: Shop) -> None:
+    anonymous = "$RCAnonymousID:" + "c" * 32
+    for part, user in enumerate((anonymous, "collector")):
+        assert (await note(steady_shop, user, {f"n{part}.{n}": one("x") for n in range(60)})).status == 200
+    merge = {"app_user_id": anonymous, "new_app_user_id": "collector"}
+    merged = await steady_shop.client.post("/v1/subscribers/identify", merge, key=steady_shop.public)
+    assert merged.status in (200, 201)
     assert (await note(steady_shop, "collector", {"n0.1": one(None, NOW + 1)})).status == 200
     assert (await note(steady_shop, "collector", {"n0.2": one("y", NOW + 1)})).status == 200
     assert (await note(steady_shop, "collector", {"another": one("y")})).status == 422

@@ -319,6 +319,8 @@ async def test_keys_are_encrypted_and_never_sent_to_another_place(core: Core, ex
         ({**IN_A_BUCKET, "endpoint": "https://evil.example/.amazonaws.com"}, "endpoint"),
         ({**IN_A_BUCKET, "endpoint": "https://s3.amazonaws.com:22"}, "endpoint"),
         ({**IN_A_BUCKET, "endpoint": "http://minio.example.com:22"}, "endpoint"),
+        ({**IN_A_BUCKET, "endpoint": "https://127.0.0.1\\.amazonaws.com"}, "endpoint"),
+        ({**IN_A_BUCKET, "endpoint": "https://s3.amazonaws.com/my path"}, "endpoint"),
         ({**IN_A_BUCKET, "region": "eu.evil.example/"}, "region"),
     ],
 )

@@ -67,6 +67,8 @@ def test_a_record_that_cannot_be_read_is_a_problem_of_its_own(written: Path) -> 
         (b"a,b\n\0,1\n", "contains NUL"),
         (b"a,b\n" + b"x" * 5_000_000, "a line of more than 4,194,304 characters"),
         (b'a,b\n"' + b"x,\n" * 2_000_000, "line 2: a quoted cell does not end"),
+        (b'a,b\n1,2\n3,"4\n5,6\n7,8\n', "line 3: a quoted cell does not end"),
+        (b'a,b\n1,"2', "line 2: a quoted cell does not end"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(written: Path, content: bytes, complaint: str) -> None:

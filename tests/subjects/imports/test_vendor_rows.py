@@ -96,6 +96,7 @@ def test_a_price_that_was_never_learned_is_unknown_and_not_nothing() -> None:
     [
         ({"start_time": ""}, "start_time is empty."),
         ({"start_time": "yesterday"}, "start_time is not a date such as 2026-01-31T08:00:00.000Z."),
+        ({"start_time": "²"}, "start_time is not a date such as 2026-01-31T08:00:00.000Z."),
         ({"start_time": "1970-01-01 00:00:00"}, "start_time is before 2000 or after 2200."),
         ({"rc_original_app_user_id": ""}, "rc_original_app_user_id is empty."),
         ({"rc_original_app_user_id": "a/b"}, "rc_original_app_user_id is not accepted as an app user id."),

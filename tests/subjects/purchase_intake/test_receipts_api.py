@@ -270,6 +270,16 @@ async def test_without_errors_the_reply_has_no_word_of_them(shop: Shop, attribut
     assert set(body) == {"request_date", "request_date_ms", "subscriber"}
 
 
+async def test_receipts_add_no_more_attributes_than_a_customer_may_have(shop: Shop) -> None:
+    first, second = ({f"{part}{number:02}": GOOD for number in range(60)} for part in "ab")
+    assert "attributes_error_response" not in await bought(shop, attributes=first)
+    newer = {"value": "y", "updated_at_ms": NOW + 1}
+    errors = (await bought(shop, attributes=second | {"a00": newer}))["attributes_error_response"]["attribute_errors"]
+    assert [error["key_name"] for error in errors] == [f"b{number}" for number in range(40, 60)]
+    found = await saved(shop)
+    assert (len(found), found["a00"]) == (100, newer)
+
+
 @pytest.mark.parametrize("platform", ["symbian", "", " ", "ios,android", "ios\xe4", "x" * 100])
 async def test_a_platform_that_does_not_exist_is_not_noted(shop: Shop, platform: str) -> None:
     await bought(shop, {"x-platform": platform, "x-platform-version": "9", "x-version": "2.0"})

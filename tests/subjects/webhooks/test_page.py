@@ -340,6 +340,8 @@ async def test_a_template_that_fails_is_shown_again_with_the_reason(site: Site) 
     await page.press("Add", given)
     assert "An event has no field 'nonsense'" in page.alert
     assert page.value("Body") == given["Body"]
+    await page.press("Add", {"Body": "[" * 1_100 + "]" * 1_100})
+    assert "The template is not valid JSON" in page.alert
     await page.press("Add", {"Body": '{"a": "{{ event.type }}"}'})
     await page.press("Send Test Event", {"Event type": "RENEWAL"})
     assert "200" in page.text("#answer")

@@ -210,6 +210,14 @@ def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Cus
     return customer if known == customer.attributes else replace(customer, attributes=known)
 
 
+def with_shown_attributes(customer: Customer, shown: Mapping[str, Attribute]) -> Customer:
+    """With those of a receipt, which is not refused for them: new ones beyond the limit are left out."""
+    known = visible(customer)
+    new = [name for name, attribute in shown.items() if attribute.value and name not in known]
+    left_out = set(new[max(0, MAX_COUNT - len(known)) :])
+    return with_attributes(customer, {name: one for name, one in shown.items() if name not in left_out})
+
+
 def set_now(customer: Customer, values: Mapping[str, str | None], now: Ms) -> Customer:
     """An operator sets these values; null deletes. They win over what is stored, whatever a phone's clock said."""
     known = customer.attributes

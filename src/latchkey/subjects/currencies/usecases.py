@@ -16,7 +16,7 @@ from latchkey.engine.storage.catalog import currency_rows as storage
 from latchkey.engine.storage.catalog import product_rows as catalog_storage
 from latchkey.engine.storage.catalog.currency_rows import CURRENCIES, CreditedProduct, Currency
 from latchkey.engine.storage.read_rows import load_projects
-from latchkey.engine.unit_of_work import UnitOfWork
+from latchkey.engine.unit_of_work import UnitOfWork, unheard
 from latchkey.subjects.catalog.usecases.version import changing_catalog
 
 PARAM = "product_grants"
@@ -186,7 +186,7 @@ async def adjust(
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")
-        unit = UnitOfWork(wall)
+        unit = UnitOfWork(wall, unheard=await unheard(connection, [stored.customer], wall))
         after: Customer = unit.catch_up(stored, project.catalog, now, tag=-1)
         for code, amount in sorted(adjustments.items()):
             after = move(after, CurrencyTransaction(idempotency_key, code, amount, now))

@@ -34,9 +34,12 @@ async def add_member(visit: Visit) -> Response:
     visit.audit(role=role)
     account, made = await visit.run(team.add_member, email, role, visit.now, name=name)
     visit.audit(account.email)
-    if not made:
+    if account.has_password or account.openid is not None:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
     mail = visit.services.mail
+    if mail is None and not made:
+        how = "They have no password yet, and earlier links do not work any more. Whoever runs Latchkey can make one"
+        return await visit.to(visit.path("team"), f"{account.email} joined. {how} with `latchkey user invite`.")
     if mail is None:
         return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
     await mail.add(MailKind.INVITATION, account.email, visit.now)

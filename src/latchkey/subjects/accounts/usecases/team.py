@@ -48,7 +48,8 @@ async def create_beside(database: Database, project_id: str, name: str, now: Ms)
 async def add_member(
     database: Database, project_id: str, email: str, role: Role, now: Ms, *, name: str = ""
 ) -> tuple[Account, bool]:
-    """Adds a member. Creates the account if there is none; the result says whether it did."""
+    """Adds a member. Creates the account if there is none; the result says whether it did. Earlier links to choose its
+    password stop working: an owner of another project may hold one."""
     await load_project(database, project_id)
     account = await find_account(database, email)
     made = account is None
@@ -58,6 +59,7 @@ async def add_member(
         if await storage.role_of(connection, account.id, project_id) is not None:
             raise Refusal(f"{account.email} belongs to this project already.", param="email")
         await storage.put_member(connection, account.id, project_id, role, now)
+        await storage.forget_tokens(connection, account.id, now, "password")
     return account, made
 
 

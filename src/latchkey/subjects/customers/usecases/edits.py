@@ -65,8 +65,7 @@ async def put_attributes(
 
 
 def _within_limit(before: Customer, after: Customer) -> Customer:
-    # A receipt may exceed the limit, because refusing it would lose a purchase. Such customers may still change and
-    # delete attributes.
+    # A merge and an import may exceed the limit. Such customers may still change and delete attributes.
     if len(visible(after)) > max(MAX_COUNT, len(visible(before))):
         raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")
     return after

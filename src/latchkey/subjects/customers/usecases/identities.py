@@ -24,7 +24,7 @@ from latchkey.engine.changes import Changes, Committed
 from latchkey.engine.storage import records
 from latchkey.engine.storage.read_rows import ProjectCatalog, load_projects
 from latchkey.engine.storage.records import PurchaseKey, Stored
-from latchkey.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys
+from latchkey.engine.unit_of_work import UnitOfWork, newcomer, purchase_keys, unheard
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.storage import Alias
 from latchkey.wire.event import Event
@@ -207,7 +207,8 @@ class _Pair(Struct, frozen=True):
         locked = await records.lock(connection, asked)
         now = max(clocks.values(), default=wall)
         stored_by_id = {id: stored for (_, id), stored in locked.items()}
-        return cls(connection, stored_by_id, project, now, UnitOfWork(wall))
+        silent = await unheard(connection, (stored.customer for stored in locked.values()), wall)
+        return cls(connection, stored_by_id, project, now, UnitOfWork(wall, unheard=silent))
 
     async def add_id(self, stored: Stored, app_user_id: str, *, created: bool = False) -> Committed:
         """Adds an unused id. Emits an event if the customer has access: a receiver may know that id as one without."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 _PARTIAL = ".partial-"
+# What is read alike by everybody: other characters end the host for some, and not for others.
+_ENDPOINT = re.compile(r"""[!#-;=?-\[\]_a-z~]+""")
 
 
 class DestinationRefused(Refusal):
@@ -196,7 +198,8 @@ def _check_endpoint(endpoint: str) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.scheme not in {"http", "https"} or not host or "@" in parts.netloc or parts.query or parts.fragment:
+    written = _ENDPOINT.fullmatch(endpoint) is not None and parts.scheme in {"http", "https"}
+    if not written or not host or "@" in parts.netloc or parts.query or parts.fragment:
         raise Invalid(
             "An endpoint is the address of the service, such as https://minio.example.com:9000.", param="endpoint"
         )

@@ -102,7 +102,7 @@ def _number(value: object) -> Ms | None:
 # The rows of one customer repeat the same few moments.
 @lru_cache(maxsize=65_536)
 def _instant(written: str) -> Ms | None:
-    if written.isdigit() and len(written) < 16:
+    if written.isascii() and written.isdigit() and len(written) < 16:
         return _number(int(written))
     match = _DATE.fullmatch(written)
     if match is None:

@@ -123,11 +123,14 @@ def _json_lines(first: str, lines: Iterator[str]) -> Iterator[Record]:
 def _rows(path: Path, header: Sequence[str], delimiter: str, lines: Iterator[str]) -> Iterator[Record]:
     csv.field_size_limit(_LONGEST_LINE)
     raw: list[str] = []
+    ended = False
 
     def remembered() -> Iterator[str]:
+        nonlocal ended
         for line in lines:
             raw.append(line)
             yield line
+        ended = True
 
     reader, width = csv.reader(remembered(), delimiter=delimiter), len(header)
     number = 2
@@ -136,9 +139,12 @@ def _rows(path: Path, header: Sequence[str], delimiter: str, lines: Iterator[str
         try:
             cells = next(reader, None)
         except csv.Error:
-            raise Invalid(f"{path}, line {number}: a quoted cell does not end.") from None
+            cells, ended = [], True
         if cells is None:
             return
+        if ended:
+            # The library takes all that follows for the cell. It asks for a line after the last one only for a quote.
+            raise Invalid(f"{path}, line {number}: a quoted cell does not end.")
         if any("\\" in line for line in raw):
             cells = _unescaped(cells, "".join(raw), width, delimiter)
         if len(cells) == width:

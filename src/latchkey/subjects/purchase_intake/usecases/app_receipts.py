@@ -14,7 +14,7 @@ from hashlib import sha256
 from msgspec import Struct, field, json, structs
 
 from latchkey.domain.catalog import Catalog, ListedPrice, price_for
-from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_shown_attributes
 from latchkey.domain.customers.intake import stand_in, take_in, withdrawn
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.presented import presented
@@ -82,7 +82,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
 
     def bought(situation: Situation) -> Customer:
         _require_open(situation.catalog)
-        customer = with_attributes(situation.customer, attributes)
+        customer = with_shown_attributes(situation.customer, attributes)
         if customer.subscription(*key) is not None or customer.purchase(*key) is not None:
             return customer
         if situation.endings:
@@ -200,7 +200,7 @@ async def give(
     counted = False
 
     def granted(situation: Situation) -> Customer:
-        customer = with_attributes(situation.customer, attributes)
+        customer = with_shown_attributes(situation.customer, attributes)
         access = stand_in(
             customer,
             situation.catalog,

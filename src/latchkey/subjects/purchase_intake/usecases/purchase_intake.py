@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from latchkey.database.errors import CollisionError
-from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_shown_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import SECOND, Ms
 from latchkey.domain.purchases.presented import presented
@@ -241,7 +241,7 @@ class Taker(Struct, frozen=True):
         def apply(situation: Situation) -> Customer:
             customer, snapshot = situation.customer, seen.snapshot
             if attributes:
-                customer = with_attributes(customer, attributes)
+                customer = with_shown_attributes(customer, attributes)
             if self.app_version is not None:
                 customer = structs.replace(customer, original_application_version=self.app_version)
             if self.offering is not None:

@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_attributes
+from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, not_later_than, with_shown_attributes
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
 from latchkey.domain.stores.waits import retry_wait
@@ -175,7 +175,7 @@ class Receipts:
         self, project_id: str, app_user_id: str, attributes: Mapping[str, Attribute], reading: StoreReading
     ) -> Committed:
         def noted(situation: Situation) -> Customer:
-            customer = with_attributes(unchanged(situation), attributes)
+            customer = with_shown_attributes(unchanged(situation), attributes)
             version = reading.app_version or customer.original_application_version
             return replace(customer, original_application_version=version)
 

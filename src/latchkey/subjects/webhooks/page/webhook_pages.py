@@ -125,7 +125,7 @@ def _destination(form: Form, preset: str, check: Checks) -> DestinationSetup:
 def _template(text: str) -> Any:
     try:
         return json.decode(text)
-    except DecodeError as error:
+    except (DecodeError, RecursionError) as error:
         raise Invalid(f"The template is not valid JSON: {error}", param="destination.template") from None
 
 
