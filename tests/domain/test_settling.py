@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, observe, tick
 from latchkey.domain.purchases.purchase import (
@@ -157,6 +157,29 @@ def test_a_renewal_with_another_product_before_the_end_is_a_change(product: str,
         known = told(*map(snapshot, order))
         assert known.current.cause is cause
         assert (known.current.changed_from == "monthly") is (cause is Cause.CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        ([-10 * DAY], Cause.PURCHASE),
+        ([-2 * MINUTE], Cause.PURCHASE),
+        ([-MINUTE], Cause.CHANGE),
+        ([0], Cause.CHANGE),
+        ([DAY], Cause.CHANGE),
+        ([-10 * DAY, -5 * DAY], Cause.CHANGE),
+        ([-10 * DAY, 5 * DAY], Cause.PURCHASE),
+    ],
+)
+def test_what_is_bought_when_the_period_before_was_refunded_is_no_change(facts: list[Ms], cause: Cause) -> None:
+    """`facts`: when it was refunded, and when that was reversed, from the second purchase on."""
+    first, second = period("1", Cause.PURCHASE, 0), period("2", Cause.PURCHASE, 15, product="yearly")
+    back = tuple(MoneyBack(second.purchased_at + at, number, number == 1) for number, at in enumerate(facts))
+    refunded = replace(first, money_back=back, as_of=Moment(second.purchased_at + facts[-1]))
+    for order in permutations([first, refunded, second]):
+        last, known = told(*map(snapshot, order)).periods
+        assert (known.cause, known.changed_from) == (cause, "monthly" if cause is Cause.CHANGE else None)
+        assert last.ends_at == second.purchased_at
 
 
 REFUNDED = period("1", Cause.PURCHASE, 0, told_on=5, refunded_on=5)
