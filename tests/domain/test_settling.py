@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, observe, tick
@@ -30,6 +31,7 @@ from latchkey.domain.purchases.subscription import (
     Status,
     Subscription,
 )
+from tests.domain.book import Book
 
 START: Ms = 1_700_000_000_000
 
@@ -241,6 +243,42 @@ def test_renewal_that_is_off_is_off_since_the_first_word_of_it() -> None:
     first = told(snapshot(BOUGHT), snapshot(BOUGHT, auto_renew=False, told_on=3))
     again = observe(first, settle(first, snapshot(BOUGHT, auto_renew=False, told_on=9), START))
     assert first.status.renewal_off_at == again.status.renewal_off_at == START + 3 * DAY
+
+
+def going_on_as(product: str | None, told_on: int, *periods: Period) -> Subscription:
+    seen = snapshot(*(periods or [BOUGHT]), told_on=told_on)
+    return replace(seen, status=replace(seen.status, next_product_id=product))
+
+
+@pytest.mark.parametrize("unordered", [False, True])
+@pytest.mark.parametrize(
+    ("products", "changes"),
+    [
+        (["monthly"], []),
+        (["monthly", None, "monthly"], []),
+        (["yearly", "monthly", None], [("monthly", "yearly"), ("yearly", "monthly")]),
+        (["monthly", "yearly"], [("monthly", "yearly")]),
+    ],
+)
+def test_the_present_product_as_the_next_one_is_no_change(
+    products: list[str | None], changes: list[tuple[str, str]], unordered: bool
+) -> None:
+    book = Book.of(settle(None, snapshot(BOUGHT), START, unordered=unordered), START)
+    for day, product in enumerate(products, 1):
+        for now in (START + day * DAY, START + day * DAY + 1):
+            before = book.subscription
+            settled = settle(before, going_on_as(product, day), now, unordered=unordered)
+            book.take_in(settled, now)
+            assert book.subscription.status.next_product_id == (product if product != "monthly" else None)
+        assert book.subscription == before, "the same again changes nothing"
+    told = [one.event for one in book.told if one.event.type is EventType.PRODUCT_CHANGE]
+    assert [(event.product_id, event.new_product_id) for event in told] == changes
+
+
+def test_a_product_that_is_told_with_an_older_period_and_runs_already_is_not_the_next() -> None:
+    known = told(going_on_as("yearly", 1), going_on_as(None, 31, period("2", Cause.RENEWAL, 30, product="yearly")))
+    late = settle(known, going_on_as("yearly", 32), START + 32 * DAY)
+    assert observe(known, late).status.next_product_id is None
 
 
 class TestWithoutMoments:

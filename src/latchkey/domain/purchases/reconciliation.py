@@ -358,6 +358,9 @@ def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
         # Told with an older period, such as its refund. What is not paid is the renewal of the running one.
         failed_at = before.status.billing_issue_at
         status = replace(status, billing_issue_at=failed_at if failed_at is not None else before.current.ends_at)
+    current = seen.current if before is None else max(seen.current, before.current, key=lambda period: period.order)
+    if status.next_product_id == current.product_id:
+        status = replace(status, next_product_id=None)  # It goes on as it is: no change is waiting.
     if status.auto_renew or status.renewal_off_at is not None:
         return status
     since = was.renewal_off_at if was is not None and not was.auto_renew else None
