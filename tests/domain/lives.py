@@ -176,7 +176,9 @@ def lives(
 
 def as_told(one: Snapshot) -> Snapshot:
     """The snapshot as the store sends it: that access ended is our own conclusion."""
-    return replace(one, expired=None, credited=0) if isinstance(one, Purchase) else replace(one, expired=None)
+    if isinstance(one, Purchase):
+        one = replace(one, credited=0, credited_code=None, credit_owed=0)
+    return replace(one, expired=None)
 
 
 def elsewhere(one: Snapshot) -> Snapshot:

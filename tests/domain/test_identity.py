@@ -12,10 +12,12 @@ from latchkey.domain.customers.customer import (
 from latchkey.domain.customers.identity import (
     ERASED,
     LogIn,
+    RestoreBehavior,
     add_id,
     is_anonymous_customer,
     join,
     log_in,
+    may_move,
     merge,
     reclaimed,
     transfer,
@@ -24,8 +26,11 @@ from latchkey.domain.customers.promotion import grant
 from latchkey.domain.customers.virtual_currency import move
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
+from latchkey.domain.instants import DAY
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase
+from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
-from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_YEARLY, bought, someone, subscribed
+from tests.domain.shop import COINS, NOON, PRO_LIFETIME, PRO_PASS, PRO_YEARLY, bought, owner_of, someone, subscribed
 
 ANON = "$RCAnonymousID:" + "a" * 32
 ANON_2 = "$RCAnonymousID:" + "b" * 32
@@ -144,6 +149,27 @@ def test_customers_on_different_clocks_share_nothing(source_clock: str | None, t
 
 
 # Transferring.
+
+PREPAID = replace(bought(), store="play_store", product_id="pro:weekly", ends_at=NOON + DAY)
+ACTIVE: list[tuple[str, Subscription | Purchase, bool]] = [
+    ("a running subscription", subscribed(), True),
+    ("a subscription that is over", subscribed(now=NOON - 90 * DAY), False),
+    ("a running prepaid plan", PREPAID, True),
+    ("a prepaid plan that is over", replace(PREPAID, ends_at=NOON), False),
+    ("a refunded prepaid plan", replace(PREPAID, money_back=(MoneyBack(NOON - 1),)), False),
+    ("a one-time purchase with an end", bought(PRO_PASS), False),
+    ("a one-time purchase for ever", bought(PRO_LIFETIME), False),
+]
+
+
+@pytest.mark.parametrize(("thing", "stays"), [row[1:] for row in ACTIVE], ids=[row[0] for row in ACTIVE])
+def test_a_running_subscription_keeps_its_owner_where_the_project_says_so(
+    thing: Subscription | Purchase, stays: bool
+) -> None:
+    owner = owner_of(thing)
+    assert may_move(RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS, owner, NOON) is not stays
+    assert may_move(RestoreBehavior.TRANSFER, owner, NOON)
+    assert not may_move(RestoreBehavior.KEEP, owner, NOON)
 
 
 def test_a_transfer_moves_every_purchase_and_tells_only_the_receiver() -> None:

@@ -1,8 +1,9 @@
 import itertools
 
 import pytest
+from msgspec.structs import replace
 
-from latchkey.domain.catalog import Product
+from latchkey.domain.catalog import Catalog, Credit, Product
 from latchkey.domain.customers.customer import CurrencyTransaction
 from latchkey.domain.customers.virtual_currency import move
 from latchkey.domain.events.customer_event import EventType
@@ -11,7 +12,7 @@ from latchkey.domain.purchases.purchase import TEMPORARY_ACCESS, Environment, Pu
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.test_store import actions
 from tests.domain.book import Book
-from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_YEARLY, bought, subscribed
+from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_MONTHLY, PRO_YEARLY, bought, owner_of, subscribed
 
 T = EventType
 
@@ -143,6 +144,48 @@ def test_a_refund_takes_back_no_more_than_this_purchase_gave() -> None:
     assert first is not None
     book.take_in(actions.refund(first, NOON + 1), NOON + 1)
     assert coins(book) == 100
+
+
+# How the product is edited between a purchase, its refund and the reversal.
+EDITS: dict[str, Credit | None] = {
+    "not at all": COINS.credits,
+    "credits more": Credit("COIN", 500),
+    "credits less": Credit("COIN", 10),
+    "another currency": Credit("GEM", 100),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("before_reversal", EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("before_refund", EDITS.values(), ids=EDITS)
+def test_a_refund_and_its_reversal_move_what_was_credited_whatever_the_product_credits_by_then(
+    before_refund: Credit | None, before_reversal: Credit | None
+) -> None:
+    book = Book.of(bought(COINS))
+    book.change(move(book.customer, CurrencyTransaction("gems", "GEM", 100, book.now)))
+    spend(book, 30)
+    book.catalog = Catalog({COINS.id: replace(COINS, credits=before_refund)})
+    book.take_in(actions.refund(book.customer.purchases[0], NOON + 1), NOON + 1)
+    assert book.customer.balances == {"COIN": 0, "GEM": 100}
+    book.catalog = Catalog({COINS.id: replace(COINS, credits=before_reversal)})
+    book.take_in(actions.reverse_refund(book.customer.purchases[0], NOON + 2), NOON + 2)
+    assert book.customer.balances == {"COIN": 70, "GEM": 100}
+
+
+@pytest.mark.parametrize("credited", [0, 25, 100])
+@pytest.mark.parametrize("refunded_before", [False, True])
+def test_the_reversal_for_an_imported_purchase_credits_no_more_than_the_refund_took(
+    credited: int, refunded_before: bool
+) -> None:
+    known: Subscription | Purchase = replace(bought(COINS), credited=credited)
+    if refunded_before:
+        known = actions.refund(known, NOON)
+    book = Book(replace(owner_of(known), balances={"COIN": 40}))
+    if not refunded_before:
+        book.take_in(actions.refund(known, NOON))
+        assert coins(book) == 40 - min(40, credited)
+    book.take_in(actions.reverse_refund(book.customer.purchases[0], NOON + 1), NOON + 1)
+    assert coins(book) == 40
 
 
 def test_the_balance_does_not_depend_on_the_order_in_which_the_store_told() -> None:

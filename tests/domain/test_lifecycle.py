@@ -75,6 +75,38 @@ def test_a_refund_before_the_end_ends_in_silence() -> None:
     assert refunded.access_ends_at == NOON + DAY
 
 
+LATER = END + 28 * DAY
+EARLY: list[tuple[str, Ms, Ms, Ms | None, Ms | None]] = [
+    ("the period before still runs", END - DAY, END - HOUR, None, END),
+    ("the period before is over", END - DAY, END + DAY, None, None),
+    ("the period before ends at that moment", END - DAY, END, None, None),
+    ("the period before was refunded too", END - 2 * DAY, END - DAY, END - HOUR, END - HOUR),
+    ("the period before was refunded earlier", END - 2 * DAY, END - DAY, END - 2 * DAY, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("renewed_at", "refunded_at", "first_refunded_at", "ends_at"),
+    [row[1:] for row in EARLY],
+    ids=[row[0] for row in EARLY],
+)
+def test_after_the_refund_of_an_early_renewal_the_end_of_the_period_before_is_told(
+    renewed_at: Ms, refunded_at: Ms, first_refunded_at: Ms | None, ends_at: Ms | None
+) -> None:
+    first = SUB.current
+    if first_refunded_at is not None:
+        first = replace(first, money_back=(MoneyBack(first_refunded_at),))
+    renewal = replace(SUB.current, id="sub.1", number=1, purchased_at=renewed_at, ends_at=LATER)
+    for status in (SUB.status, Status(as_of=Moment(refunded_at), auto_renew=False)):
+        renewed = replace(SUB, periods=(first, renewal), status=status)
+        refunded = replace(renewed, periods=(first, replace(renewal, money_back=(MoneyBack(refunded_at),))))
+        for told in (refunded, observe(tick(renewed, LATER + DAY), refunded)):
+            expired = tick(told, LATER + DAY).expired
+            assert (None if expired is None else expired.at) == ends_at
+            leeway = RENEWAL_LEEWAY if status.auto_renew else 0
+            assert due_at(told) == (None if ends_at is None else ends_at + leeway)
+
+
 def test_a_refund_after_the_end_leaves_the_end_where_it_was() -> None:
     period = replace(SUB.current, money_back=(MoneyBack(END + DAY),))
     refunded = replace(with_status(auto_renew=False), periods=(period,))

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from latchkey.domain.instants import DAY, Ms
+from latchkey.domain.events.customer_event import EventType
+from latchkey.domain.instants import DAY, MINUTE, Ms
 from latchkey.domain.money.amounts import Price
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY, observe, tick
 from latchkey.domain.purchases.purchase import (
@@ -30,6 +31,7 @@ from latchkey.domain.purchases.subscription import (
     Status,
     Subscription,
 )
+from tests.domain.book import Book
 
 START: Ms = 1_700_000_000_000
 
@@ -159,6 +161,29 @@ def test_a_renewal_with_another_product_before_the_end_is_a_change(product: str,
         assert (known.current.changed_from == "monthly") is (cause is Cause.CHANGE)
 
 
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        ([-10 * DAY], Cause.PURCHASE),
+        ([-2 * MINUTE], Cause.PURCHASE),
+        ([-MINUTE], Cause.CHANGE),
+        ([0], Cause.CHANGE),
+        ([DAY], Cause.CHANGE),
+        ([-10 * DAY, -5 * DAY], Cause.CHANGE),
+        ([-10 * DAY, 5 * DAY], Cause.PURCHASE),
+    ],
+)
+def test_what_is_bought_when_the_period_before_was_refunded_is_no_change(facts: list[Ms], cause: Cause) -> None:
+    """`facts`: when it was refunded, and when that was reversed, from the second purchase on."""
+    first, second = period("1", Cause.PURCHASE, 0), period("2", Cause.PURCHASE, 15, product="yearly")
+    back = tuple(MoneyBack(second.purchased_at + at, number, number == 1) for number, at in enumerate(facts))
+    refunded = replace(first, money_back=back, as_of=Moment(second.purchased_at + facts[-1]))
+    for order in permutations([first, refunded, second]):
+        last, known = told(*map(snapshot, order)).periods
+        assert (known.cause, known.changed_from) == (cause, "monthly" if cause is Cause.CHANGE else None)
+        assert last.ends_at == second.purchased_at
+
+
 REFUNDED = period("1", Cause.PURCHASE, 0, told_on=5, refunded_on=5)
 REVERSED = period("1", Cause.PURCHASE, 0, told_on=8)
 BOUGHT = period("1", Cause.PURCHASE, 0)
@@ -218,6 +243,42 @@ def test_renewal_that_is_off_is_off_since_the_first_word_of_it() -> None:
     first = told(snapshot(BOUGHT), snapshot(BOUGHT, auto_renew=False, told_on=3))
     again = observe(first, settle(first, snapshot(BOUGHT, auto_renew=False, told_on=9), START))
     assert first.status.renewal_off_at == again.status.renewal_off_at == START + 3 * DAY
+
+
+def going_on_as(product: str | None, told_on: int, *periods: Period) -> Subscription:
+    seen = snapshot(*(periods or [BOUGHT]), told_on=told_on)
+    return replace(seen, status=replace(seen.status, next_product_id=product))
+
+
+@pytest.mark.parametrize("unordered", [False, True])
+@pytest.mark.parametrize(
+    ("products", "changes"),
+    [
+        (["monthly"], []),
+        (["monthly", None, "monthly"], []),
+        (["yearly", "monthly", None], [("monthly", "yearly"), ("yearly", "monthly")]),
+        (["monthly", "yearly"], [("monthly", "yearly")]),
+    ],
+)
+def test_the_present_product_as_the_next_one_is_no_change(
+    products: list[str | None], changes: list[tuple[str, str]], unordered: bool
+) -> None:
+    book = Book.of(settle(None, snapshot(BOUGHT), START, unordered=unordered), START)
+    for day, product in enumerate(products, 1):
+        for now in (START + day * DAY, START + day * DAY + 1):
+            before = book.subscription
+            settled = settle(before, going_on_as(product, day), now, unordered=unordered)
+            book.take_in(settled, now)
+            assert book.subscription.status.next_product_id == (product if product != "monthly" else None)
+        assert book.subscription == before, "the same again changes nothing"
+    told = [one.event for one in book.told if one.event.type is EventType.PRODUCT_CHANGE]
+    assert [(event.product_id, event.new_product_id) for event in told] == changes
+
+
+def test_a_product_that_is_told_with_an_older_period_and_runs_already_is_not_the_next() -> None:
+    known = told(going_on_as("yearly", 1), going_on_as(None, 31, period("2", Cause.RENEWAL, 30, product="yearly")))
+    late = settle(known, going_on_as("yearly", 32), START + 32 * DAY)
+    assert observe(known, late).status.next_product_id is None
 
 
 class TestWithoutMoments:

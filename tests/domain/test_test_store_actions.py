@@ -10,11 +10,13 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer, with_purchase, with_subscription
 from latchkey.domain.customers.promotion import grant
+from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.purchases.purchase import Environment, Purchase, Reason
 from latchkey.domain.purchases.subscription import Cause, Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store import actions, billing
+from tests.domain.book import Book
 from tests.domain.shop import (
     CATALOG,
     COINS,
@@ -248,6 +250,16 @@ def test_changing_now_ends_the_old_period_and_begins_a_paid_one() -> None:
     assert new.ends_at == at("2026-02-17T12:00")
     # A change of product turns renewal on again.
     assert after.status.auto_renew
+
+
+def test_changing_now_in_a_grace_period_does_not_extend_what_was_paid() -> None:
+    situation = STATES["in grace"]
+    book = Book.of(situation.subscription)
+    book.pass_time(situation.now)
+    changed = actions.change_product(book.subscription, TEAM_MONTHLY, situation.now, at_renewal=False)
+    assert book.take_in(changed) == [EventType.PRODUCT_CHANGE]
+    old, new = book.subscription.periods
+    assert (old.ends_at, new.purchased_at, list(book.holds())) == (END, situation.now, ["pro", "team"])
 
 
 @pytest.mark.parametrize(

@@ -188,20 +188,20 @@ class UnitOfWork(Struct):
         """Applies a requested change, and what follows from it at once."""
         before = self.current(stored)
         others: dict[int, tuple[Stored, Customer]] = {}
-        for purchase, credit in unsettled(before, after, catalog):
+        for purchase in unsettled(before, after, catalog):
             place = (after.project_id, purchase.store, purchase.id)
             creditor = self.credited.get(place, stored)
             if creditor is None:
                 continue
             if before.purchase(purchase.store, purchase.id) is None and place in self.credited:
                 # Its owner was erased, and before that somebody was credited, perhaps this very customer.
-                after = put_purchase(after, credited_before(purchase, credit))
+                after = put_purchase(after, credited_before(purchase))
                 continue
             if creditor.key == stored.key:
-                after, settled = settle(after, purchase, credit, now)
+                after, settled = settle(after, purchase, now)
             else:
                 _, other = others.get(creditor.key) or (creditor, self.catch_up(creditor, catalog, now, tag=-1))
-                other, settled = settle(other, purchase, credit, now)
+                other, settled = settle(other, purchase, now)
                 others[creditor.key] = creditor, other
             after = put_purchase(after, settled)
         self.record(stored, Step(before, after, now), catalog, tag)
@@ -377,6 +377,7 @@ def credits_of(changed: Iterable[Customer], catalog: Catalog) -> dict[tuple[str,
         if after.transfers:
             for purchase in after.purchases:
                 product = catalog.products.get(purchase.product_id)
-                if purchase.kind is PurchaseKind.ONE_TIME and product is not None and product.credits is not None:
+                credits = purchase.credited_code is not None or (product is not None and product.credits is not None)
+                if purchase.kind is PurchaseKind.ONE_TIME and credits:
                     found[after.project_id, purchase.store, purchase.id] = movement_ids(purchase)
     return found

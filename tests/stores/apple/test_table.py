@@ -77,6 +77,12 @@ ROWS = [
         [("INITIAL_PURCHASE", {"transaction_id": "2", "is_trial_conversion": False})],
         RENEW,
     ),
+    Row(
+        "SUBSCRIBED RESUBSCRIBE to another product after a refund",
+        ["buy", "P12D", "refund", "P2D", ("buy", YEARLY)],
+        [("INITIAL_PURCHASE", {"transaction_id": "2", "product_id": "yearly"})],
+        ["P1D", "cancel"],
+    ),
     Row("DID_RENEW", ["buy", "P30D"], [("RENEWAL", {"renewal_number": 1})], RENEW),
     Row("DID_RENEW BILLING_RECOVERY", ["buy", GRACE, "P30D", "P5D", "recover"], [("RENEWAL", {})], ["P5D", "cancel"]),
     Row("DID_RENEW BILLING_RECOVERY, retried", ["buy", "fail_billing", "P30D", "P20D", "recover"], [("RENEWAL", {})]),

@@ -22,6 +22,8 @@ from latchkey.subjects.purchases.usecases.external_snapshots import ExternalSnap
 from tests.domain.book import Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import NOON
+from tests.http.client import NOW
+from tests.stores.external.bodies import MONTH, payments, period, subscription
 
 DELAYS = st.sampled_from((0, 1_000, HOUR, 2 * DAY, 40 * DAY))
 CAUSES = {Cause.CHANGE: "change", Cause.RENEWAL: "renewal", Cause.CONVERSION: "renewal"}
@@ -252,6 +254,36 @@ def test_a_life_ends_in_the_same_state_whatever_arrives_first(acts: str, first: 
     until = life.ended_at
 
     check_same(replay(known, until), replay([(until, sent) for sent in arrivals], until))
+
+
+UNPAID = {"billing_issues_detected_at": NOW + MONTH, "grace_period_expires_at": NOW + MONTH + 3 * DAY}
+PAUSED = {"paused_at": NOW + DAY, "auto_resume_at": NOW + 2 * MONTH}
+# The status, the product and the moment of a payment that is told alone a day later, and what is left of the status.
+PAYMENTS: dict[str, tuple[dict[str, Any], str, Ms, set[str]]] = {
+    "a missing payment": (UNPAID, "pro_monthly", DAY, set()),
+    "a missing payment, the new period dated back": (UNPAID, "pro_monthly", 0, set()),
+    "a pause": (PAUSED, "pro_monthly", DAY, set()),
+    "the product that was announced": ({"next_product_id": "pro_yearly"}, "pro_yearly", DAY, set()),
+    "another product than was announced": ({"next_product_id": "pro_yearly"}, "pro_monthly", DAY, {"next_product_id"}),
+    "told late": (UNPAID | PAUSED, "pro_monthly", -DAY, {"billing_issue_at", "grace_ends_at", "pause"}),
+}
+
+
+@pytest.mark.parametrize(("status", "product", "paid_at", "left"), PAYMENTS.values(), ids=PAYMENTS)
+def test_a_payment_for_a_new_period_ends_what_was_said_of_the_one_before(
+    status: dict[str, Any], product: str, paid_at: Ms, left: set[str]
+) -> None:
+    second = NOW + MONTH
+    paid = period(2, product_id=product, purchased_at=second + paid_at, cause="renewal")
+    told = [subscription(), subscription(as_of=second, **status), payments(period(), paid, as_of=second + paid_at)]
+    if paid_at == 0:
+        told[-1]["as_of"] = second + DAY
+    sent = [NewSnapshot.model_validate(one) for one in told]
+    book = replay([(one.as_of, one) for one in sent], second + 2 * DAY)
+    known = book.subscription.status
+    fields = {"billing_issue_at", "grace_ends_at", "pause", "next_product_id"}
+    assert {name for name in fields if getattr(known, name) is not None} == left
+    assert book.types().count(EventType.RENEWAL) == 1
 
 
 @st.composite

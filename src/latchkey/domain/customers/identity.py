@@ -11,6 +11,7 @@ from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import Ending, still_ended
 from latchkey.domain.purchases.purchase import Purchase
+from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.user_id import is_anonymous, same_account
@@ -43,7 +44,10 @@ def belongs_to(customer: Customer, app_user_id: str) -> bool:
 def may_move(behavior: RestoreBehavior, owner: Customer, now: Ms) -> bool:
     """Whether a purchase of this owner may go to somebody else who shows it."""
     if behavior is RestoreBehavior.TRANSFER_IF_NO_ACTIVE_SUBSCRIPTIONS:
-        return not any(subscription.access_ends_at > now for subscription in owner.subscriptions)
+        # A prepaid plan is a subscription too, though it is kept as a one-time purchase.
+        ends = [subscription.access_ends_at for subscription in owner.subscriptions]
+        prepaid = [purchase.access_ends_at for purchase in owner.purchases if is_prepaid(purchase)]
+        return all(end is not None and end <= now for end in (*ends, *prepaid))
     return behavior is RestoreBehavior.TRANSFER
 
 

@@ -1,11 +1,11 @@
-"""Virtual currency: balances that never go below zero. That of a purchase is credited when paid, and debited when
-refunded, as far as it is unspent."""
+"""Virtual currency: balances that never go below zero. That of a purchase is credited when paid, debited when refunded,
+as far as it is unspent, and credited again when the refund is reversed."""
 
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from latchkey.domain.catalog import Catalog, Credit
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import CurrencyTransaction, Customer, put_purchase
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.purchase import Purchase, PurchaseKind
@@ -32,46 +32,55 @@ def move(customer: Customer, movement: CurrencyTransaction) -> Customer:
     )
 
 
-def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[tuple[Purchase, Credit]]:
-    """The purchases that this change paid, refunded or un-refunded, with what each credits."""
+def unsettled(before: Customer, after: Customer, catalog: Catalog) -> Iterator[Purchase]:
+    """The purchases that this change paid, refunded or un-refunded, each with what it credits. Only the first time that
+    is what the catalog says: the product may change later. An imported purchase credits nothing."""
     if after.purchases == before.purchases:
         return
     for purchase in after.purchases:
         product = catalog.find(purchase.product_id) if purchase.kind is PurchaseKind.ONE_TIME else None
-        if product is None or product.credits is None:
+        credit = product.credits if product is not None else None
+        if credit is None and purchase.credited_code is None:
             continue
         was = before.purchase(purchase.store, purchase.id)
-        if (was is not None and was.refunded_at is None) != (purchase.refunded_at is None):
-            yield purchase, product.credits
+        if was is not None and (was.refunded_at is None) == (purchase.refunded_at is None):
+            continue
+        if credit is not None and purchase.credited_code is None:
+            owed = credit.amount if was is None else 0
+            purchase = replace(purchase, credited_code=credit.code, credit_owed=owed)
+        yield purchase
 
 
-def settle(credited: Customer, purchase: Purchase, credit: Credit, now: Ms) -> tuple[Customer, Purchase]:
+def settle(credited: Customer, purchase: Purchase, now: Ms) -> tuple[Customer, Purchase]:
     """The customer who was credited, and the purchase, after the credit was given or taken back."""
+    code = purchase.credited_code
+    assert code is not None, "only of purchases that are `unsettled`"
     # A reversed refund credits only what the refund had debited; what had been spent was never debited.
-    owed = credit.amount - purchase.credited
-    taken = min(purchase.credited, credited.balances.get(credit.code, 0))
-    amount = owed if purchase.refunded_at is None else -taken
+    taken = min(purchase.credited, credited.balances.get(code, 0))
+    amount = purchase.credit_owed if purchase.refunded_at is None else -taken
     if amount == 0:
         return credited, purchase
     number = len(purchase.money_back)
     # A store's clock may be ahead of ours. The purchase, or its refund, comes first all the same.
     at = max(now, purchase.money_back[-1].at if purchase.money_back else purchase.purchased_at)
     movement = CurrencyTransaction(
-        movement_id(purchase.store, purchase.id, number), credit.code, amount, at, purchase.product_id
+        movement_id(purchase.store, purchase.id, number), code, amount, at, purchase.product_id
     )
-    return move(credited, movement), replace(purchase, credited=purchase.credited + amount)
+    settled = replace(purchase, credited=purchase.credited + amount, credit_owed=purchase.credit_owed - amount)
+    return move(credited, movement), settled
 
 
-def credited_before(purchase: Purchase, credit: Credit) -> Purchase:
+def credited_before(purchase: Purchase) -> Purchase:
     """A purchase that somebody was credited with before it came to its present owner."""
-    return replace(purchase, credited=credit.amount)
+    paid = purchase.refunded_at is None
+    return replace(purchase, credited=purchase.credit_owed, credit_owed=0) if paid else purchase
 
 
 def settle_own(before: Customer, after: Customer, catalog: Catalog, now: Ms) -> Customer:
     """The customer after the credits of all its purchases. None of the purchases may have belonged to another
     customer."""
-    for purchase, credit in unsettled(before, after, catalog):
-        after, settled = settle(after, purchase, credit, now)
+    for purchase in unsettled(before, after, catalog):
+        after, settled = settle(after, purchase, now)
         after = put_purchase(after, settled)
     return after
 

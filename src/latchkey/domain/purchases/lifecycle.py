@@ -48,21 +48,29 @@ def observe(before: Subscription | None, seen: Subscription) -> Subscription:
 
 
 def tick(subscription: Subscription, now: Ms) -> Subscription:
-    """Mark the end of access, if it passed by `now`. If a refund ended access, there is no expiration event: the refund
-    has its own."""
-    due = due_at(subscription)
-    if due is None or due > now:
+    """Mark the end of access, if it passed by `now`."""
+    due, end = due_at(subscription), _ends_at(subscription)
+    if due is None or end is None or due > now:
         return subscription
-    ended = Expired(subscription.current.id, subscription.access_ends_at, end_reason(subscription))
-    return replace(subscription, expired=ended)
+    return replace(subscription, expired=Expired(subscription.current.id, end, end_reason(subscription)))
 
 
 def due_at(subscription: Subscription) -> Ms | None:
     """When `tick` will next change this subscription, if it ever will."""
-    if subscription.expired is not None or subscription.cut_short:
+    end = _ends_at(subscription)
+    if end is None or subscription.expired is not None:
         return None
-    end = subscription.access_ends_at
     return end + RENEWAL_LEEWAY if awaits_renewal(subscription) else end
+
+
+def _ends_at(subscription: Subscription) -> Ms | None:
+    """When access ends with an expiration event. If a refund ended it, there is none: the refund has its own. After the
+    refund of an early renewal the period before it may still run."""
+    end = subscription.access_ends_at
+    if not subscription.cut_short:
+        return end
+    earlier = max((period.access_ends_at for period in subscription.periods[:-1]), default=end)
+    return earlier if earlier > end else None
 
 
 def awaits_renewal(subscription: Subscription) -> bool:
@@ -88,12 +96,7 @@ def end_reason(subscription: Subscription) -> Reason:
 def _overtaken(before: Subscription, after: Subscription) -> bool:
     """Whether a marked expiration rests on facts that have changed. It is then decided again. The same expiration has
     the same event id and is not emitted twice, but its reason may change, or it may not be due yet."""
-    return (
-        after.status != before.status
-        or after.current.id != before.current.id
-        or after.access_ends_at != before.access_ends_at
-        or after.cut_short != before.cut_short
-    )
+    return after.status != before.status or after.current.id != before.current.id or _ends_at(after) != _ends_at(before)
 
 
 def _merge_period(known: Period | None, seen: Period) -> Period:

@@ -154,6 +154,10 @@ class Purchase(Struct, frozen=True, kw_only=True):
     resolved_at: Ms | None = None
     # Virtual currency credited for this purchase and not debited since. Latchkey keeps this, not the store.
     credited: int = 0
+    # In which currency. None: not settled yet, or imported.
+    credited_code: str | None = None
+    # What is credited when it is paid: what a refund has debited, until that is reversed.
+    credit_owed: int = 0
     expired: Expired | None = None
     # When the store last told of it. None where there is no store, or it does not say.
     told_at: Ms | None = None

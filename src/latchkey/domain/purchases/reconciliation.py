@@ -48,7 +48,7 @@ def settle(before: Subscription | None, seen: Subscription, now: Ms, *, unordere
         seen = _stamped(before, seen, now)
     known = {period.id: period for period in before.periods} if before is not None else {}
     merged = known | {period.id: _merged(known.get(period.id), period, dated=not unordered) for period in seen.periods}
-    line = _followed(sorted(merged.values(), key=lambda period: period.order))
+    line = _followed(sorted(merged.values(), key=lambda period: period.order), dated=not unordered)
     line = _as_planned(before, line)
     line[1:] = [_without_gap(last, period, before, seen) for last, period in pairwise(line)]
     changed = [_told_again(known.get(period.id), period) for period in line if period != known.get(period.id)]
@@ -275,13 +275,13 @@ def _money_back(
     return (*facts, MoneyBack(taken_back_at, number=facts[-1].number + 1, reversal=True))
 
 
-def _followed(line: list[Period]) -> list[Period]:
+def _followed(line: list[Period], *, dated: bool) -> list[Period]:
     """Each period in the light of the one before it."""
     result: list[Period] = []
     for period in line:
         if result:
             last = result[-1]
-            period = _after(last, period)
+            period = _after(last, period, dated=dated)
             if period.cause not in (Cause.RENEWAL, Cause.CONVERSION) and last.ends_at > period.purchased_at:
                 result[-1] = replace(last, ends_at=period.purchased_at)
         result.append(period)
@@ -319,9 +319,15 @@ def _without_gap(last: Period, period: Period, *reports: Subscription | None) ->
     return replace(period, paid_from=last.ends_at)
 
 
-def _after(last: Period, period: Period) -> Period:
+def _after(last: Period, period: Period, *, dated: bool) -> Period:
     period = replace(period, number=max(period.number, last.number + 1))
-    replaces = period.product_id != last.product_id and last.ends_at > period.purchased_at
+    # An upgrade may give the price of the old period back at the same moment.
+    earlier = tuple(back for back in last.money_back if back.at < period.purchased_at - MINUTE)
+    was_refunded = refunded_at(earlier) is not None
+    if was_refunded and dated and period.cause is Cause.CHANGE:
+        # Concluded before the refund was known. A store without dates says itself what is a change.
+        return replace(period, cause=Cause.PURCHASE, changed_from=None)
+    replaces = period.product_id != last.product_id and last.ends_at > period.purchased_at and not was_refunded
     if period.cause in (Cause.RENEWAL, Cause.CONVERSION) and not replaces:
         # Concluded anew each time: a period between the two may have become known.
         after_trial = last.period_type is PeriodType.TRIAL
@@ -352,6 +358,9 @@ def _settled_status(before: Subscription | None, seen: Subscription) -> Status:
         # Told with an older period, such as its refund. What is not paid is the renewal of the running one.
         failed_at = before.status.billing_issue_at
         status = replace(status, billing_issue_at=failed_at if failed_at is not None else before.current.ends_at)
+    current = seen.current if before is None else max(seen.current, before.current, key=lambda period: period.order)
+    if status.next_product_id == current.product_id:
+        status = replace(status, next_product_id=None)  # It goes on as it is: no change is waiting.
     if status.auto_renew or status.renewal_off_at is not None:
         return status
     since = was.renewal_off_at if was is not None and not was.auto_renew else None

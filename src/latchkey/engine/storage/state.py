@@ -81,7 +81,7 @@ UNSEEN: Unseen = (
     (Subscription, frozenset({"app_id", "invoices", "expired"})),
     (Period, _OF_PAYMENT | {"number", "cause", "as_of", "changed_from", "paid_from"}),
     (Status, frozenset({"as_of", "renewal_off_reason", "next_product_id", "ended"})),
-    (Purchase, _OF_PAYMENT | {"app_id", "credited", "expired", "told_at"}),
+    (Purchase, _OF_PAYMENT | {"app_id", "credited", "credited_code", "credit_owed", "expired", "told_at"}),
 )
 # The same for V2's hot read, which shows no purchases.
 UNSEEN_BY_V2: Unseen = (

@@ -221,7 +221,8 @@ def change_product(subscription: Subscription, new: Product, now: Ms, *, at_rene
         return _status(subscription, now, next_product_id=new.id if new.id != current.product_id else None)
     if new.id == current.product_id:
         raise Refusal(f"The subscription is {new.id!r} already.", param="new_product_id")
-    ended = _ends(subscription, now, now)
+    # In a grace period access lasts until now, although only the time before the grace period was paid.
+    ended = _ends(subscription, min(now, current.ends_at), now)
     moment = next_moment(ended, now)
     period = next_period(subscription, Cause.CHANGE, new.id, new.price, now, add(now, duration), moment)
     return replace(ended, periods=(*ended.periods, period), status=Status(as_of=moment))

@@ -17,7 +17,7 @@ from latchkey.domain.instants import MINUTE, Ms
 from latchkey.domain.purchases.purchase import Purchase
 from latchkey.domain.purchases.reconciliation import settle, settle_purchase
 from latchkey.domain.purchases.reference import v2_id
-from latchkey.domain.purchases.subscription import Moment, Subscription
+from latchkey.domain.purchases.subscription import Moment, Status, Subscription
 from latchkey.domain.refusal import Conflict, Invalid, NotFound
 from latchkey.domain.stores.store import PROMOTIONAL, STORES, TEST_STORE
 from latchkey.engine.changes import Change, Committed, Situation
@@ -172,8 +172,21 @@ def _completed(customer: Customer, snapshot: ExternalSnapshot) -> Subscription |
         cut = replace(seen.current, ends_at=ends_at, as_of=Moment(snapshot.as_of))
         seen = replace(seen, periods=(*seen.periods[:-1], cut))
     if not snapshot.tells_status and before is not None:
-        seen = replace(seen, status=before.status)
+        seen = replace(seen, status=_after_payment(before, seen, snapshot.as_of))
     return seen
+
+
+def _after_payment(before: Subscription, seen: Subscription, as_of: Ms) -> Status:
+    """The known status, after a snapshot of payments alone. A newer period was paid for: that made good what was
+    missing, ended a pause, and began what had been announced."""
+    status = before.status
+    if seen.current.purchased_at <= before.current.purchased_at or as_of <= status.as_of.at:
+        return status
+    announced = status.next_product_id if status.next_product_id != seen.current.product_id else None
+    moment = Moment(status.as_of.at, status.as_of.revision + 1)
+    return replace(
+        status, as_of=moment, billing_issue_at=None, grace_ends_at=None, pause=None, next_product_id=announced
+    )
 
 
 def _check_products(situation: Situation, seen: Subscription | Purchase) -> None:
