@@ -57,6 +57,15 @@ def begin_with_a_trial(stripe: EmulatedStripe) -> None:
     nothing(stripe)
 
 
+def sell_with_an_unpaid_trial(stripe: EmulatedStripe) -> None:
+    """What is sold with the trial has to be paid first."""
+    stripe.purchase = stripe.emulator.sell(product_id="pro_monthly", buyer="ada", account_token="ada", incomplete=True)
+    before = stripe.books.subscriptions[stripe.purchase]
+    trial = {"trial_start": before.created, "trial_end": before.ends}
+    stripe.emulator.do(lambda changes: changes.put(before, **trial))
+    nothing(stripe)
+
+
 def end_without_a_reason(stripe: EmulatedStripe) -> None:
     subscription = stripe.books.subscriptions[stripe.purchase]
     stripe.emulator.do(lambda changes: stripe_due_events.end(changes, subscription, None))
@@ -124,6 +133,8 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     "incomplete, then active": ([INCOMPLETE, "PT1H", "pay"], FIRST, True),
     "incomplete, then trialing": ([INCOMPLETE, begin_with_a_trial], ["TRIAL_STARTED"], True),
     "incomplete, then expired": ([INCOMPLETE, "P1D"], [], False),
+    "incomplete with a trial": ([sell_with_an_unpaid_trial], [], False),
+    "incomplete with a trial, then expired": ([sell_with_an_unpaid_trial, "P1D"], [], False),
     "paid for a cycle": (["buy", "P1M"], RENEWAL, True),
     "paid after a trial": ([TRIAL, "P7D"], ["INITIAL_PURCHASE CONVERSION", "INVOICE_ISSUANCE"], True),
     "past_due, then active": (["buy", "fail_billing", "P1M", "P2D", "recover"], ["RENEWAL"], True),

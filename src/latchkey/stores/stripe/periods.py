@@ -65,7 +65,9 @@ def of_items(
             line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, main.period.end * 1000))
         else:
             line.append(_period(line, parts, main, around, trial=trial))
-    if not line and item is not None and subscription.trial_start is not None and subscription.trial_end is not None:
+    # A trial that is sold with something else begins when that is paid.
+    begun = subscription.status not in ("incomplete", "incomplete_expired")
+    if not line and begun and item is not None and subscription.trial_start and subscription.trial_end:
         line.append(_trial_without_invoice(subscription, item))
     if not line:
         return ()
