@@ -41,6 +41,10 @@ class SubscriptionContext(Struct, frozen=True, kw_only=True):
     # When it was read.
     read_at: Ms = 0
 
+    def charges_of(self, invoice: resources.StripeInvoice) -> list[resources.Charge]:
+        """All attempts to pay it."""
+        return [charge for pays in invoice.paid_by for charge in self.charges.get(pays, ())]
+
 
 def of_items(
     subscription: resources.StripeSubscription, items: Items, of: Succession, around: SubscriptionContext
@@ -90,7 +94,7 @@ def _period(
     if last is not None:
         purchased_at = max(purchased_at, last.purchased_at + 1)
     product = main.product or (last.product_id if last is not None else "")
-    charges = [charge for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
+    charges = around.charges_of(invoice)
     back = gone_back(charges, around.disputes)
     changed = last is not None and product != last.product_id and start < last.ends_at
     first = Cause.TRIAL if trial else Cause.PURCHASE
