@@ -305,6 +305,15 @@ async def test_old_checkouts_are_removed(form: Page) -> None:
     assert (await form.ask("GET", f"checkout/{id}")).status == 404
 
 
+async def test_a_checkout_whose_payment_may_still_come_is_kept_for_three_months(form: Page) -> None:
+    form.provider.tells = False
+    id = await form.started()
+    await form.ask("POST", f"checkout/{id}/complete", {})
+    for days, status in ((1, 200), (91, 200), (92, 404)):
+        await prune(form.shop.database, form.shop.clock.now + days * DAY)
+        assert (await form.ask("GET", f"checkout/{id}")).status == status
+
+
 async def test_the_offering_that_the_page_showed_is_kept_with_the_purchase(hosted: Page, form: Page) -> None:
     shop = hosted.shop
     offering = (await post(shop, "offerings", {"lookup_key": "autumn", "display_name": "Autumn"})).json()
