@@ -199,6 +199,20 @@ async def test_several_things_at_one_checkout_share_a_partial_refund(
     assert await read_again(adapter, app, reading.seen[1].handle) == reading
 
 
+async def test_all_that_is_bought_at_one_checkout_is_given(
+    adapter: StripeAdapter, app: ConnectedApp, stripe: EmulatedStripe
+) -> None:
+    """Stripe shows ten of them with the checkout session."""
+    names = [f"gem_{number}" for number in range(13)]
+    for name in names:
+        stripe.emulator.add_product({"id": name, "price": 0.99})
+    await stripe.do(("buy", {"product_id": names[0], "also": names[1:]}))
+    stripe.page = 5
+    seen = (await read_again(adapter, app, stripe.purchase)).seen
+    sold = [getattr(purchase.snapshot, "product_id", None) for purchase in seen]
+    assert sold == [f"{name}:price_{name}" for name in names]
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [(StoreResponse(500, {}, b""), StoreDown), (error(401, type="authentication_error"), CredentialsRefused)],

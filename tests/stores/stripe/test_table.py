@@ -8,7 +8,7 @@ from msgspec import structs
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.purchases.purchase import Reason
 from latchkey.domain.purchases.subscription import Moment, Status
-from latchkey.emulators.stripe import stripe_acts, stripe_due_events
+from latchkey.emulators.stripe import stripe_acts, stripe_billing, stripe_due_events
 from latchkey.emulators.stripe.stripe_books import StripeStatus
 from latchkey.emulators.stripe.stripe_writes import change_subscription
 from latchkey.stores.adapter import ConnectedApp, Incoming
@@ -57,6 +57,15 @@ def begin_with_a_trial(stripe: EmulatedStripe) -> None:
     nothing(stripe)
 
 
+def sell_with_an_unpaid_trial(stripe: EmulatedStripe) -> None:
+    """What is sold with the trial has to be paid first."""
+    stripe.purchase = stripe.emulator.sell(product_id="pro_monthly", buyer="ada", account_token="ada", incomplete=True)
+    before = stripe.books.subscriptions[stripe.purchase]
+    trial = {"trial_start": before.created, "trial_end": before.ends}
+    stripe.emulator.do(lambda changes: changes.put(before, **trial))
+    nothing(stripe)
+
+
 def end_without_a_reason(stripe: EmulatedStripe) -> None:
     subscription = stripe.books.subscriptions[stripe.purchase]
     stripe.emulator.do(lambda changes: stripe_due_events.end(changes, subscription, None))
@@ -71,6 +80,27 @@ def never_charge(stripe: EmulatedStripe) -> None:
     """Stripe does not finalize the draft when it is due."""
     invoice = [*stripe.books.invoices.values()][-1]
     stripe.emulator.do(lambda changes: changes.put(invoice, automatically_finalizes_at=None))
+
+
+def buy_a_week(stripe: EmulatedStripe) -> None:
+    stripe.emulator.add_product({"id": "pro_weekly", "price": 2.99, "period": "P1W"})
+    stripe.purchase = stripe.emulator.sell(
+        product_id="pro_weekly", buyer="ada", account_token="ada", draft_minutes=1440
+    )
+
+
+def charge_by_debit(stripe: EmulatedStripe) -> None:
+    """The renewal's invoice is charged. The bank answers days later."""
+    stripe.emulator.act(stripe.purchase, "finalize")
+    intent = [*stripe.books.intents.values()][-1]
+    stripe.emulator.do(lambda changes: stripe_billing._charge(changes, intent, succeeded=False))
+    stripe.edit["charges"] = lambda charges: charges["data"][0].update(status="pending")
+    nothing(stripe)
+
+
+def debit_settles(stripe: EmulatedStripe) -> None:
+    stripe.edit.clear()
+    stripe.emulator.act(stripe.purchase, "pay")
 
 
 def refund_the_first(stripe: EmulatedStripe) -> None:
@@ -124,6 +154,8 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     "incomplete, then active": ([INCOMPLETE, "PT1H", "pay"], FIRST, True),
     "incomplete, then trialing": ([INCOMPLETE, begin_with_a_trial], ["TRIAL_STARTED"], True),
     "incomplete, then expired": ([INCOMPLETE, "P1D"], [], False),
+    "incomplete with a trial": ([sell_with_an_unpaid_trial], [], False),
+    "incomplete with a trial, then expired": ([sell_with_an_unpaid_trial, "P1D"], [], False),
     "paid for a cycle": (["buy", "P1M"], RENEWAL, True),
     "paid after a trial": ([TRIAL, "P7D"], ["INITIAL_PURCHASE CONVERSION", "INVOICE_ISSUANCE"], True),
     "past_due, then active": (["buy", "fail_billing", "P1M", "P2D", "recover"], ["RENEWAL"], True),
@@ -215,6 +247,21 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     "invoice finalized": ([DRAFT, "P1M", "finalize"], ["INVOICE_ISSUANCE"], True),
     "a period begins with a draft": ([DRAFT, "P1M"], [], True),
     "a draft that nobody charges": ([DRAFT, "P1M", never_charge, "P3D", nothing], ["EXPIRATION UNKNOWN"], False),
+    "a debit that settles": ([DRAFT, "P1M", charge_by_debit, "P13D", nothing], [], True),
+    "a debit that has settled": ([DRAFT, "P1M", charge_by_debit, "P13D", debit_settles], ["RENEWAL"], True),
+    "a debit that settles, and cancelled": (
+        [DRAFT, "P1M", charge_by_debit, "P10D", "cancel"],
+        ["CANCELLATION UNSUBSCRIBE"],
+        True,
+    ),
+    # The next period has begun.
+    "a debit that settles, of a week": ([buy_a_week, "P7D", charge_by_debit, "P7D", nothing], [], True),
+    # Nothing was ever paid.
+    "a debit that settles, after a trial": (
+        [("buy", {"trial": True, "draft_minutes": 60}), "P7D", charge_by_debit, "P2D", nothing],
+        ["EXPIRATION UNKNOWN"],
+        False,
+    ),
     "an invoice is sent": ([("buy", {"send_invoice": True}), "pay", "P1M", "P9D", nothing], [], True),
     "checkout of a payment": ([COINS], ["NON_RENEWING_PURCHASE"], True),
     "checkout that is paid later": ([check_out_unpaid, "P1D", transfer_arrives], ["NON_RENEWING_PURCHASE"], True),

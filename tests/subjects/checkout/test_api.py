@@ -289,9 +289,10 @@ async def test_a_payment_that_never_comes_is_asked_for_less_and_less_often(form:
     for minute in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 64, 128, 256, 512, 1023, 1024, 1440, 1441, 1442, 3000):
         clock.now = began + minute * MINUTE
         asked += [minute] * await checkouts.ask_due()
-    assert asked == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1441]
-    # The last time was after the end: a payment in the last moment counts.
+    # The last time is after the end, once the provider answers: a payment in the last moment counts.
+    assert asked == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1441, 3000]
     form.provider.trouble = None
+    assert [await checkouts.ask_due() for clock.now in (began + 4 * DAY, began + 5 * DAY)] == [1, 0]
     clock.now = began + DAY
     form.provider.pays("pay_1")
     assert (await form.status(id))["status"] == "succeeded"
@@ -303,6 +304,15 @@ async def test_old_checkouts_are_removed(form: Page) -> None:
     assert (await form.ask("GET", f"checkout/{id}")).status == 200
     await prune(form.shop.database, form.shop.clock.now + DAY + 1)
     assert (await form.ask("GET", f"checkout/{id}")).status == 404
+
+
+async def test_a_checkout_whose_payment_may_still_come_is_kept_for_three_months(form: Page) -> None:
+    form.provider.tells = False
+    id = await form.started()
+    await form.ask("POST", f"checkout/{id}/complete", {})
+    for days, status in ((1, 200), (91, 200), (92, 404)):
+        await prune(form.shop.database, form.shop.clock.now + days * DAY)
+        assert (await form.ask("GET", f"checkout/{id}")).status == status
 
 
 async def test_the_offering_that_the_page_showed_is_kept_with_the_purchase(hosted: Page, form: Page) -> None:

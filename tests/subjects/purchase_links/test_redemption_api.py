@@ -18,6 +18,7 @@ from tests.dashboard.site import Site
 from tests.http.client import Reply
 from tests.http.doings import subscriber, types_told
 from tests.http.management import delete
+from tests.http.till import services_of
 from tests.subjects.purchase_links.buyer import Buyer, buying, token_in
 
 
@@ -205,6 +206,7 @@ async def test_what_was_not_redeemed_is_kept_and_the_rest_is_removed(buyer: Buye
     buyer.site.clock.now += 60 * DAY
 
     async def kept() -> set[str]:
+        await services_of(buyer.site).checkouts.ask_due()
         await prune(buyer.site.database, buyer.site.clock.now - 7 * DAY)
         found = await buyer.site.database.pool.fetch("select app_user_id from checkouts")
         return {row["app_user_id"] for row in found} & {paid, begun}

@@ -94,6 +94,7 @@ class _Api:
             ("POST", "/setup_intents/{id}/confirm", change(writes.confirm_setup)),
             ("GET", "/checkout/sessions", find(sessions)),
             ("GET", "/checkout/sessions/{id}", get("checkout.session")),
+            ("GET", "/checkout/sessions/{id}/line_items", self.session_lines),
             ("POST", "/checkout/sessions", self.new_session),
             ("POST", "/checkout/sessions/{id}/expire", change(writes.expire_session)),
             ("POST", "/payment_pages/{id}/init", self.checkout),
@@ -138,6 +139,9 @@ class _Api:
     async def invoice_lines(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         lines = queries.of_kind(self._store.books, "invoice", id)["lines"]["data"]
         return queries.page(self._store.books, request.url.path, lines[::-1], asked)
+
+    async def session_lines(self, _: Request, id: str, asked: dict[str, Any]) -> Any:
+        return queries.session_lines(self._store.books, id, asked)
 
     async def new_session(self, request: Request, id: str, asked: dict[str, Any]) -> Any:
         page_at = str(request.base_url).rstrip("/")

@@ -106,7 +106,7 @@ def _last_try(books: StripeBooks, invoice: StripeInvoice) -> Seconds:
 def _charged_by(books: StripeBooks, subscription: StripeSubscription, ends: Seconds) -> Seconds:
     """A period has begun, and Stripe has not charged for it yet, or waits for the payment of an invoice that was sent:
     access stays until a day after that is due."""
-    if subscription.cancel_at_period_end or subscription.pause is not None:
+    if subscription.pause is not None:
         return 0
     invoice = books.invoices.get(subscription.latest_invoice or "")
     if invoice is None or invoice.status not in ("draft", "open"):

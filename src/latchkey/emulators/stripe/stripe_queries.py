@@ -127,10 +127,6 @@ def _confirmation(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any] |
     return {"client_secret": books.intents[invoice.payment_intent].client_secret, "type": "payment_intent"}
 
 
-def _line_items(books: StripeBooks, value: dict[str, Any]) -> dict[str, Any]:
-    return listed(f"/v1/checkout/sessions/{value['id']}/line_items", session_lines(books, value["id"]))
-
-
 def _of_owner(shelf: str, field: str) -> Callable[[StripeBooks, dict[str, Any]], dict[str, Any]]:
     """The objects of a shelf that name their owner in this field, newest first."""
 
@@ -144,15 +140,17 @@ def _of_owner(shelf: str, field: str) -> Callable[[StripeBooks, dict[str, Any]],
 # Only shown when they are asked for.
 _HIDDEN: dict[str, dict[str, Callable[[StripeBooks, dict[str, Any]], Any]]] = {
     "invoice": {"payments": _payments, "confirmation_secret": _confirmation},
-    "checkout.session": {"line_items": _line_items},
+    "checkout.session": {"line_items": lambda books, value: session_lines(books, value["id"], {})},
     "charge": {"refunds": _of_owner("refunds", "charge")},
     "customer": {"subscriptions": _of_owner("subscriptions", "customer")},
 }
 
 
-def session_lines(books: StripeBooks, id: str) -> list[dict[str, Any]]:
+def session_lines(books: StripeBooks, id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    of_kind(books, "checkout.session", id)
     of = books.sessions[id]
-    return [stripe_catalog_objects.session_item(books, of, item) for item in of.items]
+    lines = [stripe_catalog_objects.session_item(books, of, item) for item in reversed(of.items)]
+    return page(books, f"/v1/checkout/sessions/{id}/line_items", lines, asked)
 
 
 def page(books: StripeBooks, url: str, all_of_it: Iterable[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,10 @@ class SubscriptionContext(Struct, frozen=True, kw_only=True):
     # When it was read.
     read_at: Ms = 0
 
+    def charges_of(self, invoice: resources.StripeInvoice) -> list[resources.Charge]:
+        """All attempts to pay it."""
+        return [charge for pays in invoice.paid_by for charge in self.charges.get(pays, ())]
+
 
 def of_items(
     subscription: resources.StripeSubscription, items: Items, of: Succession, around: SubscriptionContext
@@ -65,7 +69,9 @@ def of_items(
             line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, main.period.end * 1000))
         else:
             line.append(_period(line, parts, main, around, trial=trial))
-    if not line and item is not None and subscription.trial_start is not None and subscription.trial_end is not None:
+    # A trial that is sold with something else begins when that is paid.
+    begun = subscription.status not in ("incomplete", "incomplete_expired")
+    if not line and begun and item is not None and subscription.trial_start and subscription.trial_end:
         line.append(_trial_without_invoice(subscription, item))
     if not line:
         return ()
@@ -88,7 +94,7 @@ def _period(
     if last is not None:
         purchased_at = max(purchased_at, last.purchased_at + 1)
     product = main.product or (last.product_id if last is not None else "")
-    charges = [charge for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
+    charges = around.charges_of(invoice)
     back = gone_back(charges, around.disputes)
     changed = last is not None and product != last.product_id and start < last.ends_at
     first = Cause.TRIAL if trial else Cause.PURCHASE

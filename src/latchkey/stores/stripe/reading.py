@@ -21,6 +21,7 @@ from latchkey.stores.stripe.resources import (
     InvoiceLine,
     InvoicePayment,
     NamedObject,
+    SessionItem,
     StripeInvoice,
     StripeList,
     StripeSubscription,
@@ -92,9 +93,12 @@ class StripeReader:
         return tuple(listed)
 
     async def session(self, app: ConnectedApp, id: str) -> CheckoutSession:
-        expand = ["line_items", "customer"]
-        found = await self._api.get(app, f"checkout/sessions/{in_path(id)}", CheckoutSession, expand=expand)
+        expand, path = ["line_items", "customer"], f"checkout/sessions/{in_path(id)}"
+        found = await self._api.get(app, path, CheckoutSession, expand=expand)
         _same_mode(app, found.livemode)
+        if found.line_items is not None and found.line_items.has_more:
+            items, _ = await self._list(app, f"{path}/line_items", SessionItem, {}, _MOST_PAGES)
+            found = msgspec.structs.replace(found, line_items=StripeList(data=items))
         return found
 
     async def intent(self, app: ConnectedApp, id: str) -> Intent:

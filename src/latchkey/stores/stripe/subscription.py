@@ -122,21 +122,24 @@ def _standing(
     if (paused := subscription.pause_collection) is not None:
         resumes_at = paused.resumes_at * 1000 if paused.resumes_at is not None else UNTIL_RESUMED
         return line, replace(status, pause=Pause(0, resumes_at))
-    if subscription.status == "active" and status.auto_renew:
+    if subscription.status == "active":
         return line, replace(status, grace_ends_at=_charged_by(reading, line[-1]))
     return line, status
 
 
 def _charged_by(reading: _Reading, running: Period) -> Ms | None:
     """Stripe begins a period, and charges for it an hour later, or waits until the customer pays the invoice that was
-    sent. Meanwhile it says active, so access stays: a day longer than the charge or the payment is due."""
+    sent. Meanwhile it says active, so access stays: a day longer than the charge or the payment is due. A debit takes
+    days to settle; it keeps access as a missing payment does."""
     for invoice in reversed(reading.around.invoices):
         main = reading.parts(invoice).main
-        if main is None:
+        if main is None or abs(main.period.start * 1000 - running.ends_at) > MINUTE:
             continue
         due = invoice.due_date or invoice.automatically_finalizes_at or invoice.status_transitions.finalized_at
-        follows = abs(main.period.start * 1000 - running.ends_at) <= MINUTE
-        return due * 1000 + DAY if invoice.status in ("draft", "open") and due is not None and follows else None
+        if invoice.status not in ("draft", "open") or due is None:
+            return None
+        settles = any(charge.status == "pending" for charge in reading.around.charges_of(invoice))
+        return max(due * 1000 + DAY, _kept_until(main, running, reading.around) if settles else 0)
     return None
 
 
@@ -184,8 +187,7 @@ def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
     if debt is None:
         return replace(status, billing_issue_at=running.ends_at) if subscription.status == "past_due" else status
     invoice, line = debt
-    start, end = line.period.start * 1000, line.period.end * 1000
-    grace_ends_at = min(max(end, start + SHORTEST_GRACE), start + LONGEST_GRACE)
+    grace_ends_at = _kept_until(line, running, around)
     details = subscription.cancellation_details
     given_up = details is not None and details.reason == "payment_failed"
     if subscription.status == "unpaid" or (subscription.status == "canceled" and given_up):
@@ -193,12 +195,19 @@ def _with_debt(status: Status, reading: _Reading, running: Period) -> Status:
         grace_ends_at = min(grace_ends_at, _last_try(invoice, around))
     elif subscription.status == "canceled" and subscription.ended_at is not None:
         grace_ends_at = min(grace_ends_at, subscription.ended_at * 1000)
-    if not any(stripe_invoice.status == "paid" and stripe_invoice.total > 0 for stripe_invoice in around.invoices):
+    # Never None: what was told of a grace period would stand then.
+    issue_at = line.period.start * 1000
+    return replace(status, billing_issue_at=issue_at, grace_ends_at=max(grace_ends_at, running.ends_at))
+
+
+def _kept_until(unpaid: resources.InvoiceLine, running: Period, around: SubscriptionContext) -> Ms:
+    """How long access lasts at most while a payment is missing."""
+    if not any(invoice.status == "paid" and invoice.total > 0 for invoice in around.invoices):
         # Nothing was ever paid, only a trial was given. Otherwise a card without money would bring weeks of access for
         # each new user id.
-        grace_ends_at = running.ends_at
-    # Never None: what was told of a grace period would stand then.
-    return replace(status, billing_issue_at=start, grace_ends_at=max(grace_ends_at, running.ends_at))
+        return running.ends_at
+    start, end = unpaid.period.start * 1000, unpaid.period.end * 1000
+    return min(max(end, start + SHORTEST_GRACE), start + LONGEST_GRACE)
 
 
 def _debt(reading: _Reading) -> tuple[resources.StripeInvoice, resources.InvoiceLine] | None:
@@ -217,7 +226,7 @@ def _debt(reading: _Reading) -> tuple[resources.StripeInvoice, resources.Invoice
 
 def _last_try(invoice: resources.StripeInvoice, around: SubscriptionContext) -> Ms:
     """Stripe does not date the end of its retries: it came with the last failed charge."""
-    tried = [charge.created for pays in invoice.paid_by for charge in around.charges.get(pays, ())]
+    tried = [charge.created for charge in around.charges_of(invoice)]
     return max([*tried, invoice.status_transitions.finalized_at or invoice.created]) * 1000
 
 

@@ -54,13 +54,15 @@ update checkouts set redeemed_by = null, redeemed_at = null where id_hash = $1 a
 delete from checkouts where project_id = $1 and (app_user_id = any($2::text[]) or redeemed_by = any($2::text[]));
 
 -- name: prune_checkouts
--- a batch of checkouts that expired before a moment; what was paid and can be redeemed stays until it is
+-- a batch of checkouts that expired before a moment; what was paid and can be redeemed stays until it is, and a payment
+-- that is still asked for until it has come, but not longer than the second moment
 delete from checkouts
 where id_hash in (
     select id_hash
     from checkouts
     where expires_at < $1 and not (redeemable and status = 'succeeded' and coalesce(redeemed_at, $1) >= $1)
+        and (check_at is null or expires_at < $2)
     order by expires_at
-    limit $2
+    limit $3
     for update skip locked
 );

@@ -7,10 +7,12 @@ from typing import Literal
 from latchkey.database import rows
 from latchkey.database.pool import Connection, Executor, Record
 from latchkey.database.sql import affected, query
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.money.amounts import Price
 
 _PRUNED_AT_ONCE = 1000
+# How much longer a checkout is kept whose payment is on its way: a debit or a voucher takes weeks.
+_ASKED_FOR: Ms = 90 * DAY
 
 Status = Literal["open", "succeeded", "failed"]
 
@@ -88,4 +90,5 @@ forget = rows.executes(query("forget_checkouts"))
 
 async def prune(connection: Connection, before: Ms) -> bool:
     """Remove a batch of old checkouts. True: there may be more."""
-    return affected(await connection.execute(query("prune_checkouts"), before, _PRUNED_AT_ONCE)) == _PRUNED_AT_ONCE
+    done = await connection.execute(query("prune_checkouts"), before, before - _ASKED_FOR, _PRUNED_AT_ONCE)
+    return affected(done) == _PRUNED_AT_ONCE

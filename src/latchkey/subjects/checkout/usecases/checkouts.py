@@ -197,6 +197,8 @@ class Checkouts(Struct, eq=False):
                 progress = await self._progress(await self._till(known.project_id, known.app_id), known)
                 pending = progress.state is selling.CheckoutState.PENDING
             except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
+                # Without an answer nobody knows whether a payment is on its way.
+                pending = isinstance(error, StoreUnreachable)
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
             await storage.set_check(self.connections.database, known.id_hash, _next_check(known, now, pending=pending))
         return len(due)
