@@ -14,7 +14,7 @@ from latchkey.domain.purchases.purchase import Environment
 from latchkey.domain.refusal import OwnedByAnother
 from latchkey.domain.stores.test_store import actions
 from latchkey.engine.changes import Change, Situation, unchanged
-from latchkey.subjects.currencies.usecases import adjust, balances
+from latchkey.subjects.currencies.usecases import adjust, balances, update_currency
 from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.purchase_intake.usecases.app_receipts import Receipt, take_receipt
@@ -129,8 +129,13 @@ async def bought_and_moved(core: Core, *way: str) -> None:
         await transfer(core.changes, core.project_id, source, target)
 
 
-async def test_a_refund_after_a_transfer_takes_the_coins_from_the_one_who_got_them(core: Core) -> None:
+@pytest.mark.parametrize("still_credits", [True, False])
+async def test_a_refund_after_a_transfer_takes_the_coins_from_the_one_who_got_them(
+    core: Core, still_credits: bool
+) -> None:
     await bought_and_moved(core, "ada", "bob")
+    if not still_credits:
+        await update_currency(core.database, core.project_id, "COIN", grants=())
     assert (await coins(core, "ada"), await coins(core, "bob")) == (100, 0)
     refunded = await core.act("refund", user="bob", product="coins_100")
     assert [event.type for event in refunded.events] == ["REFUND"]
