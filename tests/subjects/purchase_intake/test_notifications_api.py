@@ -1,13 +1,19 @@
 """The journal of what stores sent: listed, filtered, read, processed again."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from latchkey.stores.adapter import ConnectedApp, StoreReading
+from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.subjects.api_keys import usecases as keys
-from tests.http.apple import AppStore, connected_app, process
+from latchkey.subjects.purchase_intake.usecases import notifications
+from tests.http.apple import AppStore, connected_app, process, processor
 from tests.http.client import NOW, Shop
 from tests.http.management import get, post, refused, walk
+from tests.looking_out import looking_out
+from tests.patience import until
 
 
 @pytest.fixture
@@ -124,3 +130,42 @@ async def test_a_query_that_makes_no_sense_is_400(shop: Shop) -> None:
         ("limit=0", "limit"),
     ):
         refused(await get(shop, f"store_notifications?{query}"), 400, "parameter_error", param)
+
+
+async def test_an_app_whose_store_is_slow_keeps_no_other_waiting(
+    shop: Shop, store: AppStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "AT_ONCE", 4)
+    monkeypatch.setattr(notifications, "SHARE", 2)
+    slow, other = [await connected_app(shop, store) for _ in range(2)]
+    answers, stop, read = asyncio.Event(), asyncio.Event(), AppleAdapter.read
+
+    async def slowly(self: AppleAdapter, app: ConnectedApp, payload: str) -> StoreReading:
+        if app.app_id == slow["id"]:
+            await answers.wait()
+        return await read(self, app, payload)
+
+    async def waiting(app: dict[str, Any]) -> int:
+        count = "select count(*) from store_notifications where status = 'waiting' and app_id = $1"
+        found: int = await shop.database.pool.fetchval(count, app["id"])
+        return found
+
+    monkeypatch.setattr(AppleAdapter, "read", slowly)
+    for app in (slow, slow, slow, slow, slow, other, other):
+        store.emulator.outbox.messages.clear()
+        store.emulator.send_test()
+        assert {reply.status for reply in await store.send(shop, app["notification_url"])} == {200}
+        shop.clock.now += 1
+    async with looking_out(shop.database, shop.clock) as lookout:
+        role = notifications.run_stores(lookout, processor(shop), shop.database, shop.clock, 30, stop)
+        running = asyncio.create_task(role)
+
+        async def none(*apps: dict[str, Any]) -> bool:
+            return not any([await waiting(app) for app in apps])
+
+        await until(lambda: none(other))
+        assert await waiting(slow) >= 5
+        answers.set()
+        await until(lambda: none(slow, other))
+        stop.set()
+        await running

@@ -4,7 +4,8 @@ Runs in the clock role. Several may run at once: an entry, a check or an acknowl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from msgspec import MsgspecError, json
@@ -15,8 +16,10 @@ from latchkey.database.pool import Database
 from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
 from latchkey.engine import missing_rates
+from latchkey.engine.batch import Batch
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.storage import store_handles as handles
@@ -33,6 +36,9 @@ from latchkey.subjects.purchase_intake.usecases.journal import HEALED_DAYS, entr
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128
+# Claimed at a time, and no more of an app that has so many under way, or of a store with twice as many. So a slow app
+# has half of AT_ONCE at most, and a slow store leaves a quarter.
+SHARE = 32
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
@@ -41,6 +47,7 @@ OF_ANOTHER_APP = "Another app of this project is connected to the same account, 
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 
 _FAILED = "chore of the stores failed"
+_NOT_PROCESSED = "notifications not processed"
 
 log = structlog.get_logger()
 
@@ -51,26 +58,68 @@ class Processor:
         self._connections = connections
         self._changes = changes
         self._desk = BatchedLookups(database)
+        # What is finished at the same time shares one statement.
+        self._finishing = Batch(self._finish, largest=AT_ONCE)
         self._now = now
 
-    async def process_due(self) -> int:
-        """Process the entries that are due, a batch of them. Returns how many there were."""
-        now = self._now()
-        entries = await journal_rows.claim(self._database.hot, now, now + purchase_intake.LEASE, AT_ONCE)
-        if not entries:
-            return 0
-        pending = {entry.id for entry in entries}
-        holding = asyncio.create_task(self._hold(pending))
-        try:
-            outcomes = await asyncio.gather(*(self._process_one(entry, pending) for entry in entries))
-        finally:
+    async def process_due(self, woken: asyncio.Event | None = None, stop: asyncio.Event | None = None) -> int:
+        """Process entries until none is due. Returns how many there were. Those that fall due meanwhile are claimed
+        when `woken` is set, and none any more once `stop` is."""
+        more, count, full, rests_until = woken or asyncio.Event(), 0, False, 0.0
+        loop = asyncio.get_running_loop()
+        running: dict[int, JournalEntry] = {}
+        # By app and by store.
+        slots = Counter[str]()
+
+        async def run(entry: JournalEntry) -> None:
+            try:
+                await attempt(_NOT_PROCESSED, lambda: self._process_one(entry))
+            finally:
+                running.pop(entry.id, None)
+                slots.subtract(names := (entry.app_id, entry.store))
+                if full or not running or any(slots[name] + 1 == _share(name) for name in names):
+                    more.set()
+
+        async def claim() -> None:
+            nonlocal count, full, rests_until
+            now, limit, began = self._now(), min(SHARE, AT_ONCE - len(running)), loop.time()
+            busy = [name for name, taken in slots.items() if taken >= _share(name)]
+            if busy and began < rests_until:
+                loop.call_at(rests_until, more.set)
+                return
+            entries = await journal_rows.claim(self._database.hot, now, now + purchase_intake.LEASE, limit, busy)
+            count, full = count + len(entries), len(entries) == limit
+            for entry in entries:
+                running[entry.id] = entry
+                slots.update((entry.app_id, entry.store))
+                tasks.create_task(run(entry))
+            if full:
+                more.set()
+            if busy:
+                # It passed over everything that waits of them. That may take a tenth of the time.
+                rests_until = began + 10 * (loop.time() - began)
+
+        async with asyncio.TaskGroup() as tasks:
+            holding = tasks.create_task(self._hold(running))
+            while True:
+                more.clear()
+                if len(running) < AT_ONCE and not (stop is not None and stop.is_set()):
+                    await attempt(_NOT_PROCESSED, claim)
+                if not running:
+                    break
+                await more.wait()
             holding.cancel()
-        finished = [outcome for outcome in outcomes if outcome is not None]
-        if finished:
-            await journal_rows.finish(self._database.hot, finished, self._now())
-            told = {outcome.id for outcome in finished if outcome.event_ids}
-            await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
-        return len(entries)
+        return count
+
+    async def _process_one(self, entry: JournalEntry) -> None:
+        outcome = await self.process(entry)
+        if outcome is not None:
+            await self._finishing.ask((entry, outcome))
+
+    async def _finish(self, finished: list[tuple[JournalEntry, JournalOutcome]]) -> list[None]:
+        await journal_rows.finish(self._database.hot, [outcome for _, outcome in finished], self._now())
+        await self._note_found([entry for entry, of in finished if entry.source == "history" and of.event_ids])
+        return [None] * len(finished)
 
     async def _note_found(self, entries: list[JournalEntry]) -> None:
         """The store's history had news that no notification had told. What is older than the credentials is no loss:
@@ -86,16 +135,9 @@ class Processor:
             log.info("missing notification made good", store=read.store, app_id=read.app_id)
         await handles.note_healing(self._database.hot, read.project_id, read.app_id, self._now(), healed=healed)
 
-    async def _process_one(self, entry: JournalEntry, pending: set[int]) -> JournalOutcome | None:
-        outcome = await self.process(entry)
-        if outcome is None:
-            # It waits for its next try, which must not be put off.
-            pending.discard(entry.id)
-        return outcome
-
-    async def _hold(self, pending: set[int]) -> None:
+    async def _hold(self, running: Mapping[int, JournalEntry]) -> None:
         def hold() -> Awaitable[None]:
-            return journal_rows.hold(self._database.hot, pending, self._now() + purchase_intake.LEASE)
+            return journal_rows.hold(self._database.hot, running, self._now() + purchase_intake.LEASE)
 
         while True:
             await asyncio.sleep(purchase_intake.LEASE / 3000)
@@ -276,6 +318,10 @@ class Processor:
         return missing
 
 
+def _share(name: str) -> int:
+    return 2 * SHARE if name in STORES else SHARE
+
+
 def outcome_of(taken: tuple[purchase_intake.IntakeResult, ...], note: str = "", *, id: int = 0) -> JournalOutcome:
     """`note` is what the adapter did besides reading, such as answering a question of the store."""
     events = tuple(event.id for result in taken for event in result.committed.events)
@@ -298,11 +344,6 @@ async def run_stores(
 ) -> None:
     """Until `stop` is set. New notifications are told by the database, everything else is found by the lookout."""
     woken = asyncio.Event()
-
-    async def process() -> None:
-        if await processor.process_due() == AT_ONCE:
-            woken.set()
-
     chores = [
         asyncio.create_task(_listen(database, woken)),
         asyncio.create_task(_wake(lookout, woken)),
@@ -314,9 +355,9 @@ async def run_stores(
     ]
     try:
         while not stop.is_set():
-            await attempt("notifications not processed", process)
-            await woken.wait()
-            woken.clear()
+            await attempt(_NOT_PROCESSED, lambda: processor.process_due(woken, stop))
+            if not stop.is_set():
+                await woken.wait()
     finally:
         await cancel_all(chores)
 
