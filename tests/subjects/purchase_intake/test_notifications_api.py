@@ -1,13 +1,16 @@
 """The journal of what stores sent: listed, filtered, read, processed again."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from latchkey.stores.adapter import ConnectedApp, StoreReading
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.stores.adapter import ConnectedApp, Notification, StoreReading
 from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.subjects.api_keys import usecases as keys
+from latchkey.subjects.purchase_intake.storage import connection_rows
 from latchkey.subjects.purchase_intake.usecases import notifications
 from tests.http.apple import AppStore, connected_app, process, processor
 from tests.http.client import NOW, Shop
@@ -169,3 +172,37 @@ async def test_an_app_whose_store_is_slow_keeps_no_other_waiting(
         await until(lambda: none(slow, other))
         stop.set()
         await running
+
+
+async def test_of_a_history_that_cannot_be_read_to_its_end_the_rest_is_read_later(
+    shop: Shop, store: AppStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted([(await connected_app(shop, store))["id"] for _ in range(2)])
+    asked: list[Ms] = []
+
+    async def missed(self: AppleAdapter, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        if app.app_id == first:
+            asked.append(since)
+            if until > NOW - DAY:
+                raise TimeoutError
+        for number in range(3):
+            yield Notification(
+                external_id=f"{since}/{number}", kind="TEST", environment=None, occurred_at=since, subject=None,
+                payload="{}", checked={},
+            )  # fmt: skip
+
+    monkeypatch.setattr(AppleAdapter, "missed", missed)
+    monkeypatch.setattr(notifications, "FILED_AT_ONCE", 2)
+    assert await processor(shop).read_histories() > 0
+    read_to = [
+        row.history_read_to
+        for id in (first, second)
+        if (row := await connection_rows.load(shop.database, shop.project_id, id)) is not None
+    ]
+    assert read_to == [asked[-1], NOW]
+    assert asked[0] == NOW - 3 * DAY < asked[-1]
+    filed = "select count(*) from store_notifications where app_id = $1"
+    assert await shop.database.pool.fetchval(filed, first) == 3 * len(asked[:-1])
+    asked.clear()
+    await processor(shop).read_histories()
+    assert asked[0] == (read_to[0] or 0) - HOUR, "with an overlap of an hour"

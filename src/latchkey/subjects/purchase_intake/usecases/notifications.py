@@ -27,8 +27,9 @@ from latchkey.engine.storage.scans import Outlook
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome, NewEntry
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.storage.connection_rows import StoreConnection
 from latchkey.subjects.purchase_intake.usecases import purchase_intake
 from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
@@ -41,6 +42,8 @@ AT_ONCE = 128
 SHARE = 32
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
+# Entries of a store's history that share one statement.
+FILED_AT_ONCE = 500
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
@@ -48,6 +51,7 @@ NO_CREDENTIALS = "The app has no credentials for its store. Save them, then proc
 
 _FAILED = "chore of the stores failed"
 _NOT_PROCESSED = "notifications not processed"
+_NOT_READ = "history of notifications not read"
 
 log = structlog.get_logger()
 
@@ -293,29 +297,42 @@ class Processor:
         """Compare the stores' histories of notifications with the journal. Returns how many were missing."""
         missing = 0
         for app, row in await self._connections.all_connected():
-            until = self._now()
-            since = history_since(row.history_read_to, until)
-            if since is None:
-                continue
             try:
-                found = [
-                    notification
-                    async for notification in self._connections.adapters[app.store].missed(app, since, until)
-                ]
+                missing += await self._read_history(app, row)
+            except (StoreError, *PASSING) as error:
+                log.warning(_NOT_READ, app_id=app.app_id, reason=str(error))
+            except Exception:
+                log.exception(_NOT_READ, app_id=app.app_id)
+        return missing
+
+    async def _read_history(self, app: ConnectedApp, row: StoreConnection) -> int:
+        """In windows, so that a reading that fails does not begin anew. A window after one with few entries is twice as
+        long: most apps need one question for days."""
+        now, missing, width = self._now(), 0, HOUR
+        since = history_since(row.history_read_to, now)
+        if since is None:
+            return 0
+        while since < now:
+            until, found = min(since + width, now), list[NewEntry]()
+            try:
+                async for notification in self._connections.adapters[app.store].missed(app, since, until):
+                    found.append(entry_of(app, notification, "history", now))
+                    if len(found) == FILED_AT_ONCE:
+                        missing += await self._file(found)
+                        found, width = [], 0
             except CredentialsRefused as error:
                 await self._note_check(app, error)
-                continue
-            except StoreError as error:
-                log.warning("history of notifications not read", app_id=app.app_id, reason=error.message)
-                continue
-            entries = [entry_of(app, notification, "history", until) for notification in found]
-            if entries:
-                missing += sum(id is not None for id in await file_entries(self._database, entries))
+                return missing
+            missing += await self._file(found)
             await connection_rows.note_history_read(self._database.hot, app.project_id, app.app_id, until)
-            if row.check_result != "ok":
-                # The store may accept by now what it refused: at Google, permissions take up to a day.
-                await note_check(self._connections, app)
+            since, width = until, 2 * width or HOUR
+        if row.check_result != "ok":
+            # The store may accept by now what it refused: at Google, permissions take up to a day.
+            await note_check(self._connections, app)
         return missing
+
+    async def _file(self, found: list[NewEntry]) -> int:
+        return sum(id is not None for id in await file_entries(self._database, found)) if found else 0
 
 
 def _share(name: str) -> int:
