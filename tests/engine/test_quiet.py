@@ -143,10 +143,10 @@ class Asked:
         self.database = database
         self.times: Counter[str] = Counter()
 
-    async def process_due(self) -> int:
+    async def process_due(self, *_: object) -> int:
         self.times["process"] += 1
         async with self.database.acquire() as connection:
-            return len(await journal.claim(connection, real_now(), real_now() + 60_000, 10))
+            return len(await journal.claim(connection, real_now(), real_now() + 60_000, 10, []))
 
     async def acknowledge_due(self) -> int:
         self.times["acknowledge"] += 1

@@ -249,6 +249,15 @@ ROWS = [
         [("buy", FAMILY), "P12D", without_renewal("end_family_sharing")],
         [("EXPIRATION", {"expiration_reason": "UNKNOWN", "at": 12})],
     ),
+    *(
+        Row(f"REVOKE {name}", [("buy", FAMILY), failed, "P30D", "P10D", "end_family_sharing"], [("EXPIRATION", ended)])
+        for name, failed, ended in (
+            ("within the grace period", GRACE, {"expiration_reason": "UNKNOWN", "at": 40}),
+            # The end of access is not moved. Its event keeps its id, so nobody gets it twice.
+            ("after the grace period", ("fail_billing", {"grace_days": 6}), {"at": 36}),
+            ("while a payment is missing", "fail_billing", {"at": 30}),
+        )
+    ),
     Row(
         "RENEWAL_EXTENDED",
         ["buy", "P12D", ("extend", {"days": 15})],

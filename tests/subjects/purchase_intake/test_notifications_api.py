@@ -1,13 +1,22 @@
 """The journal of what stores sent: listed, filtered, read, processed again."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from latchkey.domain.instants import DAY, HOUR, Ms
+from latchkey.stores.adapter import ConnectedApp, Notification, StoreReading
+from latchkey.stores.apple.adapter import AppleAdapter
 from latchkey.subjects.api_keys import usecases as keys
-from tests.http.apple import AppStore, connected_app, process
+from latchkey.subjects.purchase_intake.storage import connection_rows
+from latchkey.subjects.purchase_intake.usecases import notifications
+from tests.http.apple import AppStore, connected_app, process, processor
 from tests.http.client import NOW, Shop
 from tests.http.management import get, post, refused, walk
+from tests.looking_out import looking_out
+from tests.patience import until
 
 
 @pytest.fixture
@@ -124,3 +133,76 @@ async def test_a_query_that_makes_no_sense_is_400(shop: Shop) -> None:
         ("limit=0", "limit"),
     ):
         refused(await get(shop, f"store_notifications?{query}"), 400, "parameter_error", param)
+
+
+async def test_an_app_whose_store_is_slow_keeps_no_other_waiting(
+    shop: Shop, store: AppStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "AT_ONCE", 4)
+    monkeypatch.setattr(notifications, "SHARE", 2)
+    slow, other = [await connected_app(shop, store) for _ in range(2)]
+    answers, stop, read = asyncio.Event(), asyncio.Event(), AppleAdapter.read
+
+    async def slowly(self: AppleAdapter, app: ConnectedApp, payload: str) -> StoreReading:
+        if app.app_id == slow["id"]:
+            await answers.wait()
+        return await read(self, app, payload)
+
+    async def waiting(app: dict[str, Any]) -> int:
+        count = "select count(*) from store_notifications where status = 'waiting' and app_id = $1"
+        found: int = await shop.database.pool.fetchval(count, app["id"])
+        return found
+
+    monkeypatch.setattr(AppleAdapter, "read", slowly)
+    for app in (slow, slow, slow, slow, slow, other, other):
+        store.emulator.outbox.messages.clear()
+        store.emulator.send_test()
+        assert {reply.status for reply in await store.send(shop, app["notification_url"])} == {200}
+        shop.clock.now += 1
+    async with looking_out(shop.database, shop.clock) as lookout:
+        role = notifications.run_stores(lookout, processor(shop), shop.database, shop.clock, 30, stop)
+        running = asyncio.create_task(role)
+
+        async def none(*apps: dict[str, Any]) -> bool:
+            return not any([await waiting(app) for app in apps])
+
+        await until(lambda: none(other))
+        assert await waiting(slow) >= 5
+        answers.set()
+        await until(lambda: none(slow, other))
+        stop.set()
+        await running
+
+
+async def test_of_a_history_that_cannot_be_read_to_its_end_the_rest_is_read_later(
+    shop: Shop, store: AppStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted([(await connected_app(shop, store))["id"] for _ in range(2)])
+    asked: list[Ms] = []
+
+    async def missed(self: AppleAdapter, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
+        if app.app_id == first:
+            asked.append(since)
+            if until > NOW - DAY:
+                raise TimeoutError
+        for number in range(3):
+            yield Notification(
+                external_id=f"{since}/{number}", kind="TEST", environment=None, occurred_at=since, subject=None,
+                payload="{}", checked={},
+            )  # fmt: skip
+
+    monkeypatch.setattr(AppleAdapter, "missed", missed)
+    monkeypatch.setattr(notifications, "FILED_AT_ONCE", 2)
+    assert await processor(shop).read_histories() > 0
+    read_to = [
+        row.history_read_to
+        for id in (first, second)
+        if (row := await connection_rows.load(shop.database, shop.project_id, id)) is not None
+    ]
+    assert read_to == [asked[-1], NOW]
+    assert asked[0] == NOW - 3 * DAY < asked[-1]
+    filed = "select count(*) from store_notifications where app_id = $1"
+    assert await shop.database.pool.fetchval(filed, first) == 3 * len(asked[:-1])
+    asked.clear()
+    await processor(shop).read_histories()
+    assert asked[0] == (read_to[0] or 0) - HOUR, "with an overlap of an hour"

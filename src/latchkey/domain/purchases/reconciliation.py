@@ -371,24 +371,20 @@ def _with_grace(before: Subscription | None, seen: Subscription) -> Status:
     """A store may tell of a grace period only while it runs. Access lasted until its end all the same."""
     status = seen.status
     # A newer report about an older period, such as its refund, also has the status of the running one.
-    if before is None or seen.current.order > before.current.order or not _lost_grace(status, before.status):
+    if before is None or seen.current.order > before.current.order:
         return status
     if before.status.as_of.at < before.current.purchased_at:
         return status  # The grace period of an older one.
-    return replace(status, billing_issue_at=before.status.billing_issue_at, grace_ends_at=before.status.grace_ends_at)
+    return _in_known_grace(status, before)
 
 
 def _with_grace_of(seen: Subscription, before: Subscription) -> Status:
     """The snapshot is older than what is known. If it tells of the grace period, only that is added to what is known,
     so that the order in which both came does not matter."""
-    if before.current.id != seen.current.id or not _lost_grace(before.status, seen.status):
+    status = _in_known_grace(before.status, seen) if before.current.id == seen.current.id else before.status
+    if status == before.status:
         return seen.status
-    return replace(
-        before.status,
-        billing_issue_at=seen.status.billing_issue_at,
-        grace_ends_at=seen.status.grace_ends_at,
-        as_of=Moment(before.status.as_of.at, before.status.as_of.revision + 1),
-    )
+    return replace(status, as_of=Moment(status.as_of.at, status.as_of.revision + 1))
 
 
 def _has_older_grace(status: Status, current: Period) -> bool:
@@ -398,13 +394,19 @@ def _has_older_grace(status: Status, current: Period) -> bool:
     return failed_at is not None and ended_in_grace and failed_at < current.purchased_at <= status.as_of.at
 
 
-def _lost_grace(status: Status, earlier: Status) -> bool:
-    """Whether a status of the same period no longer tells of the grace period that an earlier one told of."""
-    told = earlier.billing_issue_at is not None and earlier.grace_ends_at is not None
+def _in_known_grace(status: Status, earlier: Subscription) -> Status:
+    """With the grace period that an earlier report told of, if the status is of the same period and no longer tells of
+    it. A store may also say that access was taken then, and not whether it was open beyond the paid time until then."""
+    was, grace_ends_at = earlier.status, earlier.status.grace_ends_at
+    over = status.billing_issue_at is None and status.ended is not None
     # Another moment is another payment that failed.
-    same = status.billing_issue_at == earlier.billing_issue_at
-    not_paid = same or (status.billing_issue_at is None and status.ended is not None)
-    return told and not_paid and status.grace_ends_at is None
+    not_paid = over or status.billing_issue_at == was.billing_issue_at
+    if status.grace_ends_at is None:
+        known = not_paid and was.billing_issue_at is not None and grace_ends_at is not None
+    else:
+        known = over and (was.billing_issue_at is not None or was.ended is not None)
+        grace_ends_at = min(status.grace_ends_at, earlier.access_would_end_at)
+    return replace(status, billing_issue_at=was.billing_issue_at, grace_ends_at=grace_ends_at) if known else status
 
 
 def _settled_pause(before: Subscription | None, seen: Subscription) -> Pause | None:

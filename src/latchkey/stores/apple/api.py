@@ -28,6 +28,8 @@ _TOKEN_REUSED: Ms = 10 * MINUTE
 HISTORY: Ms = 180 * DAY - 10 * MINUTE
 # A page has 20 entries. Nobody has renewed so often, so beyond this Apple's pages do not end.
 _MOST_PAGES = 1000
+# The same of notifications: an hour has 55 a second before this.
+_MOST_NOTIFICATION_PAGES = 10_000
 
 _NO_NOTIFICATION_URL = 4040007
 # Not a code of Apple's: a reply that says so in its body.
@@ -138,7 +140,7 @@ class AppStoreApi:
         if since >= until:
             return
         query: dict[str, str] = {}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MOST_NOTIFICATION_PAGES):
             answer = await self._call(
                 "POST",
                 environment,

@@ -173,11 +173,16 @@ def _is_family_end(transaction: AppleTransaction) -> bool:
     return transaction.is_family_shared or transaction.revocation_type == "FAMILY_REVOKE"
 
 
+def _unshared_at(latest: AppleTransaction) -> Ms | None:
+    """When family sharing ended. Access ends then, also within a grace period."""
+    return latest.revocation_date if _is_family_end(latest) else None
+
+
 def _without_word(latest: AppleTransaction) -> Status:
     """A transaction alone says nothing about renewal, but when it was made renewal was on. Dated then, this never
     replaces what Apple has said since."""
-    if latest.revocation_date is not None and _is_family_end(latest):
-        return Status(as_of=Moment(latest.revocation_date), ended=Reason.UNKNOWN)
+    if (unshared_at := _unshared_at(latest)) is not None:
+        return Status(as_of=Moment(unshared_at), ended=Reason.UNKNOWN, grace_ends_at=unshared_at)
     return Status(as_of=Moment(latest.purchase_date))
 
 
@@ -192,14 +197,16 @@ def _status(latest: AppleTransaction, renewal: Renewal) -> Status:
     off_reason = Reason.CUSTOMER_SUPPORT if stands == _REVOKED else Reason.UNSUBSCRIBE
     unpaid = stands in (_BILLING_RETRY, _GRACE_PERIOD) or (stands == _EXPIRED and info.expiration_intent == _BY_BILLING)
     next_product = info.auto_renew_product_id if info.auto_renew_product_id != info.product_id else None
-    due_at = _due_at(latest, info)
+    due_at, grace_ends_at = _due_at(latest, info), _unshared_at(latest)
+    if grace_ends_at is None and unpaid:
+        grace_ends_at = _grace_ends_at(info, stands, due_at)
     return Status(
         as_of=Moment(info.signed_date),
         auto_renew=auto_renew,
         renewal_off_reason=None if auto_renew else off_reason,
         # Apple does not say when the payment failed. The period's end is the same in every reading of one problem.
         billing_issue_at=due_at if unpaid else None,
-        grace_ends_at=_grace_ends_at(info, stands, due_at) if unpaid else None,
+        grace_ends_at=grace_ends_at,
         next_product_id=next_product if auto_renew else None,
         ended=_ended(latest, info, stands),
     )

@@ -152,7 +152,9 @@ class GoogleAdapter:
 
     async def missed(self, app: ConnectedApp, since: Ms, until: Ms) -> AsyncIterator[Notification]:
         """Google keeps no history of notifications, but a list of voided purchases."""
-        since = max(since, until - _VOIDED_FOR)
+        since = max(since, self._now() - _VOIDED_FOR)
+        if since >= until:
+            return
         async for purchase in self._publisher.voided(app, since, until):
             if purchase.purchase_token:
                 yield _notification(app, purchase, until)

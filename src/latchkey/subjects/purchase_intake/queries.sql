@@ -115,12 +115,12 @@ select id, external_id, app_id, project_id, case when status = 'waiting' then pg
 from (select * from filed union all select * from reopened) as entries;
 
 -- name: claim_notifications
--- the next waiting notifications, leased to this worker until a moment
+-- the next waiting notifications, leased to this worker until a moment; none of the apps and stores that are busy
 update store_notifications
 set next_at = $2, attempts = attempts + 1
 where ctid = any(array(
     select n.ctid from store_notifications n
-    where n.status = 'waiting' and n.next_at <= $1
+    where n.status = 'waiting' and n.next_at <= $1 and not array[n.app_id, n.store] && $4::text[]
     order by n.next_at
     limit $3
     for update skip locked

@@ -48,8 +48,10 @@ async def file(connection: Executor, entries: Sequence[NewEntry]) -> dict[tuple[
     return {(row["project_id"], row["app_id"], row["external_id"]): row["id"] for row in rows}
 
 
-async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int) -> list[JournalEntry]:
-    return [_entry(row) for row in await connection.fetch(query("claim_notifications"), now, lease_until, limit)]
+async def claim(connection: Executor, now: Ms, lease_until: Ms, limit: int, busy: Sequence[str]) -> list[JournalEntry]:
+    """Those that are due, except of apps and stores that are busy."""
+    rows = await connection.fetch(query("claim_notifications"), now, lease_until, limit, busy)
+    return [_entry(row) for row in rows]
 
 
 async def hold(connection: Executor, ids: Iterable[int], lease_until: Ms) -> None:

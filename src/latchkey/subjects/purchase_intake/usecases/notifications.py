@@ -4,7 +4,8 @@ Runs in the clock role. Several may run at once: an entry, a check or an acknowl
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from msgspec import MsgspecError, json
@@ -15,8 +16,10 @@ from latchkey.database.pool import Database
 from latchkey.database.transient_errors import PASSING
 from latchkey.domain.instants import DAY, HOUR, MINUTE, Ms
 from latchkey.domain.refusal import OwnedByAnother, Refusal
+from latchkey.domain.stores.store import STORES
 from latchkey.domain.stores.waits import RECEIPTS_TAKE, history_since, is_given_up, retry_wait
 from latchkey.engine import missing_rates
+from latchkey.engine.batch import Batch
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.storage import store_handles as handles
@@ -24,8 +27,9 @@ from latchkey.engine.storage.scans import Outlook
 from latchkey.engine.storage.store_handles import Handle
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import CredentialsRefused, InvalidReceipt, StoreDown, StoreError
-from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome
+from latchkey.subjects.purchase_intake.rules import JournalEntry, JournalOutcome, NewEntry
 from latchkey.subjects.purchase_intake.storage import connection_rows, journal_rows
+from latchkey.subjects.purchase_intake.storage.connection_rows import StoreConnection
 from latchkey.subjects.purchase_intake.usecases import purchase_intake
 from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt, withdraw
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
@@ -33,14 +37,21 @@ from latchkey.subjects.purchase_intake.usecases.journal import HEALED_DAYS, entr
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections, note_check
 
 AT_ONCE = 128
+# Claimed at a time, and no more of an app that has so many under way, or of a store with twice as many. So a slow app
+# has half of AT_ONCE at most, and a slow store leaves a quarter.
+SHARE = 32
 # Purchases read again at once by the safety net, so that the stores' quotas are respected.
 CHECKS_AT_ONCE = 10
+# Entries of a store's history that share one statement.
+FILED_AT_ONCE = 500
 NOT_PROVEN = "The store has not accepted this app's credentials, so the mistake may be in them."
 NOT_KEPT = "The receipt was invalid and was not kept."
 OF_ANOTHER_APP = "Another app of this project is connected to the same account, and the purchase belongs to it."
 NO_CREDENTIALS = "The app has no credentials for its store. Save them, then process this entry again."
 
 _FAILED = "chore of the stores failed"
+_NOT_PROCESSED = "notifications not processed"
+_NOT_READ = "history of notifications not read"
 
 log = structlog.get_logger()
 
@@ -51,26 +62,68 @@ class Processor:
         self._connections = connections
         self._changes = changes
         self._desk = BatchedLookups(database)
+        # What is finished at the same time shares one statement.
+        self._finishing = Batch(self._finish, largest=AT_ONCE)
         self._now = now
 
-    async def process_due(self) -> int:
-        """Process the entries that are due, a batch of them. Returns how many there were."""
-        now = self._now()
-        entries = await journal_rows.claim(self._database.hot, now, now + purchase_intake.LEASE, AT_ONCE)
-        if not entries:
-            return 0
-        pending = {entry.id for entry in entries}
-        holding = asyncio.create_task(self._hold(pending))
-        try:
-            outcomes = await asyncio.gather(*(self._process_one(entry, pending) for entry in entries))
-        finally:
+    async def process_due(self, woken: asyncio.Event | None = None, stop: asyncio.Event | None = None) -> int:
+        """Process entries until none is due. Returns how many there were. Those that fall due meanwhile are claimed
+        when `woken` is set, and none any more once `stop` is."""
+        more, count, full, rests_until = woken or asyncio.Event(), 0, False, 0.0
+        loop = asyncio.get_running_loop()
+        running: dict[int, JournalEntry] = {}
+        # By app and by store.
+        slots = Counter[str]()
+
+        async def run(entry: JournalEntry) -> None:
+            try:
+                await attempt(_NOT_PROCESSED, lambda: self._process_one(entry))
+            finally:
+                running.pop(entry.id, None)
+                slots.subtract(names := (entry.app_id, entry.store))
+                if full or not running or any(slots[name] + 1 == _share(name) for name in names):
+                    more.set()
+
+        async def claim() -> None:
+            nonlocal count, full, rests_until
+            now, limit, began = self._now(), min(SHARE, AT_ONCE - len(running)), loop.time()
+            busy = [name for name, taken in slots.items() if taken >= _share(name)]
+            if busy and began < rests_until:
+                loop.call_at(rests_until, more.set)
+                return
+            entries = await journal_rows.claim(self._database.hot, now, now + purchase_intake.LEASE, limit, busy)
+            count, full = count + len(entries), len(entries) == limit
+            for entry in entries:
+                running[entry.id] = entry
+                slots.update((entry.app_id, entry.store))
+                tasks.create_task(run(entry))
+            if full:
+                more.set()
+            if busy:
+                # It passed over everything that waits of them. That may take a tenth of the time.
+                rests_until = began + 10 * (loop.time() - began)
+
+        async with asyncio.TaskGroup() as tasks:
+            holding = tasks.create_task(self._hold(running))
+            while True:
+                more.clear()
+                if len(running) < AT_ONCE and not (stop is not None and stop.is_set()):
+                    await attempt(_NOT_PROCESSED, claim)
+                if not running:
+                    break
+                await more.wait()
             holding.cancel()
-        finished = [outcome for outcome in outcomes if outcome is not None]
-        if finished:
-            await journal_rows.finish(self._database.hot, finished, self._now())
-            told = {outcome.id for outcome in finished if outcome.event_ids}
-            await self._note_found([entry for entry in entries if entry.source == "history" and entry.id in told])
-        return len(entries)
+        return count
+
+    async def _process_one(self, entry: JournalEntry) -> None:
+        outcome = await self.process(entry)
+        if outcome is not None:
+            await self._finishing.ask((entry, outcome))
+
+    async def _finish(self, finished: list[tuple[JournalEntry, JournalOutcome]]) -> list[None]:
+        await journal_rows.finish(self._database.hot, [outcome for _, outcome in finished], self._now())
+        await self._note_found([entry for entry, of in finished if entry.source == "history" and of.event_ids])
+        return [None] * len(finished)
 
     async def _note_found(self, entries: list[JournalEntry]) -> None:
         """The store's history had news that no notification had told. What is older than the credentials is no loss:
@@ -86,16 +139,9 @@ class Processor:
             log.info("missing notification made good", store=read.store, app_id=read.app_id)
         await handles.note_healing(self._database.hot, read.project_id, read.app_id, self._now(), healed=healed)
 
-    async def _process_one(self, entry: JournalEntry, pending: set[int]) -> JournalOutcome | None:
-        outcome = await self.process(entry)
-        if outcome is None:
-            # It waits for its next try, which must not be put off.
-            pending.discard(entry.id)
-        return outcome
-
-    async def _hold(self, pending: set[int]) -> None:
+    async def _hold(self, running: Mapping[int, JournalEntry]) -> None:
         def hold() -> Awaitable[None]:
-            return journal_rows.hold(self._database.hot, pending, self._now() + purchase_intake.LEASE)
+            return journal_rows.hold(self._database.hot, running, self._now() + purchase_intake.LEASE)
 
         while True:
             await asyncio.sleep(purchase_intake.LEASE / 3000)
@@ -251,29 +297,46 @@ class Processor:
         """Compare the stores' histories of notifications with the journal. Returns how many were missing."""
         missing = 0
         for app, row in await self._connections.all_connected():
-            until = self._now()
-            since = history_since(row.history_read_to, until)
-            if since is None:
-                continue
             try:
-                found = [
-                    notification
-                    async for notification in self._connections.adapters[app.store].missed(app, since, until)
-                ]
+                missing += await self._read_history(app, row)
+            except (StoreError, *PASSING) as error:
+                log.warning(_NOT_READ, app_id=app.app_id, reason=str(error))
+            except Exception:
+                log.exception(_NOT_READ, app_id=app.app_id)
+        return missing
+
+    async def _read_history(self, app: ConnectedApp, row: StoreConnection) -> int:
+        """In windows, so that a reading that fails does not begin anew. A window after one with few entries is twice as
+        long: most apps need one question for days."""
+        now, missing, width = self._now(), 0, HOUR
+        since = history_since(row.history_read_to, now)
+        if since is None:
+            return 0
+        while since < now:
+            until, found = min(since + width, now), list[NewEntry]()
+            try:
+                async for notification in self._connections.adapters[app.store].missed(app, since, until):
+                    found.append(entry_of(app, notification, "history", now))
+                    if len(found) == FILED_AT_ONCE:
+                        missing += await self._file(found)
+                        found, width = [], 0
             except CredentialsRefused as error:
                 await self._note_check(app, error)
-                continue
-            except StoreError as error:
-                log.warning("history of notifications not read", app_id=app.app_id, reason=error.message)
-                continue
-            entries = [entry_of(app, notification, "history", until) for notification in found]
-            if entries:
-                missing += sum(id is not None for id in await file_entries(self._database, entries))
+                return missing
+            missing += await self._file(found)
             await connection_rows.note_history_read(self._database.hot, app.project_id, app.app_id, until)
-            if row.check_result != "ok":
-                # The store may accept by now what it refused: at Google, permissions take up to a day.
-                await note_check(self._connections, app)
+            since, width = until, 2 * width or HOUR
+        if row.check_result != "ok":
+            # The store may accept by now what it refused: at Google, permissions take up to a day.
+            await note_check(self._connections, app)
         return missing
+
+    async def _file(self, found: list[NewEntry]) -> int:
+        return sum(id is not None for id in await file_entries(self._database, found)) if found else 0
+
+
+def _share(name: str) -> int:
+    return 2 * SHARE if name in STORES else SHARE
 
 
 def outcome_of(taken: tuple[purchase_intake.IntakeResult, ...], note: str = "", *, id: int = 0) -> JournalOutcome:
@@ -298,11 +361,6 @@ async def run_stores(
 ) -> None:
     """Until `stop` is set. New notifications are told by the database, everything else is found by the lookout."""
     woken = asyncio.Event()
-
-    async def process() -> None:
-        if await processor.process_due() == AT_ONCE:
-            woken.set()
-
     chores = [
         asyncio.create_task(_listen(database, woken)),
         asyncio.create_task(_wake(lookout, woken)),
@@ -314,9 +372,9 @@ async def run_stores(
     ]
     try:
         while not stop.is_set():
-            await attempt("notifications not processed", process)
-            await woken.wait()
-            woken.clear()
+            await attempt(_NOT_PROCESSED, lambda: processor.process_due(woken, stop))
+            if not stop.is_set():
+                await woken.wait()
     finally:
         await cancel_all(chores)
 
