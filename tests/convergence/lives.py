@@ -184,6 +184,9 @@ class Lives:
                 if response.status >= 500:
                     await asyncio.sleep(0.1)
                     continue
+                if response.status == 400 and b"This purchase was refunded" in answer:
+                    # Its owner was erased after the refund, and nobody gets it any more.
+                    return None
                 assert response.status not in {400, 401, 403, 405, 415, 429}, (url, body, answer)
                 return json.decode(answer) if response.status < 300 else None
 
