@@ -15,6 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+# A thread at work outside Python (DuckDB asks for the interpreter after each of its steps) waits for it no longer than
+# this while the event loop is busy. At Python's own 5 ms, a chart took seconds on a busy server.
+_SWITCH_SECONDS = 0.0005
 # The command line imports this module first.
 BEGAN = time.monotonic()
 
@@ -66,6 +69,7 @@ def name_process(name: str) -> None:
 def run(module: str, socket: int, roles: Sequence[str]) -> None:
     """A process of the supervisor: runs the module's `main`."""
     name_process(",".join(roles))
+    sys.setswitchinterval(_SWITCH_SECONDS)
     found = load(module, roles)
     sys.argv = [sys.argv[0], str(socket), *roles]
     found.main()
