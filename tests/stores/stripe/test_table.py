@@ -244,6 +244,11 @@ ROWS: dict[str, tuple[list[Step], list[str], bool]] = {
     ),
     "trial_end moved later": ([TRIAL, "P1D", "extend_trial"], ["SUBSCRIPTION_EXTENDED"], True),
     "trial_end given to who has paid": (["buy", "P10D", "extend_trial"], ["SUBSCRIPTION_EXTENDED"], True),
+    "trial_end given while the money was back": (
+        ["buy", "P10D", "refund", "P1D", "extend_trial", "P1D", "fail_refund", "P1D", "refund", "P1D", nothing],
+        [],
+        True,
+    ),
     "invoice finalized": ([DRAFT, "P1M", "finalize"], ["INVOICE_ISSUANCE"], True),
     "a period begins with a draft": ([DRAFT, "P1M"], [], True),
     "a draft that nobody charges": ([DRAFT, "P1M", never_charge, "P3D", nothing], ["EXPIRATION UNKNOWN"], False),

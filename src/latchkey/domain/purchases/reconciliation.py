@@ -322,8 +322,7 @@ def _without_gap(last: Period, period: Period, *reports: Subscription | None) ->
 def _after(last: Period, period: Period, *, dated: bool) -> Period:
     period = replace(period, number=max(period.number, last.number + 1))
     # An upgrade may give the price of the old period back at the same moment.
-    earlier = tuple(back for back in last.money_back if back.at < period.purchased_at - MINUTE)
-    was_refunded = refunded_at(earlier) is not None
+    was_refunded = last.refunded_before(period.purchased_at - MINUTE)
     if was_refunded and dated and period.cause is Cause.CHANGE:
         # Concluded before the refund was known. A store without dates says itself what is a change.
         return replace(period, cause=Cause.PURCHASE, changed_from=None)

@@ -81,6 +81,10 @@ class Period(Struct, frozen=True, kw_only=True):
     def refunded_at(self) -> Ms | None:
         return refunded_at(self.money_back)
 
+    def refunded_before(self, at: Ms) -> bool:
+        """Whether the money was back then."""
+        return refunded_at(tuple(back for back in self.money_back if back.at < at)) is not None
+
     @property
     def parts_told(self) -> tuple[PartBack, ...]:
         """The partial refunds, each since when it is known."""

@@ -11,6 +11,7 @@ from latchkey.emulators.stripe.stripe_books import (
     InvoiceLine,
     Seconds,
     StripeBooks,
+    StripeCharge,
     StripeInvoice,
     StripeStatus,
     StripeSubscription,
@@ -160,15 +161,26 @@ def _charge_taken_at(books: StripeBooks, charge_id: str | None) -> Seconds | Non
 
 def _taken_back_at(books: StripeBooks, paid: list[tuple[StripeInvoice, InvoiceLine]]) -> Seconds | None:
     """When the money for the running time went back. Free time that was given to a paid subscription belongs to the
-    payment before it, unless that had gone back by then."""
-    given: Seconds | None = None
+    payment before it, unless that was back by then."""
+    given: list[Seconds] = []
     for invoice, line in reversed(paid):
         if line.amount or invoice.billing_reason != "subscription_update":
             intent = books.intents.get(invoice.payment_intent or "")
-            taken_at = _charge_taken_at(books, intent.latest_charge) if intent is not None else None
-            return None if taken_at is not None and given is not None and taken_at < given else taken_at
-        given = line.starts
+            charge = books.charges.get((intent.latest_charge if intent is not None else None) or "")
+            if charge is None or any(_was_back(books, charge, at) for at in given):
+                return None
+            return _charge_taken_at(books, charge.id)
+        given.append(line.starts)
     return None
+
+
+def _was_back(books: StripeBooks, charge: StripeCharge, at: Seconds) -> bool:
+    refunds = [one for one in books.refunds.values() if one.charge == charge.id]
+    disputes = [one for one in books.disputes.values() if one.charge == charge.id]
+    moves = [(one.amount, one.created, one.failed_at) for one in refunds]
+    moves += [(one.amount, one.created, one.reinstated_at) for one in disputes]
+    gone = sum(amount for amount, since, until in moves if since < at and (until is None or at <= until))
+    return gone >= charge.amount
 
 
 def _paid(books: StripeBooks, subscription: StripeSubscription) -> list[tuple[StripeInvoice, InvoiceLine]]:

@@ -63,9 +63,8 @@ def of_items(
         if invoice.status != "paid":
             continue
         trial = _is_trial(subscription, item, parts, main, first=not line)
-        back_at = line[-1].refunded_at if line else None
-        # What is given after its money was back is a period of its own.
-        if trial and line and (back_at is None or back_at >= main.period.start * 1000):
+        # What is given while its money is back is a period of its own, whatever becomes of that money later.
+        if trial and line and not line[-1].refunded_before(main.period.start * 1000):
             line[-1] = replace(line[-1], ends_at=max(line[-1].ends_at, main.period.end * 1000))
         else:
             line.append(_period(line, parts, main, around, trial=trial))
