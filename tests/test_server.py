@@ -1,9 +1,12 @@
 """A reply begins when the request's body has been read, whatever the application read of it."""
 
 import asyncio
+import contextlib
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from latchkey.server import HEARD_OUT, Listener, hearing_out
 from latchkey.settings import Settings
 from tests.patience import PATIENCE
 
+ROOT = Path(__file__).parents[1]
 CHUNK = b"x" * 65_536
 
 
@@ -69,23 +73,68 @@ async def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest
     assert await request.answered() == ["start", "body"]
 
 
+async def say_ok(scope: Any, _: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def asked(listening: socket.socket) -> bytes:
+    """The first line of the reply to a request on a connection of its own."""
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
+    writer.write(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    reply = await asyncio.wait_for(reader.read(), PATIENCE)
+    writer.close()
+    return reply.partition(b"\r\n")[0]
+
+
+@contextlib.asynccontextmanager
+async def served_here() -> AsyncIterator[socket.socket]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        async with server.served(say_ok, listening.dup(), Settings(behind_proxy=True), drain_seconds=0.1):
+            yield listening
+
+
+async def test_more_than_a_thousand_idle_connections_keep_nobody_out() -> None:
+    async with served_here() as listening, contextlib.AsyncExitStack() as open_ones:
+        for _ in range(1100):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            open_ones.callback(writer.close)
+        assert await asked(listening) == b"HTTP/1.1 200 OK"
+
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+# The preface, and a frame of settings without any.
+HTTP_2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("begins", [REQUEST, HTTP_2], ids=["HTTP/1.1", "HTTP/2"])
+async def test_a_connection_whose_client_is_gone_is_closed(monkeypatch: pytest.MonkeyPatch, begins: bytes) -> None:
+    monkeypatch.setattr(server, "IDLE_SECONDS", 2)
+    monkeypatch.setattr(server, "_PING_ANSWERED_SECONDS", 1)
+    async with served_here() as listening:
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(begins)
+        assert await asyncio.wait_for(reader.read(), PATIENCE)
+        writer.close()
+
+
+@pytest.mark.parametrize(("file", "option"), [("Caddyfile", "keepalive"), ("nginx.conf", "keepalive_timeout")])
+def test_proxies_close_idle_connections_before_the_server_does(file: str, option: str) -> None:
+    [seconds] = re.findall(rf"^\s*{option} (\d+)s;?$", (ROOT / "deploy/proxy" / file).read_text(), re.MULTILINE)
+    assert int(seconds) + 10 <= server.IDLE_SECONDS
+
+
 async def test_a_socket_that_a_process_has_left_is_taken_over_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "LAST_REQUESTS_SECONDS", 0.0)
-
-    async def application(scope: Any, _: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"ok"})
 
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
         for delay in (0.01, 0.0):
-            listener = Listener(application, kept.dup(), Settings(behind_proxy=True))
+            listener = Listener(say_ok, kept.dup(), Settings(behind_proxy=True))
             serving = asyncio.create_task(listener.serve())
-            reader, writer = await asyncio.open_connection(*kept.getsockname())
-            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
-            assert (await asyncio.wait_for(reader.read(), PATIENCE)).startswith(b"HTTP/1.1 200")
-            writer.close()
+            assert await asked(kept) == b"HTTP/1.1 200 OK"
             await listener.leave(delay)
             listener.stop()
             await asyncio.wait_for(serving, PATIENCE)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 from granian import net
 from granian.constants import Interfaces, SSLProtocols
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.server.embed import Server
 
 from latchkey.garbage import collect_seldom
@@ -23,7 +25,13 @@ from latchkey.settings import BACKLOG, STOPPING, Settings
 # An unread body is read and discarded up to this size, as long as it keeps arriving.
 HEARD_OUT = 16 * 1024 * 1024
 PATIENCE_SECONDS = 5.0
-
+# Connections at once, most of them idle. One more waits until another closes.
+MOST_CONNECTIONS = 10_000
+# A connection of HTTP/1.1 closes after this time without a request, one of HTTP/2 when its client is gone for so long.
+# Proxies close theirs after 60 s: were it longer than ours, they would send requests into a closed connection.
+IDLE_SECONDS = 75
+# A client that does not answer a ping of HTTP/2 for so long is gone.
+_PING_ANSWERED_SECONDS = 15
 
 # For connections that were made before new ones are ignored: until their requests have arrived.
 LAST_REQUESTS_SECONDS = 0.5
@@ -45,7 +53,12 @@ class Listener:
             target=hearing_out(self._announcing(application)),
             interface=Interfaces.ASGI,
             backlog=BACKLOG,
-            backpressure=BACKLOG,
+            backpressure=_connections(),
+            http1_settings=HTTP1Settings(header_read_timeout=IDLE_SECONDS * 1000),
+            http2_settings=HTTP2Settings(
+                keep_alive_interval=(IDLE_SECONDS - _PING_ANSWERED_SECONDS) * 1000,
+                keep_alive_timeout=_PING_ANSWERED_SECONDS,
+            ),
             websockets=False,
             ssl_cert=settings.tls_cert,
             ssl_key=settings.tls_key,
@@ -102,6 +115,15 @@ async def served(
         listener.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(serving, drain_seconds)
+
+
+def _connections() -> int:
+    """With a file for each of them, and as many for everything else."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 2 * MOST_CONNECTIONS if most == resource.RLIM_INFINITY else min(most, 2 * MOST_CONNECTIONS)
+    if allowed != resource.RLIM_INFINITY and allowed < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return files // 2
 
 
 def _take(listening: socket.socket, hops: int) -> None:
