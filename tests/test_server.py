@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from latchkey.server import HEARD_OUT, Listener, hearing_out
 from latchkey.settings import Settings
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[1]
 CHUNK = b"x" * 65_536
 
 
@@ -118,12 +115,6 @@ async def test_a_connection_whose_client_is_gone_is_closed(monkeypatch: pytest.M
         writer.write(begins)
         assert await asyncio.wait_for(reader.read(), PATIENCE)
         writer.close()
-
-
-@pytest.mark.parametrize(("file", "option"), [("Caddyfile", "keepalive"), ("nginx.conf", "keepalive_timeout")])
-def test_proxies_close_idle_connections_before_the_server_does(file: str, option: str) -> None:
-    [seconds] = re.findall(rf"^\s*{option} (\d+)s;?$", (ROOT / "deploy/proxy" / file).read_text(), re.MULTILINE)
-    assert int(seconds) + 10 <= server.IDLE_SECONDS
 
 
 async def test_a_socket_that_a_process_has_left_is_taken_over_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

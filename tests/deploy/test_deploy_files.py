@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from latchkey import server
 from latchkey.dashboard.stream import SILENT_FOR
 from latchkey.http import health
 from latchkey.http.body import LIMIT
@@ -50,6 +51,12 @@ def test_every_setting_that_is_named_exists(name: str) -> None:
 def test_the_settings_file_of_the_unit_is_understood(tmp_path: Path) -> None:
     settings = load({}, DEPLOY / "systemd" / "latchkey.toml")
     assert (settings.behind_proxy, settings.host, settings.port) == (True, "127.0.0.1", PORT)
+
+
+@pytest.mark.parametrize(("file", "option"), [("Caddyfile", "keepalive"), ("nginx.conf", "keepalive_timeout")])
+def test_proxies_close_idle_connections_before_the_server_does(file: str, option: str) -> None:
+    [seconds] = re.findall(rf"^\s*{option} (\d+)s;?$", texts()[f"deploy/proxy/{file}"], re.MULTILINE)
+    assert int(seconds) + 10 <= server.IDLE_SECONDS
 
 
 # Kubernetes.
@@ -217,6 +224,8 @@ def test_the_compose_file_fits_together() -> None:
         assert set(one.get("secrets", ())) <= COMPOSE["secrets"].keys()
         assert set(one.get("depends_on", ())) <= services.keys()
         assert set(one["networks"]) <= COMPOSE["networks"].keys()
+        # Else its log fills the disk of the database.
+        assert {"max-size", "max-file"} <= one["logging"]["options"].keys()
     assert latchkey["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
     assert services["migrate"]["depends_on"]["database"]["condition"] == "service_healthy"
     assert "healthcheck" in services["database"]

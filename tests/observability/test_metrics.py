@@ -5,8 +5,10 @@ import os
 import socket
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +17,7 @@ from latchkey.database.pool import Database
 from latchkey.observability import port, storage
 from latchkey.observability.peer_metrics import ProcessIdentity, joined, text_of
 from latchkey.observability.watch import Watch
+from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
 from tests.http.client import METRICS_KEY, NOW, Clock, Shop
 
@@ -88,6 +91,18 @@ async def test_without_a_database_the_rest_is_still_shown(database_url: str) -> 
     assert families["latchkey_database_up"].samples[0].value == 0
     assert "latchkey_build_info" in families
     assert "latchkey_clock_lag_seconds" not in families
+
+
+def test_the_end_of_the_certificate_is_that_of_the_one_read_at_the_start(database: Database, tmp_path: Path) -> None:
+    made = ensure_certificates(tmp_path, [], NOW)
+    watch = Watch(database, msgspec.structs.replace(SETTINGS, tls_cert=made.cert), Clock())
+    before = text_of(watch.families())
+    # As after a renewal without a restart: another file, which this process does not serve.
+    made.cert.unlink()
+    assert "latchkey_certificate_expires_timestamp_seconds" in before
+    later = parsed(text_of(watch.families()).encode())
+    name = "latchkey_certificate_expires_timestamp_seconds"
+    assert later[name].samples == parsed(before.encode())[name].samples
 
 
 async def test_processes_of_one_machine_answer_for_each_other_and_one_that_is_gone_is_shown_as_down(

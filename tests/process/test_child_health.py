@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from latchkey.process.supervision import supervisor as supervising
 from latchkey.process.supervision.fork_server import Forked
 from latchkey.process.supervision.listeners import bind
 from latchkey.process.supervision.supervisor import (
@@ -134,6 +136,22 @@ async def test_new_connections_go_to_the_others_until_a_killed_process_is_back(
     await until(lambda: not two.child("api-1").ready, "nobody notices that the process has ended")
     assert Counter(await asyncio.gather(*(two.answered() for _ in range(60)))) == {OK: 60}
     await two.supervisor.wait_until_ready()
+
+
+async def test_a_process_comes_back_although_its_address_was_away_when_it_ended(
+    two: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: socket.socket) -> socket.socket:
+        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    monkeypatch.setattr(supervising, "beside", away)
+    # It had been well for long.
+    two.child("api-1").began = 0.0
+    ended = two.pid("api-1")
+    os.kill(ended, signal.SIGKILL)
+    await until(lambda: two.pid("api-1") != ended, "the process is not started again")
+    await two.supervisor.wait_until_ready()
+    assert await two.answered() == OK
 
 
 async def test_a_process_that_hangs_is_replaced(two: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ docs/architecture/database.md says what belongs in which file. A file never chan
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -116,12 +116,13 @@ async def applied(connection: Any) -> int:
 
 async def pending(connection: Any, *, after: bool = False) -> list[Migration]:
     """What `migrate` would run now. Includes after parts if requested, or if the database is empty: then there is no
-    process that they could disturb."""
+    process that they could disturb. Nothing if a newer version has begun an upgrade: this one still works with it."""
     ran, known = await _ran(connection), migrations()
-    if (newest := _newest(ran)) > known[-1].version:
+    _require_unfinished(ran, known)
+    if after and (newest := _newest(ran)) > known[-1].version:
         raise SchemaError(
             f"The database is at schema version {newest}, this Latchkey knows only {known[-1].version}. "
-            "Install the Latchkey that made it, or a newer one; going back is not possible."
+            "Finish the upgrade with the Latchkey that began it."
         )
     _require_unchanged(ran)
     return [one for one in known if one.key not in ran and (after or not one.after or not ran)]
@@ -147,6 +148,10 @@ async def require_current(connection: Any) -> None:
             f"The database's schema is {len(waiting)} migration(s) behind (next: {waiting[0].label}). "
             "Run `latchkey migrate`."
         )
+    _require_unfinished(ran, known)
+
+
+def _require_unfinished(ran: _Ran, known: Sequence[Migration]) -> None:
     finished = [version for version, after in ran if after and version > known[-1].version]
     if finished:
         raise SchemaError(

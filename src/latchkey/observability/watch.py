@@ -71,7 +71,7 @@ class ProcessFigures(Collector):
 
     def __init__(self, database: Database, settings: Settings, roles: tuple[str, ...]) -> None:
         self._database = database
-        self._certificate = settings.tls_cert if "api" in roles else None
+        self._expires = expiry_of(settings.tls_cert) if "api" in roles else None
         self._about = {"version": version("latchkey"), "python": platform.python_version(), "roles": ",".join(roles)}
 
     def collect(self) -> Iterator[Metric]:
@@ -82,21 +82,18 @@ class ProcessFigures(Collector):
             "latchkey_pool_size": usage.most,
             "latchkey_pool_waiting": usage.waiting,
         }
-        if (expires := expiry_of(self._certificate)) is not None:
-            found["latchkey_certificate_expires_timestamp_seconds"] = expires
+        if self._expires is not None:
+            found["latchkey_certificate_expires_timestamp_seconds"] = self._expires
         yield from metrics_of(found)
 
 
+@cache
 def expiry_of(certificate: Path | None) -> float | None:
-    """When the first certificate of this file ends, in seconds since 1970. It may have been renewed since the start."""
+    """When the first certificate of this file ends, in seconds since 1970. Read once: a process serves what it found at
+    its start, whatever the file says later."""
     if certificate is None:
         return None
     try:
-        return _expiry(certificate, certificate.stat().st_mtime_ns)
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
     except (OSError, ValueError):
         return None
-
-
-@cache
-def _expiry(certificate: Path, _changed: int) -> float:
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()

@@ -1,4 +1,4 @@
-"""At the start: waits for a database that is away."""
+"""At the start: waits for a database that is away or busy."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import structlog
 import typer
 
-from latchkey.database.errors import WrongAddressError
+from latchkey.database.errors import DatabaseBusyError, WrongAddressError
 from latchkey.database.transient_errors import PASSING
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ async def until_reachable(ask: Callable[[], Awaitable[Answer]], wait: bool) -> A
     while True:
         try:
             return await ask()
-        except PASSING as error:
+        except (*PASSING, DatabaseBusyError) as error:
             if not wait or isinstance(error, WrongAddressError):
                 raise
             reason = str(error) or type(error).__name__

@@ -48,7 +48,8 @@ def migrate(
         logs.configure()
     # With --json the lines for people go nowhere.
     console = Console(highlight=False, quiet=as_json)
-    done = asyncio.run(run(database_url(config, data), dry_run, after, console, distributed, shards, waiting))
+    work = partial(run, database_url(config, data), dry_run, after, console, distributed, shards)
+    done = asyncio.run(until_reachable(work, waiting))
     if as_json:
         output.write(done)
 
@@ -73,10 +74,8 @@ async def run(
     console: Console,
     distributed: bool = False,
     shards: int = SHARDS,
-    wait: bool = False,
 ) -> MigrationOutcome:
-    connecting = partial(connect, url, application_name="latchkey migrate", connect_timeout=10)
-    connection = await until_reachable(connecting, wait)
+    connection = await connect(url, application_name="latchkey migrate", connect_timeout=10)
     try:
         if distributed:
             await require_cluster(connection)

@@ -29,6 +29,12 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
     (folder / "first" / "secret.key").write_bytes(SECRET_KEY)
     (folder / "first" / "consumer").mkdir(mode=0o700)
     (folder / "first" / "consumer" / "notes.txt").write_text("only its folder keeps it from others")
+    # A cache, whose files come and go meanwhile.
+    (folder / "first" / "charts").mkdir()
+    (folder / "first" / "charts" / "project.duckdb").touch()
+    # Of a run that goes on at the same time.
+    other = folder / "latchkey.backup.part"
+    other.write_text("half of it")
     (folder / "first" / "connection.json").write_bytes(json.encode({"database_url": first.url()}))
     file = folder / "latchkey.backup"
     try:
@@ -48,6 +54,8 @@ async def test_a_backup_under_load_is_restored_elsewhere_with_the_same_answers(s
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             with tarfile.open(file) as archive:
                 assert {"database.dump", "folder/secret.key"} <= set(archive.getnames())
+                assert not any("charts" in name for name in archive.getnames())
+            assert sorted(path.name for path in folder.glob("*latchkey.backup*")) == [file.name, other.name]
             again = await asyncio.to_thread(typed, "backup", file, "--data", folder / "first")
             assert (again.returncode, "exists" in again.stderr) == (1, True)
 

@@ -242,8 +242,6 @@ class Supervisor:
                 return
             child.crashes = 1 if time.monotonic() - child.began > HEALTHY_AFTER else child.crashes + 1
             self._changed.set()
-            self._replace_socket(child)
-            self._report_crashes()
             log.error(
                 "process ended",
                 process=child.name,
@@ -251,14 +249,18 @@ class Supervisor:
                 crashes_in_a_row=child.crashes,
                 restart_in_seconds=restart_delay(child.crashes),
             )
+            self._replace_socket(child)
+            self._report_crashes()
             await self._start_again(child)
 
     def _replace_socket(self, child: Child) -> None:
         """So that connections go to the other processes until the new one accepts. If there is no other, they wait."""
         if child.answers and any(one.answers and one.ready for one in self.children):
             assert child.listening is not None
-            child.listening, ended = beside(child.listening), child.listening
-            ended.close()
+            # The address may be away just now. Then connections to the ended process wait for the new one.
+            with contextlib.suppress(OSError):
+                child.listening, ended = beside(child.listening), child.listening
+                ended.close()
 
     async def _start_again(self, child: Child) -> None:
         while True:

@@ -76,7 +76,7 @@ class Alerts(Struct, frozen=True):
         ends = expiry_of(self.settings.tls_cert)
         if ends is None or ends * 1000 - now > CERTIFICATE_ENDS:
             return []
-        words = f"It is valid until {instant(round(ends * 1000))}. Whoever runs Latchkey renews it."
+        words = f"It is valid until {instant(round(ends * 1000))}. Whoever runs Latchkey renews it and restarts."
         kind = ProblemKind.CERTIFICATE
         return [ProjectProblem(id="certificate", kind=kind, title="The certificate is about to end.", words=words)]
 

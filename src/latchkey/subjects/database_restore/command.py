@@ -162,8 +162,17 @@ def database_at_rest(config: Path | None, data: Path) -> Iterator[str]:
 
 DUMP, MANIFEST = "database.dump", "manifest.json"
 FORMAT = "latchkey backup 1"
-# The database is in the dump. The rest is made anew by every start, or is a log.
-LEFT_OUT = {"postgres", "postgres.new", "lock", "connection.json", "latchkey.log", "latchkey.log.1", "exports"}
+# The database is in the dump. The rest is made anew by every start or chart, or is a log.
+LEFT_OUT = {
+    "postgres",
+    "postgres.new",
+    "lock",
+    "connection.json",
+    "latchkey.log",
+    "latchkey.log.1",
+    "exports",
+    "charts",
+}
 SQLITE = (".db", ".sqlite", ".sqlite3")
 
 
@@ -180,10 +189,12 @@ def backup(
         raise NotFound(f"{data} is not the data folder of a `latchkey up`. Name it with --data.")
     if file.exists():
         raise Conflict(f"{file} exists. Choose another name.")
-    draft = file.with_name(f"{file.name}.part")
+    # Of this run alone: another one may write the same file at the same time.
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
+        draft.unlink(missing_ok=True)
         # Nobody else can read it, from its first byte on.
-        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise Refusal(f"{file} cannot be written: {error.strerror}.") from error
     with os.fdopen(opened, "wb") as target:
