@@ -164,15 +164,8 @@ DUMP, MANIFEST = "database.dump", "manifest.json"
 FORMAT = "latchkey backup 1"
 # The database is in the dump. The rest is made anew by every start or chart, or is a log.
 LEFT_OUT = {
-    "postgres",
-    "postgres.new",
-    "lock",
-    "connection.json",
-    "latchkey.log",
-    "latchkey.log.1",
-    "exports",
-    "charts",
-}
+    "postgres", "postgres.new", "lock", "connection.json", "latchkey.log", "latchkey.log.1", "exports", "charts",
+}  # fmt: skip
 SQLITE = (".db", ".sqlite", ".sqlite3")
 
 
