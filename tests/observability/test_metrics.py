@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,6 +20,8 @@ from latchkey.observability.peer_metrics import ProcessIdentity, joined, text_of
 from latchkey.observability.watch import Watch
 from latchkey.process.local_ca.authority import ensure_certificates
 from latchkey.settings import Settings
+from latchkey.subjects.webhooks.delivery.queue import results
+from latchkey.subjects.webhooks.storage.lanes import AttemptResult
 from tests.http.client import METRICS_KEY, NOW, Clock, Shop
 
 SETTINGS = Settings(secret_key=bytes(32))
@@ -79,10 +82,27 @@ async def test_lags_and_depths_are_measured(shop: Shop) -> None:
     assert (queue.webhook_id, queue.lanes, queue.waiting) == ("wh_1", 3, 6)
     assert (NOW - queue.oldest_at, queue.due_at) == (65_000, NOW - 5_000)
     assert (found.webhooks, found.failing) == ({"failing": 1}, {"wh_1": NOW - 90_000})
+    # As many as may be are under way to a slow receiver.
+    await shop.database.pool.execute("update webhooks set in_flight_limit = 1")
+    await shop.database.pool.execute("update lanes set lease_until = $1 where customer_id = 1", NOW + 30_000)
+    found = await storage.measure(shop.database, NOW, 100)
+    assert (found.queues[0].lanes, found.queues[0].due_at) == (3, None)
     # Paused: nothing could have been sent.
     await shop.database.pool.execute("update webhooks set paused_at = $1", NOW)
     found = await storage.measure(shop.database, NOW, 2)
     assert (found.queues[0].lanes, found.queues[0].due_at, found.webhooks) == (2, None, {"paused": 1})
+
+
+def test_from_some_number_of_webhooks_on_the_others_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MOST_WEBHOOKS", len(results._histograms.seconds) + 1)
+    attempt = AttemptResult(at=NOW, took_ms=5, status=200, error=None, request_headers=b"{}")
+    before = text_of(REGISTRY.collect())
+    for id in ("wh_first", "wh_second", "wh_third", "wh_first"):
+        results._count(id, [attempt])
+    told = parsed(text_of(REGISTRY.collect()).encode())["latchkey_delivery_attempts"].samples
+    counted = {one.labels["webhook"]: one.value for one in told if one.labels["outcome"] == "delivered"}
+    assert "wh_first" not in before
+    assert (counted["wh_first"], counted["other"], "wh_second" in counted) == (2, 2, False)
 
 
 async def test_without_a_database_the_rest_is_still_shown(database_url: str) -> None:

@@ -23,14 +23,19 @@ limit $1;
 -- for each webhook: what waits (lanes are counted up to a limit, $2), since when, and since when it could have been sent
 -- The laterals with a limit read the first entries of an index: a million waiting deliveries cost no more than the limit.
 select w.id as webhook_id, counted.lanes, counted.waiting, counted.oldest_at,
-    case when w.enabled and w.paused_at is null and (w.open_until is null or w.open_until <= $1) then counted.due end
-        as due_at
+    case
+        when w.enabled and w.paused_at is null and (w.open_until is null or w.open_until <= $1)
+            -- What waits for a slow receiver could not have been sent.
+            and counted.busy < least(w.in_flight_limit, $2)
+        then counted.due
+    end as due_at
 from webhooks w
 cross join lateral (
     select l.next_at from lanes l where l.webhook_key = w.key order by l.next_at limit 1
 ) as head
 cross join lateral (
     select count(*) as lanes, sum(f.waiting)::bigint as waiting, min(coalesce(f.tried_at, f.next_at)) as oldest_at,
+        count(*) filter (where f.lease_until > $1) as busy,
         min(f.next_at) filter (where f.lease_until <= $1 and f.next_at <= $1) as due
     from (
         select l.waiting, l.tried_at, l.next_at, l.lease_until

@@ -17,6 +17,7 @@ from latchkey.database.pool import Database
 from latchkey.domain.instants import Ms
 from latchkey.domain.retry import Retry, after_failure
 from latchkey.observability.histogram import SIZES, Tally
+from latchkey.observability.storage import MOST_WEBHOOKS
 from latchkey.subjects.webhooks.delivery import webhook_health
 from latchkey.subjects.webhooks.delivery.queue.dispatcher import (
     Agenda,
@@ -67,7 +68,9 @@ recorded_batch = _histograms.sizes["record"].add
 
 
 def _count(webhook_id: str, attempts: Sequence[AttemptResult]) -> None:
-    """Count attempts to deliver to this webhook."""
+    """Count attempts to deliver to this webhook. After so many others since the start it has no series of its own."""
+    if webhook_id not in _histograms.seconds and len(_histograms.seconds) >= MOST_WEBHOOKS:
+        webhook_id = "other"
     delivered, failed = _of(webhook_id)
     seconds = _histograms.seconds[webhook_id]
     for attempt in attempts:
