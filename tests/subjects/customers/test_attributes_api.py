@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec import json
 
 from tests.http.client import NOW, Reply, Shop
 from tests.http.doings import count_rows, subscriber
@@ -52,6 +53,18 @@ async def test_what_cannot_be_kept_is_7263_and_named_and_the_others_are_saved(
     assert error["key_name"] == name
     assert error["message"]
     assert await noted(steady_shop, who) == {"fine": one("x"), "too": one("y")}
+
+
+@pytest.mark.parametrize("escape", [rb"\u0000", rb"\ud83d"])
+async def test_a_character_that_cannot_be_stored_is_left_out_and_no_attribute_is_lost(
+    steady_shop: Shop, escape: bytes
+) -> None:
+    who, attributes = f"c{len(escape)}{escape[-1]}", {"$email": one("eve@example.com"), "name": one("Eve~")}
+    sent = json.encode({"attributes": attributes, "unused": {"~": 1}}).replace(b"~", escape)
+    path = f"/v1/subscribers/{who}/attributes"
+    reply = await steady_shop.client.request("POST", path, body=sent, key=steady_shop.public)
+    assert (reply.status, reply.json()["attribute_errors"]) == (200, [])
+    assert await noted(steady_shop, who) == {**attributes, "name": one("Eve")}
 
 
 async def test_if_none_can_be_kept_nobody_is_created(steady_shop: Shop) -> None:

@@ -5,8 +5,8 @@ if it is certainly not a purchase: a token of the test store with a wrong key, o
 and with a key of the test store, whose purchases cost nothing. A request with the key of a real store's app may be
 about money, and gets 503, also if the key was revoked or the app deleted. 401 is for keys that never existed.
 
-Additional data never causes a refusal: invalid attributes, an unknown platform, or a product field of the wrong type
-beside a valid one.
+Additional data never causes a refusal: invalid attributes, a character that cannot be stored, an unknown platform, or a
+product field of the wrong type beside a valid one.
 """
 
 from collections.abc import Mapping
