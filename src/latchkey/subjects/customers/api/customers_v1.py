@@ -6,7 +6,7 @@ from fastapi import Request
 from pydantic import ConfigDict, Field
 
 from latchkey.domain.instants import DAY
-from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
+from latchkey.http.authentication import AppReadKey, AppWriteKey, AttributesKey, SecretWriteKey, documented
 from latchkey.http.errors import BadRequest, InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
@@ -98,7 +98,7 @@ attributes_router = Router(tags=["V1 subscribers"])
 
 
 @attributes_router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
-async def post_attributes(call: AppWriteKey, app_user_id: PathUserId, new: NewAttributes) -> Response:
+async def post_attributes(call: AttributesKey, app_user_id: PathUserId, new: NewAttributes) -> Response:
     """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes. The valid ones
     are saved also if others are not: the SDKs never send an attribute again after a 4xx. Then the reply is 400 with
     code 7263, and `attribute_errors` names those that were not saved."""
