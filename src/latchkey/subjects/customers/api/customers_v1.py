@@ -12,7 +12,7 @@ from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
 from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.http.shared_bodies import NewAttributes, sorted_out
+from latchkey.http.shared_bodies import NewAttributes, left_out, sorted_out
 from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
 from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
@@ -106,6 +106,7 @@ async def post_attributes(call: AttributesKey, app_user_id: PathUserId, new: New
     saved = None
     if good or not problems:
         saved = await edits.set_attributes(call.changes, call.project_id, app_user_id, good, create=True)
+        problems += left_out(good, saved.customer)
     if saved is None or problems:
         raise BadRequest(
             "Some attributes cannot be stored; the others were saved.",
