@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Request
 from pydantic import ConfigDict, Field
 
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import DAY
 from latchkey.http.authentication import AppReadKey, AppWriteKey, AttributesKey, SecretWriteKey, documented
 from latchkey.http.errors import BadRequest, InvalidParameter
@@ -133,10 +134,13 @@ async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response
 
 @subscribers_router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
 async def read_virtual_currencies(call: AppReadKey, app_user_id: PathUserId) -> Response:
-    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
+    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0, and
+    a balance above 2,147,483,647 is shown as that."""
     # An app may ask this before anything else about a new user.
     held = await balances(call.changes, call.project_id, app_user_id, unknown_has_none=call.caller.is_public)
-    currencies = {balance.code: from_attributes(V1Currency, balance) for balance in held}
+    # The Android SDK reads 32 bits, and takes the whole reply for broken if one balance has more.
+    most = 2**31 - 1 if call.caller.is_public else MAX_BALANCE
+    currencies = {one.code: from_attributes(V1Currency, one, balance=min(one.balance, most)) for one in held}
     return reply(V1Currencies(virtual_currencies=currencies))
 
 
