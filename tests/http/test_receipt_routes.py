@@ -159,7 +159,8 @@ BAD: list[Ask] = [
             b"\xff\xfe{\x00}\x00",
         )
     ),
-    *(receipt(**{field: "\0"}) for field in ("app_user_id", "fetch_token")),
+    receipt(app_user_id="\0"),
+    receipt(fetch_token="\0"),
     Ask(RECEIPTS, b'{"app_user_id": "null",' + receipt(fetch_token=f"test_3_{WHO}").body[1:]),
     Ask(RECEIPTS, receipt().body, content_type=None),
     Ask(RECEIPTS, receipt().body, content_type="text/plain"),
