@@ -127,6 +127,10 @@ GOOD: dict[str, list[Ask]] = {
     "odd and harmless": [
         Ask(f"{RECEIPTS}?x=1", receipt().body),
         Ask(RECEIPTS, b"\n " + receipt().body.replace(b"pro_", b"\\u0070ro_") + b"\t"),
+        *(
+            Ask(RECEIPTS, receipt(attributes={"a": {"value": "b~"}}, metadata=["~"]).body.replace(b"~", escape))
+            for escape in (rb"\u0000", rb"\ud800")
+        ),
     ],
 }  # fmt: skip
 
@@ -155,6 +159,8 @@ BAD: list[Ask] = [
             b"\xff\xfe{\x00}\x00",
         )
     ),
+    receipt(app_user_id="\0"),
+    receipt(fetch_token="\0"),
     Ask(RECEIPTS, b'{"app_user_id": "null",' + receipt(fetch_token=f"test_3_{WHO}").body[1:]),
     Ask(RECEIPTS, receipt().body, content_type=None),
     Ask(RECEIPTS, receipt().body, content_type="text/plain"),

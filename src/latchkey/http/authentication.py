@@ -8,6 +8,7 @@ as the type of the parameter `call`:
     SecretReadKey, SecretWriteKey      V1: a secret key
     SecretKey                          a secret key with any scope
     AppReadKey, AppWriteKey            V1: any key; the route decides what a public one may do
+    OfferingsKey, AttributesKey        V1: the same, but a public key over its limit gets 503
     ReceiptKey                         V1: the same, but a public key is never rate limited
 """
 
@@ -28,7 +29,7 @@ from latchkey.engine.admission import Caller, Limited, Verdict
 from latchkey.engine.changes import Changes
 from latchkey.engine.reads import CustomerView
 from latchkey.engine.storage.keys import Scope
-from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated
+from latchkey.http.errors import ApiError, Forbidden, TooManyRequests, Unauthenticated, Unavailable
 from latchkey.http.exchange import SCOPE_KEY, SERVICES_KEY, Exchange
 from latchkey.http.services import Services
 from latchkey.subjects.accounts.rules import network_of
@@ -198,12 +199,18 @@ def project_key(*scopes: Scope) -> Dependency:
     return call
 
 
-def any_key(scope: Scope, *, receipt: bool = False) -> Dependency:
-    """Any key; a secret one must have this scope."""
+def any_key(scope: Scope, *, receipt: bool = False, spared: bool = False) -> Dependency:
+    """Any key; a secret one must have this scope. `spared`: a phone over its limit gets 503. After a 4xx the SDKs never
+    send attributes again, and do not show the offerings that they have kept."""
 
     async def call(request: Request, services: Provided, _: _Documented) -> Call:
         exchange, app_user_id = request.scope[SCOPE_KEY], request.path_params.get("app_user_id")
-        caller = await app_caller(exchange, services, scope, app_user_id=app_user_id, receipt=receipt)
+        try:
+            caller = await app_caller(exchange, services, scope, app_user_id=app_user_id, receipt=receipt)
+        except TooManyRequests as refused:
+            if spared and exchange.caller.is_public:
+                raise Unavailable(refused.message, retry_after_ms=refused.retry_after_ms) from None
+            raise
         return Call(request, services, caller)
 
     return call
@@ -245,4 +252,6 @@ SecretWriteKey = Annotated[Call, Depends(secret_key("write"))]
 SecretKey = Annotated[Call, Depends(secret_key("charts", "write", "read"))]
 AppReadKey = Annotated[Call, Depends(any_key("read"))]
 AppWriteKey = Annotated[Call, Depends(any_key("write"))]
+OfferingsKey = Annotated[Call, Depends(any_key("read", spared=True))]
+AttributesKey = Annotated[Call, Depends(any_key("write", spared=True))]
 ReceiptKey = Annotated[Call, Depends(any_key("write", receipt=True))]

@@ -38,18 +38,28 @@ RAW = "/incoming/"
 # No body of ours is deeper than 5; the limit only has to be well below the interpreter's own.
 DEEPEST = 64
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# NULs and halves of surrogate pairs. Group 1 stays: whole pairs, other escapes, and two texts that nobody may alter.
+_UNSTORABLE = re.compile(
+    rb'("(?:app_user_id|fetch_token)"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"'
+    rb"|\\[^u]|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u(?:0000|[dD][89a-fA-F]..)"
+)
+# Enough for every app, and too few to keep a process busy.
+_MOST_ESCAPES = 10_000
 
 
 class CheckedBody:
     """An ASGI `receive` that checks the whole body when it is first requested, and returns it at once.
 
-    The routes without a framework use `value`; the body can still be received afterwards."""
+    The routes without a framework use `value`; the body can still be received afterwards. `is_mended`: characters that
+    cannot be stored are left out, where they would refuse the body."""
 
-    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], *, is_json: bool) -> None:
+    def __init__(
+        self, receive: Receive, headers: Mapping[bytes, bytes], *, is_json: bool, is_mended: bool = False
+    ) -> None:
         self._receive = receive
         self._content_type = headers.get(b"content-type")
         self._announced = headers.get(b"content-length", b"")
-        self._is_json = is_json
+        self._is_json, self._is_mended = is_json, is_mended
         self._body: bytes | None = None
         self._value: Any = None
         self._is_read = self._given = False
@@ -69,7 +79,13 @@ class CheckedBody:
             body = await self._read()
             if body and self._is_json:
                 check_content_type(self._content_type)
-                self._value = check_json(body)
+                try:
+                    self._value = check_json(body)
+                except BadRequest:
+                    if not self._is_mended:
+                        raise
+                    body = _UNSTORABLE.sub(rb"\1", body, _MOST_ESCAPES)
+                    self._value = check_json(body)
             self._body, self._is_read = body, True
         return self._value
 

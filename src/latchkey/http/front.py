@@ -133,6 +133,8 @@ async def answer_preflight(exchange: Exchange) -> None:
 _READS = frozenset({"GET", "HEAD"})
 _NONE: frozenset[bytes] = frozenset()
 _API = frozenset({"v1", "v2", "rcbilling", "mcp"})
+# V1 paths whose bodies must not be lost for one character: a purchase, and attributes that an app sends only once.
+_MENDED = frozenset({"receipts", "attributes"})
 # Prefix of the dashboard, which is its own application with its own error pages.
 PAGES = "dashboard"
 _BELOW_PAGES = f"/{PAGES}/".encode()
@@ -244,7 +246,8 @@ class Front(Struct, eq=False):
             exchange.request_time = self.services.now()
         if method == "POST" and segments == self._receipts:
             exchange.route = self.writes.route
-        body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API)
+        mended = segments[0] == "v1" and segments[-1] in _MENDED
+        body = CheckedBody(receive, exchange.headers, is_json=segments[0] in _API, is_mended=mended)
         once = method == "POST" and not audited.ONCE.get(segments[0], _NONE).isdisjoint(exchange.headers)
         # Of a dry run nothing is kept: the request itself may come with the same key.
         once = once and DRY_RUN not in exchange.headers

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from latchkey.domain.customers.customer import MAX_COUNT, Attribute, problem_with_attribute
+from latchkey.domain.customers.customer import MAX_COUNT, Attribute, Customer, problem_with_attribute
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Invalid
 from latchkey.engine.storage.catalog import app_rows
@@ -97,6 +97,17 @@ def sorted_out(attributes: Any, now: Ms) -> tuple[dict[str, Attribute], list[Rej
         message = f"There are {len(attributes)} attributes; only the first {MAX_COUNT} were read."
         problems.append(RejectedAttribute(key_name="attributes", message=message))
     return good, problems
+
+
+def left_out(attributes: Mapping[str, Attribute], customer: Customer) -> list[RejectedAttribute]:
+    """The problems of valid attributes that the customer had no room for."""
+    none = Attribute("", 0)
+    return [
+        RejectedAttribute(key_name=name, message=f"A customer has at most {MAX_COUNT} attributes.")
+        for name, sent in attributes.items()
+        # One that was deleted since it was sent is not missing.
+        if sent.value and not (kept := customer.attributes.get(name, none)).value and sent.updated_at > kept.updated_at
+    ]
 
 
 def _first_problem(invalid: ValidationError) -> str:

@@ -174,6 +174,20 @@ async def test_10_virtual_currencies(shop: Shop, sdk: str) -> None:
     assert body["virtual_currencies"]["COIN"]["balance"] == 200
 
 
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_10_a_balance_of_more_than_32_bits_is_shown_to_apps_as_the_largest(shop: Shop, sdk: str) -> None:
+    who = f"rich%20{sdk}"
+    assert (await shop.v1(who)).status == 201
+    path = f"/v2/projects/{shop.project_id}/customers/{who}/virtual_currencies"
+    credit = await shop.client.post(f"{path}/transactions", {"adjustments": {"COIN": 2**31}})
+    assert credit.status == 200, credit
+    path = f"/v1/subscribers/{who}/virtual_currencies"
+    body = understood(sdk, await send(shop, sdk, "GET", path), need.CURRENCIES)
+    assert body["virtual_currencies"]["COIN"]["balance"] == 2**31 - 1
+    exact = (await shop.client.get(path)).json()
+    assert exact["virtual_currencies"]["COIN"]["balance"] == credit.json()["items"][0]["balance"] == 2**31
+
+
 async def test_15_alias(shop: Shop) -> None:
     new = "$RCAnonymousID:" + "7" * 32
     body = {"app_user_id": OLD_DEVICE, "new_app_user_id": new}

@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from json import dumps as ascii_json
 from typing import Any
 from urllib.parse import quote
 
@@ -247,6 +248,28 @@ async def test_an_attribute_that_cannot_be_kept_is_named_and_the_others_are_save
     assert error["key_name"] == name
     assert error["message"]
     assert await saved(shop) == {"before": GOOD, "later": GOOD}
+
+
+@pytest.mark.parametrize("escape", [rb"\u0000", rb"\uD83D", rb"\ude00", rb"\ud83d\u0000\ud83d"])
+async def test_a_character_that_cannot_be_stored_is_left_out(shop: Shop, escape: bytes) -> None:
+    """A text that ends with NULs, as C has it, or that was cut in the middle of an emoji."""
+    attributes = {"name~": {"value": "\\\\u0000 \n~\\\\Ada 🎟~", "updated_at_ms": NOW}, "~": GOOD, "$email": GOOD}
+    body = {"app_user_id": "ada", "fetch_token": "test_1_a", "product_id": "pro_monthly", "attributes": attributes}
+    sent = ascii_json({**body, "metadata": {"~": ["~"]}, "paywall": "~"}).encode().replace(b"~", escape)
+    reply = await shop.client.request("POST", "/v1/receipts", body=sent, key=shop.public)
+    assert reply.status == 200, reply
+    errors = reply.json()["attributes_error_response"]["attribute_errors"]
+    assert [error["key_name"] for error in errors] == ["", "$email"]
+    assert await saved(shop) == {"name": {"value": "\\\\u0000 \n\\\\Ada 🎟", "updated_at_ms": NOW}}
+
+
+@pytest.mark.parametrize("field", ["app_user_id", "fetch_token"])
+@pytest.mark.parametrize("escape", [rb"\u0000", rb"\ud83d"])
+async def test_but_not_of_the_user_and_the_token(unchanged: Shop, field: str, escape: bytes) -> None:
+    body = {"app_user_id": "ada", "fetch_token": "test_1_a", "product_id": "pro_monthly"}
+    sent = ascii_json({**body, field: f'{body[field]}"~'}).encode().replace(b"~", escape)
+    reply = await unchanged.client.request("POST", "/v1/receipts", body=sent, key=unchanged.public)
+    refused(reply, 400, 7226)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -211,11 +212,14 @@ def with_attributes(customer: Customer, changes: Mapping[str, Attribute]) -> Cus
 
 
 def with_shown_attributes(customer: Customer, shown: Mapping[str, Attribute]) -> Customer:
-    """With those of a receipt, which is not refused for them: new ones beyond the limit are left out."""
+    """With those that an app sends: new ones are left out where all are more than the limit, and than before."""
     known = visible(customer)
-    new = [name for name, attribute in shown.items() if attribute.value and name not in known]
-    left_out = set(new[max(0, MAX_COUNT - len(known)) :])
-    return with_attributes(customer, {name: one for name, one in shown.items() if name not in left_out})
+    new = {name: attribute for name, attribute in shown.items() if attribute.value and name not in known}
+    changed = with_attributes(customer, {name: one for name, one in shown.items() if name not in new})
+    if not new:
+        return changed
+    room = max(MAX_COUNT, len(known)) - len(visible(changed))
+    return with_attributes(changed, dict(islice(new.items(), room)))
 
 
 def set_now(customer: Customer, values: Mapping[str, str | None], now: Ms) -> Customer:

@@ -8,7 +8,7 @@ from fastapi import Query
 from pydantic import Field
 
 from latchkey.domain.catalog import Eligibility, Offering, Package
-from latchkey.http.authentication import AppReadKey, Call, ReadKey, SecretWriteKey, WriteKey
+from latchkey.http.authentication import Call, OfferingsKey, ReadKey, SecretWriteKey, WriteKey
 from latchkey.http.exchange import Exchange
 from latchkey.http.hot_reads import subscriber_reply, visit_of
 from latchkey.http.models import NO_ITEMS, AnyId, Body, Id, LookupKey, Name, Paging, PathUserId, not_null
@@ -229,7 +229,7 @@ _MAJOR = re.compile(rb"(\d{1,4})\.")
 
 
 @v1_router.get("/v1/subscribers/{app_user_id}/offerings", responses=shows(wire.Offerings))
-async def read_offerings(call: AppReadKey, app_user_id: PathUserId) -> Response:
+async def read_offerings(call: OfferingsKey, app_user_id: PathUserId) -> Response:
     """The offerings of the key's app, with the app's product in each package. A secret key belongs to no app and sees
     every offering. The user need not exist. `targeting` names the rule that has chosen the current offering."""
     place = AskingApp(call.caller.app_id, call.caller.store, _android_sdk(call.exchange))

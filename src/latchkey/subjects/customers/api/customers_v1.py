@@ -5,14 +5,15 @@ from typing import Annotated
 from fastapi import Request
 from pydantic import ConfigDict, Field
 
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import DAY
-from latchkey.http.authentication import AppReadKey, AppWriteKey, SecretWriteKey, documented
+from latchkey.http.authentication import AppReadKey, AppWriteKey, AttributesKey, SecretWriteKey, documented
 from latchkey.http.errors import BadRequest, InvalidParameter
 from latchkey.http.exchange import READS_KEY, SCOPE_KEY
 from latchkey.http.hot_reads import V1_ROUTE, subscriber, subscriber_reply, view_of_reply
 from latchkey.http.models import AppBody, AppUserId, Body, GrantLength, Instant, PathUserId, any_of, one_of
 from latchkey.http.routing import Response, Router, reply, shows
-from latchkey.http.shared_bodies import NewAttributes, sorted_out
+from latchkey.http.shared_bodies import NewAttributes, left_out, sorted_out
 from latchkey.stores import adapter
 from latchkey.subjects.currencies.usecases import balances
 from latchkey.subjects.currencies.wire import V1Currencies, V1Currency
@@ -98,7 +99,7 @@ attributes_router = Router(tags=["V1 subscribers"])
 
 
 @attributes_router.post("/v1/subscribers/{app_user_id}/attributes", responses=shows(AttributesSaved))
-async def post_attributes(call: AppWriteKey, app_user_id: PathUserId, new: NewAttributes) -> Response:
+async def post_attributes(call: AttributesKey, app_user_id: PathUserId, new: NewAttributes) -> Response:
     """Set attributes; of two values the newer `updated_at_ms` wins, and null or an empty one deletes. The valid ones
     are saved also if others are not: the SDKs never send an attribute again after a 4xx. Then the reply is 400 with
     code 7263, and `attribute_errors` names those that were not saved."""
@@ -106,6 +107,7 @@ async def post_attributes(call: AppWriteKey, app_user_id: PathUserId, new: NewAt
     saved = None
     if good or not problems:
         saved = await edits.set_attributes(call.changes, call.project_id, app_user_id, good, create=True)
+        problems += left_out(good, saved.customer)
     if saved is None or problems:
         raise BadRequest(
             "Some attributes cannot be stored; the others were saved.",
@@ -132,10 +134,13 @@ async def read_subscriber(request: Request, app_user_id: PathUserId) -> Response
 
 @subscribers_router.get("/v1/subscribers/{app_user_id}/virtual_currencies", responses=shows(V1Currencies))
 async def read_virtual_currencies(call: AppReadKey, app_user_id: PathUserId) -> Response:
-    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0."""
+    """Every currency of the project with this subscriber's balance. To an app's key, an unknown subscriber has 0, and
+    a balance above 2,147,483,647 is shown as that."""
     # An app may ask this before anything else about a new user.
     held = await balances(call.changes, call.project_id, app_user_id, unknown_has_none=call.caller.is_public)
-    currencies = {balance.code: from_attributes(V1Currency, balance) for balance in held}
+    # The Android SDK reads 32 bits, and takes the whole reply for broken if one balance has more.
+    most = 2**31 - 1 if call.caller.is_public else MAX_BALANCE
+    currencies = {one.code: from_attributes(V1Currency, one, balance=min(one.balance, most)) for one in held}
     return reply(V1Currencies(virtual_currencies=currencies))
 
 

@@ -18,7 +18,7 @@ from latchkey.domain.customers.customer import (
     not_later_than,
     set_now,
     visible,
-    with_attributes,
+    with_shown_attributes,
 )
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.events.customer_event import event_id
@@ -46,7 +46,7 @@ async def set_attributes(
     dated = not_later_than(changes.now(), attributes)
 
     def noted(situation: Situation) -> Customer:
-        return _within_limit(situation.customer, with_attributes(situation.customer, dated))
+        return with_shown_attributes(situation.customer, dated)
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=noted, create=create))
 
@@ -59,16 +59,13 @@ async def put_attributes(
     now = changes.now()
 
     def noted(situation: Situation) -> Customer:
-        return _within_limit(situation.customer, set_now(situation.customer, values, now))
+        after = set_now(situation.customer, values, now)
+        # A merge and an import may exceed the limit. Such customers may still change and delete attributes.
+        if len(visible(after)) > max(MAX_COUNT, len(visible(situation.customer))):
+            raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")
+        return after
 
     return await changes.make(Change(project_id=project_id, app_user_id=app_user_id, apply=noted))
-
-
-def _within_limit(before: Customer, after: Customer) -> Customer:
-    # A merge and an import may exceed the limit. Such customers may still change and delete attributes.
-    if len(visible(after)) > max(MAX_COUNT, len(visible(before))):
-        raise Refusal(f"A customer has at most {MAX_COUNT} attributes.", param="attributes")
-    return after
 
 
 async def grant(

@@ -5,8 +5,8 @@ if it is certainly not a purchase: a token of the test store with a wrong key, o
 and with a key of the test store, whose purchases cost nothing. A request with the key of a real store's app may be
 about money, and gets 503, also if the key was revoked or the app deleted. 401 is for keys that never existed.
 
-Additional data never causes a refusal: invalid attributes, an unknown platform, or a product field of the wrong type
-beside a valid one.
+Additional data never causes a refusal: invalid attributes, a character that cannot be stored, an unknown platform, or a
+product field of the wrong type beside a valid one.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,6 @@ from msgspec import UNSET, json
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from latchkey.domain.customers.customer import MAX_COUNT
 from latchkey.domain.stores.store import PLATFORMS, TEST_STORE
 from latchkey.engine.admission import Caller
 from latchkey.engine.storage.keys import former_store
@@ -29,12 +28,11 @@ from latchkey.http.hot_reads import country_of, seen_subscriber, visit_of
 from latchkey.http.models import AppUserId
 from latchkey.http.routing import Response, Router, reply, shows
 from latchkey.http.services import Services
-from latchkey.http.shared_bodies import sorted_out
+from latchkey.http.shared_bodies import left_out, sorted_out
 from latchkey.subjects.accounts.rules import network_of
 from latchkey.subjects.purchase_intake.api.store_notifications import INCOMING, accept
 from latchkey.subjects.purchase_intake.usecases import app_receipts
 from latchkey.subjects.purchase_intake.usecases.app_receipts import ShownReceipt
-from latchkey.wire.errors import RejectedAttribute
 from latchkey.wire.v1 import AttributesErrorResponse, PurchasedProduct, ReceiptResponse
 
 log = structlog.get_logger()
@@ -168,11 +166,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
         raise BadRequest(invalid.message, code=INVALID_RECEIPT, type="store_error", param=invalid.param) from invalid
     except app_receipts.CannotCheck as unknown:
         raise StoreNotConnected(unknown.message) from unknown
-    problems += [
-        RejectedAttribute(key_name=name, message=f"A customer has at most {MAX_COUNT} attributes.")
-        for name, attribute in attributes.items()
-        if attribute.value and name not in taken.customer.attributes
-    ]
+    problems += left_out(attributes, taken.customer)
     view = taken.view(services.now())
     if seen is not None and not taken.seen:
         services.presence.note(caller.project_id, view.key, replace(seen, at=view.now))
