@@ -127,6 +127,13 @@ def test_merging_keeps_the_targets_variant_and_adds_what_it_was_not_in() -> None
     assert {one.experiment_id: one.variant_id for one in merged.enrollments} == {"x": "b", "y": "a"}
 
 
+def test_the_variants_of_a_merged_customer_are_in_the_order_of_their_enrollments() -> None:
+    """The newest decides which offering is shown."""
+    older, newer = Enrollment("x", "x", "a", NOON), Enrollment("y", "y", "a", NOON + 1)
+    source, target = replace(someone(ANON), enrollments=(older,)), replace(someone("ann"), enrollments=(newer,))
+    assert merge(source, target, NOON).before.enrollments == (older, newer)
+
+
 def test_a_merged_balance_stays_within_what_a_balance_may_be() -> None:
     source, target = (replace(someone(who), balances={"COIN": MAX_BALANCE - 1}) for who in (ANON, "ann"))
     assert merge(source, target, NOON).before.balances == {"COIN": MAX_BALANCE}

@@ -122,7 +122,7 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         aliases=(*older.aliases, *(alias for alias in newer.aliases if alias not in older.aliases)),
         attributes=attributes,
         balances={code: min(MAX_BALANCE, amount) for code, amount in sums.items()},
-        enrollments=(*target.enrollments, *added),
+        enrollments=tuple(sorted((*target.enrollments, *added), key=lambda one: one.enrolled_at)),
         original_application_version=target.original_application_version or source.original_application_version,
         # The number of transfers is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),
