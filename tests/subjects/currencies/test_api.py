@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from latchkey.engine.storage.catalog.currency_rows import CURRENCIES, Currency
+from latchkey.engine.unit_of_work import unheard
 from latchkey.subjects.currencies import usecases as currencies
 from tests.distributed import WAITING
 from tests.http.client import NOW, Reply, Shop
@@ -125,7 +126,7 @@ async def test_a_currency_is_not_deleted_while_its_first_credit_is_written(
 ) -> None:
     await shop.note("ann", plan="x")
     await post(shop, "virtual_currencies", {"code": "GEM", "name": "Gems"})
-    checked, go, unheard = asyncio.Event(), asyncio.Event(), currencies.unheard
+    checked, go = asyncio.Event(), asyncio.Event()
 
     async def slow(*about: Any) -> Any:
         checked.set()
