@@ -59,6 +59,14 @@ def is_asked_for() -> bool:
     return bool(os.environ.get("LATCHKEY_TEST_ON_CITUS"))
 
 
+# How many connections of the database wait for a lock.
+WAITING = (
+    "select count(*) from citus_lock_waits"
+    if is_asked_for()
+    else "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+)
+
+
 class Spread:
     """One distributed database, with the rows it has at the beginning of each test."""
 

@@ -23,6 +23,7 @@ from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
 from latchkey.domain.instants import DAY
 from latchkey.domain.purchases.lifecycle import RENEWAL_LEEWAY
+from latchkey.domain.purchases.purchase import MoneyBack, Purchase
 from latchkey.domain.refusal import Refusal
 from latchkey.domain.stores.test_store import actions
 from tests.domain.shop import CATALOG, COINS, NOON, PRO_LIFETIME, PRO_PASS, PRO_YEARLY, at, bought, someone, subscribed
@@ -172,6 +173,22 @@ def test_a_balance_stays_exact_in_every_client_language() -> None:
     customer = moved(someone(), MAX_BALANCE)
     with pytest.raises(Refusal, match="would pass"):
         moved(customer, 1)
+
+
+@pytest.mark.parametrize("room", [0, 30, 100])
+def test_a_purchase_credits_what_there_is_room_for_and_its_refund_takes_no_more(room: int) -> None:
+    def after(customer: Customer, purchase: Purchase) -> Customer:
+        return settle_own(customer, put_purchase(customer, purchase), CATALOG, NOON)
+
+    full = after(moved(someone(), MAX_BALANCE - room), bought(COINS))
+    assert full.balances == {"COIN": MAX_BALANCE}
+    back = replace(full.purchases[0], money_back=(MoneyBack(NOON),))
+    refunded = after(full, back)
+    assert refunded.balances == {"COIN": MAX_BALANCE - room}
+    again = replace(refunded.purchases[0], money_back=(*back.money_back, MoneyBack(NOON + 1, reversal=True)))
+    spent = moved(refunded, -200)
+    # Now there is room for all of it, and never for more.
+    assert after(spent, again).balances == {"COIN": MAX_BALANCE - room - 200 + 100}
 
 
 @pytest.mark.parametrize(("amount", "type"), [(100, "credit"), (-40, "debit")])

@@ -23,7 +23,7 @@ from latchkey.domain.customers.identity import (
     transfer,
 )
 from latchkey.domain.customers.promotion import grant
-from latchkey.domain.customers.virtual_currency import move
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE, move
 from latchkey.domain.events.customer_event import EventType
 from latchkey.domain.events.diff import diff
 from latchkey.domain.instants import DAY
@@ -125,6 +125,18 @@ def test_merging_keeps_the_targets_variant_and_adds_what_it_was_not_in() -> None
 
     merged = merge(enrolled(someone(ANON), x="a", y="a"), enrolled(someone("ann"), x="b"), NOON).before
     assert {one.experiment_id: one.variant_id for one in merged.enrollments} == {"x": "b", "y": "a"}
+
+
+def test_the_variants_of_a_merged_customer_are_in_the_order_of_their_enrollments() -> None:
+    """The newest decides which offering is shown."""
+    older, newer = Enrollment("x", "x", "a", NOON), Enrollment("y", "y", "a", NOON + 1)
+    source, target = replace(someone(ANON), enrollments=(older,)), replace(someone("ann"), enrollments=(newer,))
+    assert merge(source, target, NOON).before.enrollments == (older, newer)
+
+
+def test_a_merged_balance_stays_within_what_a_balance_may_be() -> None:
+    source, target = (replace(someone(who), balances={"COIN": MAX_BALANCE - 1}) for who in (ANON, "ann"))
+    assert merge(source, target, NOON).before.balances == {"COIN": MAX_BALANCE}
 
 
 def test_a_transfer_after_a_merge_is_not_mistaken_for_one_before_it() -> None:

@@ -19,7 +19,7 @@ from latchkey.subjects.customers.usecases.edits import erase, set_attributes
 from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.purchase_intake.usecases.app_receipts import Receipt, take_receipt
 from latchkey.wire.event import Event
-from tests import distributed
+from tests.distributed import WAITING
 from tests.engine.fixtures import Core
 from tests.patience import until
 
@@ -214,12 +214,6 @@ RECEIPT = Receipt(
     product_id="pro_monthly",
     app_id="app_shop",
     store="test_store",
-)
-
-WAITING = (
-    "select count(*) from citus_lock_waits"
-    if distributed.is_asked_for()
-    else "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 )
 
 

@@ -39,6 +39,14 @@ async def did(shop: Shop, action: str, app_user_id: str = "ada", product_id: str
     return reply.json()
 
 
+async def invoice(shop: Shop, app_user_id: str, product_id: str) -> None:
+    """A one-time purchase in a store that only the operator knows."""
+    bought = {"store_purchase_identifier": f"invoice of {app_user_id}", "product_id": product_id, "purchased_at": NOW}
+    sent = {"store": "bank_transfer", "app_user_id": app_user_id, "as_of": NOW, "purchase": bought}
+    reply = await post(shop, "purchases", sent)
+    assert reply.status == 200, reply
+
+
 async def make_clock(shop: Shop, now_ms: int = NOW, name: str = "mine") -> str:
     reply = await post(shop, "test_clocks", {"name": name, "now_ms": now_ms})
     assert reply.status == 201, reply

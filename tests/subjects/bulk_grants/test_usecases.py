@@ -3,10 +3,14 @@
 import asyncio
 import sys
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from latchkey.database.errors import OutageError, StateVersionError
 from latchkey.database.pool import Connection
+from latchkey.domain.customers import promotion
+from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.identity import ERASED
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal
@@ -15,7 +19,7 @@ from latchkey.subjects.bulk_grants import usecases as bulk
 from latchkey.subjects.bulk_grants.rules import BulkGrant, GrantTerms
 from latchkey.subjects.bulk_grants.usecases import GONE, run_next
 from latchkey.subjects.customers.usecases.edits import erase
-from latchkey.subjects.customers.usecases.identities import log_in
+from latchkey.subjects.customers.usecases.identities import log_in, transfer
 from latchkey.subjects.segments.rules.filter import CustomerFilter
 from latchkey.subjects.test_clocks.usecases import create_customer
 from tests.engine.fixtures import Core
@@ -171,3 +175,59 @@ async def test_killed_amid_its_work_it_gives_each_customer_one_grant(core: Core)
     )
     assert [row["count"] for row in owned] == [1] * CUSTOMERS
     assert await grants(core) == CUSTOMERS
+
+
+async def test_a_grant_that_went_to_somebody_else_before_it_was_noted_was_given_and_stops_nobody(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("ann", "ben"):
+        await create_customer(core.changes, core.project_id, user)
+    draft = await prepared(core, ["ann", "ben"], terms(skip=False))
+    await bulk.start(core.database, core.project_id, draft.id, core.time)
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk_grants, "record", AsyncMock(side_effect=asyncio.CancelledError))
+        with pytest.raises(asyncio.CancelledError):
+            await run_next(core.changes, lambda: core.time)
+    await transfer(core.changes, core.project_id, "ann", "ben")
+    core.time += 2 * MINUTE
+    assert await run_next(core.changes, lambda: core.time)
+    result = await bulk.load(core.database, core.project_id, draft.id)
+    assert (result.state, result.granted, result.failed) == ("done", 2, 0)
+    assert await grants(core) == 2
+    owned = await core.database.pool.fetch("select store_id from purchase_owners where store = 'promotional'")
+    assert len(owned) == 2
+
+
+async def test_one_customer_on_whom_the_rules_fail_stops_nobody_else(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("ann", "ben", "cid"):
+        await create_customer(core.changes, core.project_id, user)
+    draft, grant = await prepared(core, ["ann", "ben", "cid"], terms()), promotion.grant
+
+    def failing(customer: Customer, *about: Any, **more: Any) -> Customer:
+        if customer.app_user_id == "ben":
+            raise KeyError("a secret of the code")
+        return grant(customer, *about, **more)
+
+    monkeypatch.setattr(promotion, "grant", failing)
+    result = await done(core, draft)
+    assert (result.state, result.granted, result.failed) == ("done", 2, 1)
+    _, failures = await bulk.load_with_failures(core.database, core.project_id, draft.id)
+    assert failures == [("ben", bulk.BROKEN)]
+
+
+@pytest.mark.parametrize("error", [OutageError("gone"), StateVersionError("a newer Latchkey has written it")])
+async def test_what_passes_is_tried_again_by_the_next_process(
+    core: Core, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    await create_customer(core.changes, core.project_id, "ann")
+    draft = await prepared(core, ["ann"], terms())
+    await bulk.start(core.database, core.project_id, draft.id, core.time)
+    with monkeypatch.context() as patched:
+        patched.setattr(core.changes, "make", AsyncMock(side_effect=error))
+        with pytest.raises(type(error)):
+            await run_next(core.changes, lambda: core.time)
+    core.time += 2 * MINUTE
+    assert await run_next(core.changes, lambda: core.time)
+    assert (await bulk.load(core.database, core.project_id, draft.id)).granted == 1

@@ -317,5 +317,32 @@ async def test_every_error_of_a_product_is_at_its_field_and_nothing_is_saved(sit
     assert await _version(site) == version
 
 
+async def test_two_prices_for_the_same_buyers_are_refused_at_the_second_one(site: Site) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    here = f"/dashboard/projects/{site.project_id}/catalog"
+    new = {"csrf": me.csrf, "id": "twice", "kind": "one_time", "price": "1", "currency": "USD"}
+    rows = {"price-1": "2", "currency-1": "EUR", "country-1": "DE", "price-2": "3", "currency-2": "eur"}
+
+    async def refused(path: str, **more: str) -> None:
+        page, fields = Tab(me), {**new, **rows, **more, "row": ["1", "2"]}
+        await page._ask("POST", f"{here}/{path}", urlencode(fields, doseq=True).encode())
+        marked = [str(one["name"]) for one in page.soup.select("[aria-invalid=true]")]
+        assert (page.status, marked) == (400, ["currency-2"])
+
+    await refused("new-product", **{"country-2": "de"})
+    assert (await get(site, "products/twice")).status == 404
+    made = await me.post(f"{here}/new-product", {**new, **rows, "country-2": "FR", "row": ["1", "2"]})
+    assert made.status == 303
+    # One that is listed is moved onto another, which is shown in the form, or was added by somebody else meanwhile.
+    listed = {"listed-1": "-.DE.EUR", "listed-2": "-.FR.EUR"}
+    await refused("products/twice", **listed, **{"country-2": "DE"})
+    await refused("products/twice", **{"country-1": "AT", "country-2": "DE"})
+    assert await prices_of(site, "twice") == {"-.DE.EUR": 2, "-.FR.EUR": 3}
+    # Two that change places are no such thing.
+    swapped = {**new, **rows, **listed, "country-1": "FR", "country-2": "DE", "row": ["1", "2"]}
+    assert (await me.post(f"{here}/products/twice", swapped)).status == 303
+    assert await prices_of(site, "twice") == {"-.DE.EUR": 3, "-.FR.EUR": 2}
+
+
 async def prices_of(site: Site, product_id: str) -> dict[str, float]:
     return {one["id"]: one["price"] for one in (await get(site, f"products/{product_id}/prices")).json()["items"]}

@@ -8,7 +8,7 @@ from msgspec import json
 from latchkey.domain.refusal import Refusal
 from latchkey.subjects.catalog.usecases import product_catalog
 from tests.http.client import APP, DAY, NOW, Reply, Shop
-from tests.http.doings import act, did, show_receipt
+from tests.http.doings import act, did, invoice, show_receipt
 from tests.http.management import PRODUCT, delete, get, holds, patch, post, refused, walk
 
 
@@ -295,6 +295,18 @@ async def test_a_plan_is_a_product_of_its_own(shop: Shop) -> None:
     await put(shop, {"price": 45, "currency": "EUR"}, "products/pro:yearly/prices")
     assert await listed(shop, "products/pro:yearly/prices") == [("-.-.EUR", 45)]
     assert await listed(shop) == []
+
+
+async def test_a_plan_that_gets_a_product_of_its_own_takes_nothing_from_its_owners(shop: Shop) -> None:
+    await invoice(shop, "ada", "team_monthly:basic")
+    made = await post(shop, "products", {**PRODUCT, "id": "team_monthly:basic"})
+    assert (made.status, made.json()["entitlement_ids"]) == (201, ["pro", "team"])
+    assert await holds(shop, "ada") == {"pro", "team"}
+    await post(shop, "entitlements/team/actions/detach_products", {"product_ids": ["team_monthly:basic"]})
+    await delete(shop, "products/team_monthly:basic")
+    again = await post(shop, "products", {**PRODUCT, "id": "team_monthly:basic"})
+    assert again.json()["entitlement_ids"] == ["pro"]
+    assert await holds(shop, "ada") == {"pro"}
 
 
 async def test_apps_see_the_price_of_their_currency_and_country(shop: Shop) -> None:

@@ -10,6 +10,7 @@ from latchkey.engine.storage.catalog import catalogs
 from latchkey.subjects.configuration.usecases import planning, things
 from tests.contract.store_credentials import APPLE
 from tests.http.client import Reply, Shop
+from tests.http.doings import invoice
 from tests.http.management import delete, get, holds, post, walk
 from tests.subjects.projects.test_apps_api import accepted as accepted
 
@@ -110,6 +111,21 @@ async def test_a_plan_counts_whose_access_changes(shop: Shop) -> None:
     assert await holds(shop, "ann") == {"pro"}
     assert (await applied(shop, config))["access"] is None
     assert await holds(shop, "ann") == {"max"}
+
+
+async def test_a_new_product_for_a_plan_takes_only_what_the_file_does_not_name(shop: Shop) -> None:
+    await invoice(shop, "ann", "team_monthly:basic")
+    new: dict[str, Any] = {"type": "subscription", "price": 3, "currency": "EUR", "duration": "P1M"}
+    plan = await planned(shop, {"products": {"team_monthly:basic": new}})
+    assert fields(plan, "products.team_monthly:basic")["entitlement_ids"] == (None, ["pro", "team"])
+    assert plan["access"] == {"gains": {}, "losses": {}, "counted_share": 1.0}
+    config = {"products": {"team_monthly:basic": {**new, "entitlement_ids": ["pro"]}}}
+    plan = await planned(shop, config)
+    assert fields(plan, "products.team_monthly:basic")["entitlement_ids"] == (None, ["pro"])
+    assert plan["access"] == {"gains": {}, "losses": {"team": 1}, "counted_share": 1.0}
+    assert (await applied(shop, config))["changes"] == plan["changes"]
+    assert await holds(shop, "ann") == {"pro"}
+    assert (await applied(shop, config))["changes"] == []
 
 
 async def refused(shop: Shop, config: Any, path: str, **more: Any) -> Reply:

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from latchkey.engine.storage.catalog.currency_rows import CURRENCIES, Currency
+from latchkey.engine.unit_of_work import unheard
+from latchkey.subjects.currencies import usecases as currencies
+from tests.distributed import WAITING
 from tests.http.client import NOW, Reply, Shop
 from tests.http.doings import count_rows, did, told
 from tests.http.management import delete, get, post, refused, walk
+from tests.patience import until
 
 MOST = 2**53 - 1
 
@@ -115,6 +119,29 @@ async def test_a_currency_that_only_a_deleted_product_came_with_can_be_deleted(s
     assert (await delete(shop, "virtual_currencies/COIN")).status == 200
     again = {"id": "coins_100", "kind": "one_time", "price": 1, "currency": "USD"}
     assert (await post(shop, "products", again)).json()["credits"] is None
+
+
+async def test_a_currency_is_not_deleted_while_its_first_credit_is_written(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.note("ann", plan="x")
+    await post(shop, "virtual_currencies", {"code": "GEM", "name": "Gems"})
+    checked, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(*about: Any) -> Any:
+        checked.set()
+        await go.wait()
+        return await unheard(*about)
+
+    monkeypatch.setattr(currencies, "unheard", slow)
+    crediting = asyncio.create_task(adjust(shop, "ann", GEM=5))
+    await checked.wait()
+    deleting = asyncio.create_task(delete(shop, "virtual_currencies/GEM"))
+    await until(lambda: deleting.done() or shop.database.pool.fetchval(WAITING))
+    go.set()
+    assert ((await crediting).status, (await deleting).status) == (200, 409)
+    held = (await get(shop, "customers/ann/virtual_currencies")).json()["items"]
+    assert {one["currency_code"]: one["balance"] for one in held} == {"COIN": 0, "GEM": 5}
 
 
 COINS = {

@@ -56,7 +56,10 @@ async def test_a_code_counts_once_for_each_purchase_whatever_its_periods(shop: S
     await redeem(shop, "carl", "SPRING", NOW - 3 * DAY, environment=Environment.SANDBOX)
     await redeem(shop, "dora", None)
     listed = (await get(shop, "offer_codes?limit=2")).json()
-    assert listed["items"] == [
+    names = [("play_store.production.SPRING", 1), ("app_store.sandbox.SPRING", 1)]
+    assert [(one["id"], one["uses"]) for one in listed["items"]] == names
+    rest = (await shop.client.get(listed["next_page"])).json()
+    assert rest["items"] == [
         {
             "object": "offer_code",
             "id": "app_store.production.SPRING",
@@ -69,13 +72,21 @@ async def test_a_code_counts_once_for_each_purchase_whatever_its_periods(shop: S
             "customers": 2,
             "first_used_at": NOW - 60 * DAY,
             "last_used_at": NOW - DAY,
-        },
-        listed["items"][1],
+        }
     ]
-    assert (listed["items"][1]["id"], listed["items"][1]["uses"]) == ("play_store.production.SPRING", 1)
-    rest = (await shop.client.get(listed["next_page"])).json()
-    assert [one["id"] for one in rest["items"]] == ["app_store.sandbox.SPRING"]
     assert (await get(shop, "offer_codes?starting_after=none")).status == 404
+
+
+async def test_pages_stay_in_order_when_codes_are_used_meanwhile(shop: Shop) -> None:
+    """The code that was first used last comes first, whichever is used again."""
+    for days, code in enumerate(("WINTER", "AUTUMN", "SUMMER", "SPRING"), 1):
+        await redeem(shop, "ada", code, NOW - 10 * days * DAY)
+    first = (await get(shop, "offer_codes?limit=2")).json()
+    await redeem(shop, "bob", "SPRING", NOW - DAY)
+    await redeem(shop, "bob", "AUTUMN", NOW)
+    second = (await shop.client.get(first["next_page"])).json()
+    codes = [one["offer_code"] for one in (*first["items"], *second["items"])]
+    assert codes == ["WINTER", "AUTUMN", "SUMMER", "SPRING"]
 
 
 async def test_events_of_a_purchase_with_a_code_name_it(shop: Shop) -> None:

@@ -115,6 +115,7 @@ def test_the_first_rule_that_matches_and_is_switched_on_counts() -> None:
         ({"attribute": "pl/an=gold"}, "attribute"),
         ({"entitlement": "x" * 201}, "entitlement"),
         ({"first_seen_after": "soon"}, "first_seen_after"),
+        ({"trial_ends_within": "0000019999999"}, "trial_ends_within"),
         ({"product_active": "true"}, "product_active"),
     ],
 )

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from latchkey.domain.customers.customer import Attribute, Customer, Joined, Transfer
+from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import Ms
 from latchkey.domain.purchases.lifecycle import Ending, still_ended
@@ -111,18 +112,17 @@ def merge(source: Customer, target: Customer, now: Ms) -> Merged:
         if known is None or attribute.updated_at >= known.updated_at:
             attributes[name] = attribute
     enrolled = {enrollment.experiment_id for enrollment in target.enrollments}
-    codes = source.balances.keys() | target.balances.keys()
+    added = (one for one in source.enrollments if one.experiment_id not in enrolled)
+    codes = sorted(source.balances.keys() | target.balances.keys())
+    sums = {code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in codes}
     merged = replace(
         _receive(target, source),
         original_app_user_id=older.original_app_user_id,
         first_seen_at=older.first_seen_at,
         aliases=(*older.aliases, *(alias for alias in newer.aliases if alias not in older.aliases)),
         attributes=attributes,
-        balances={code: source.balances.get(code, 0) + target.balances.get(code, 0) for code in sorted(codes)},
-        enrollments=(
-            *target.enrollments,
-            *(enrollment for enrollment in source.enrollments if enrollment.experiment_id not in enrolled),
-        ),
+        balances={code: min(MAX_BALANCE, amount) for code, amount in sums.items()},
+        enrollments=tuple(sorted((*target.enrollments, *added), key=lambda one: one.enrolled_at)),
         original_application_version=target.original_application_version or source.original_application_version,
         # The number of transfers is part of the next transfer's id.
         transfers=(*target.transfers, *source.transfers),

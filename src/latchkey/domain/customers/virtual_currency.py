@@ -1,5 +1,5 @@
-"""Virtual currency: balances that never go below zero. That of a purchase is credited when paid, debited when refunded,
-as far as it is unspent, and credited again when the refund is reversed."""
+"""Virtual currency: balances that never go below zero. That of a purchase is credited when paid, as far as there is
+room, debited when refunded, as far as it is unspent, and credited again when the refund is reversed."""
 
 from collections.abc import Iterator
 
@@ -56,8 +56,9 @@ def settle(credited: Customer, purchase: Purchase, now: Ms) -> tuple[Customer, P
     code = purchase.credited_code
     assert code is not None, "only of purchases that are `unsettled`"
     # A reversed refund credits only what the refund had debited; what had been spent was never debited.
-    taken = min(purchase.credited, credited.balances.get(code, 0))
-    amount = purchase.credit_owed if purchase.refunded_at is None else -taken
+    balance = credited.balances.get(code, 0)
+    given, taken = min(purchase.credit_owed, MAX_BALANCE - balance), min(purchase.credited, balance)
+    amount = given if purchase.refunded_at is None else -taken
     if amount == 0:
         return credited, purchase
     number = len(purchase.money_back)

@@ -10,7 +10,9 @@ from uuid import uuid4
 
 import structlog
 
+from latchkey.database.errors import StateVersionError
 from latchkey.database.pool import Database
+from latchkey.database.transient_errors import PASSING
 from latchkey.domain.access.entitlements import active
 from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers import promotion
@@ -18,7 +20,7 @@ from latchkey.domain.customers.customer import Customer
 from latchkey.domain.customers.promotion import DURATIONS
 from latchkey.domain.events.customer_event import event_id
 from latchkey.domain.instants import MINUTE, Ms
-from latchkey.domain.refusal import Conflict, Invalid, NotFound, Refusal, found
+from latchkey.domain.refusal import Conflict, Invalid, NotFound, OwnedByAnother, Refusal, found
 from latchkey.engine.changes import Change, Changes, Situation
 from latchkey.engine.due_transitions import at_present
 from latchkey.engine.due_work import Lookout
@@ -159,6 +161,7 @@ LEASE: Ms = 1 * MINUTE
 # Customers at once: they share transactions, and other changes are not delayed.
 AT_ONCE = 50
 GONE = "The customer was erased after the preview."
+BROKEN = "Latchkey failed on this customer. Its log says why."
 
 log = structlog.get_logger()
 
@@ -190,13 +193,29 @@ async def run_next(changes: Changes, now: Callable[[], Ms], stop: asyncio.Event 
                 await storage.set_state(connection, grant.project_id, grant.id, "running", "done", now(), grant.token)
                 log.info("bulk grant done", project_id=grant.project_id, bulk_grant_id=grant.id)
                 return True
-        results = await asyncio.gather(*(_turn(changes, grant, turn) for turn in turns))
+        tried = await asyncio.gather(*(_turn(changes, grant, turn) for turn in turns), return_exceptions=True)
+        # They share transactions: the error of one may have met all of them.
+        results = [
+            await _alone(changes, grant, turn) if isinstance(result, BaseException) else result
+            for turn, result in zip(turns, tried, strict=True)
+        ]
         async with changes.database.transaction() as connection:
             await storage.record(connection, grant, results)
             if not await storage.renew(connection, grant, now() + LEASE):
                 return True
         after = turns[-1].number
     return True
+
+
+async def _alone(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
+    try:
+        return await _turn(changes, grant, turn)
+    except (*PASSING, StateVersionError):
+        # Later, or by the newer process that has written the customer.
+        raise
+    except Exception:
+        log.exception("bulk grant failed for a customer", bulk_grant_id=grant.id, customer=turn.customer_key)
+        return GrantResult(turn.number, "failed", BROKEN)
 
 
 async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
@@ -215,10 +234,15 @@ async def _turn(changes: Changes, grant: BulkGrant, turn: Turn) -> GrantResult:
         ends_at = promotion.end_of(grant.duration, now) if grant.duration is not None else grant.ends_at
         return promotion.grant(customer, grant.entitlement_id, ends_at, now, duration=grant.duration, id=id)
 
+    claims = frozenset({(promotion.STORE, id)})
+    change = Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted, claims=claims)
     try:
-        await changes.make(Change(project_id=grant.project_id, app_user_id=turn.app_user_id, apply=granted))
+        await changes.make(change)
     except AlreadyHeld:
         return GrantResult(turn.number, "skipped")
+    except OwnedByAnother:
+        # Granted before this process took over, and since then moved to another customer.
+        return GrantResult(turn.number, "granted")
     except NotFound as missing:
         # Without the id: the customer was erased, so nothing may keep it.
         gone = missing.param != "entitlement_id"

@@ -282,14 +282,19 @@ def _around(form: Form, check: Checks, listed: Sequence[ListedPrice]) -> dict[st
     if detached and not form.ticked("confirm"):
         lost = ", ".join(detached)
         check.add(Invalid(f"Customers who have {lost} by this product lose it. Tick the box if so.", param="confirm"))
-    before = {one.id: one for one in listed}
-    wanted = [one for row in form.all("row") if (one := check(_price_row, form, row)) is not None]
-    shown = {id for row in form.all("row") if (id := form.text(f"listed-{row}")) in before}
+    before, rows = {one.id: one for one in listed}, form.all("row")
+    shown = {id for row in rows if (id := form.text(f"listed-{row}")) in before}
+    # Somebody may have listed others since the form was shown.
+    wanted = {id: one for id, one in before.items() if id not in shown}
+    for row in rows:
+        one = check(_price_row, form, row)
+        if one is not None and wanted.setdefault(one.id, one) != one:
+            check.add(Invalid("This store, country and currency have another price.", param=f"currency-{row}"))
     return {
         "attached": sorted(ticked - had),
         "detached": detached,
-        "prices": [one for one in wanted if before.get(one.id) != one],
-        "unlisted": sorted(shown - {one.id for one in wanted}),
+        "prices": [one for one in wanted.values() if before.get(one.id) != one],
+        "unlisted": sorted(shown - wanted.keys()),
     }
 
 

@@ -128,9 +128,10 @@ async def delete_currency(database: Database, project_id: str, code: str) -> Non
         if crediting:
             names = ", ".join(repr(product.product_id) for product in crediting)
             raise InUse(f"{code!r} comes with {names}. Take it out of the products first.", param="code")
+        # First, because this waits for credits that are being written.
+        await storage.delete(connection, project_id, code)
         if await storage.was_moved(connection, project_id, code):
             raise InUse(f"Customers have had {code!r}, so it cannot be deleted.", param="code")
-        await storage.delete(connection, project_id, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ async def adjust(
             if done != dict(adjustments):
                 raise Refusal("This idempotency key was used for other adjustments.", param="Idempotency-Key")
             return Committed(stored.customer, project.catalog, now)
-        known = {currency.code for currency in await CURRENCIES.page(connection, project_id)}
+        known = await storage.keep(connection, project_id, list(adjustments))
         for code in adjustments:
             if code not in known:
                 raise NotFound(f"There is no virtual currency {code!r} in this project.", param="adjustments")

@@ -12,6 +12,6 @@ router = Router(prefix="/v2/projects/{project_id}", tags=["V2 offerings"])
 
 @router.get("/offer_codes", responses=shows(Page[wire.OfferCode]))
 async def list_offer_codes(call: ReadKey, paging: Paging) -> Response:
-    """The offer codes of stores that customers have redeemed with a purchase, the latest used first."""
+    """The offer codes of stores that customers have redeemed with a purchase, the newest first."""
     found = await call.run(usecases.list_codes, *paging.window)
     return reply(paging.of([from_attributes(wire.OfferCode, code, project_id=call.project_id) for code in found]))

@@ -1,5 +1,5 @@
 -- name: list_offer_codes
--- the offer codes that were redeemed, each with its use, the latest first
+-- the offer codes that were redeemed last, each with its use
 -- A code for several periods is one use of its purchase. Copies that count for an erased customer are none (side 2).
 select k.store || case when k.sandbox then '.sandbox.' else '.production.' end || k.offer_code as id, k.offer_code,
     k.store, case when k.sandbox then 'sandbox' else 'production' end as environment,

@@ -13,8 +13,10 @@ MOST_USES = 100
 async def list_codes(
     database: Database, project_id: str, after: str | None = None, limit: int = MOST_CODES
 ) -> list[OfferCode]:
-    """The latest used first. Older ones than the first MOST_CODES are left out."""
+    """The newest first: a code that is used keeps its place between two pages. Of more than MOST_CODES, those that were
+    used last."""
     every = await storage.list_codes(database, project_id, MOST_CODES)
+    every.sort(key=lambda code: (-code.first_used_at, code.id))
     return items_after(after, every, "offer code", lambda code: code.id)[:limit]
 
 

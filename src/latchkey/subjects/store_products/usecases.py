@@ -52,9 +52,9 @@ async def take_over(
 
 async def _make(within: OneTransaction, project_id: str, one: rules.Compared, now: Ms) -> None:
     assert one.wanted is not None
-    terms, grants = terms_of(one.wanted), one.wanted.grants
-    what = (terms, grants) if one.creates else (asdict(terms), ())
-    await save_whole(within, project_id, one.wanted.id, what[0], now, attached=what[1], prices=one.prices)
+    terms = terms_of(one.wanted)
+    what = terms if one.creates else asdict(terms)
+    await save_whole(within, project_id, one.wanted.id, what, now, prices=one.prices)
 
 
 def _chosen(found: dict[str, rules.Compared], id: str) -> rules.Compared:

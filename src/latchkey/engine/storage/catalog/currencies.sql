@@ -15,6 +15,10 @@ update virtual_currencies set name = coalesce($3, name), description = coalesce(
 where project_id = $1 and code = $2
 returning code, name, description, created_at;
 
+-- name: keep_currencies
+-- which of these virtual currencies there are; none of them is deleted before the transaction ends
+select code from virtual_currencies where project_id = $1 and code = any($2::text[]) for key share;
+
 -- name: currency_was_moved
 -- whether any customer ever had any of a virtual currency
 select exists (select from currency_transactions where project_id = $1 and code = $2);

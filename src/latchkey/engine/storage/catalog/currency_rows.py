@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from latchkey.database.rows import Listing, executes, fetches_all, fetches_one, fetches_value, saves
+from latchkey.database.rows import Listing, executes, fetches_all, fetches_column, fetches_one, fetches_value, saves
 from latchkey.database.sql import query
 from latchkey.domain.instants import Ms
 
@@ -33,5 +33,7 @@ credited_products = fetches_all(CreditedProduct, query("credited_products"))
 set_credit = executes(query("set_product_credit"))
 # Whether any customer was ever credited or debited.
 was_moved = fetches_value(bool, query("currency_was_moved"))
+# Those of these currencies that exist. None of them is deleted before the transaction ends.
+keep = fetches_column(str, query("keep_currencies"))
 # Also removes the currency from deleted products.
 delete = executes(query("delete_currency"))

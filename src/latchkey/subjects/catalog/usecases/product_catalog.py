@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from latchkey.database.pool import Connection, Database, Executor, OneTransaction
 from latchkey.domain import naming
-from latchkey.domain.catalog import Catalog, Credit, ListedPrice, Product, ProductKind, ProductType, price_for
+from latchkey.domain.catalog import (
+    Catalog,
+    Credit,
+    ListedPrice,
+    Product,
+    ProductKind,
+    ProductType,
+    price_for,
+    without_plan,
+)
 from latchkey.domain.customers.promotion import PREFIX
 from latchkey.domain.customers.virtual_currency import MAX_BALANCE
 from latchkey.domain.instants import Ms, parse_duration
@@ -42,12 +51,15 @@ class ProductTerms(Struct, frozen=True, kw_only=True):
 
 
 async def create_product(database: Database, project_id: str, product_id: str, terms: ProductTerms, now: Ms) -> Product:
-    """A new product, or a deleted one on new terms. Its existing owners keep what it grants."""
+    """A new product, or a deleted one on new terms. Its existing owners keep what it grants: those of a base plan have
+    it by the product without the plan until now."""
     with Checks() as check:
         check(checked_product_id, product_id)
         check(checked_terms, terms)
     async with changing_catalog(database, project_id) as connection:
-        before = await storage.load_product(connection, project_id, product_id)
+        plain = without_plan(product_id)
+        known = await storage.load_some_products(connection, project_id, [product_id, plain])
+        before = known.get(product_id)
         if before is not None and before.on_sale:
             raise Conflict(f"There is already a product {product_id!r} in this project.", param="id")
         if before is not None and before.kind is not terms.kind:
@@ -58,8 +70,11 @@ async def create_product(database: Database, project_id: str, product_id: str, t
             )
         for app_id in terms.app_ids:
             await _app(connection, project_id, app_id, "app_ids")
-        known = before.apps if before is not None else ()
-        return await _save(connection, project_id, _product(product_id, terms, known, now))
+        apps = before.apps if before is not None else ()
+        await _save(connection, project_id, _product(product_id, terms, apps, now))
+        for entitlement_id in known[plain].grants if before is None and plain in known else ():
+            await storage.attach(connection, project_id, entitlement_id, [product_id])
+        return await load_product(connection, project_id, product_id)
 
 
 def checked_product_id(id: str) -> str:

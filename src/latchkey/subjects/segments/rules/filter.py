@@ -257,7 +257,7 @@ def _usd(micros: int) -> str:
 
 
 def _number(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= _MOST_DAYS:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= _MOST_DAYS):
         raise Invalid(f"{name} is a number of days from 1 to {_MOST_DAYS:,}.", param=name)
     return int(text)
 
