@@ -103,3 +103,16 @@ async def test_in_an_outage_a_shown_purchase_of_another_user_does_not_end_the_re
     apple.store.misbehave(drop=1.0)
     await apple.move(apple.now + HOUR, every=10 * MINUTE)
     assert [(await apple.owner(purchase)).app_user_id for purchase in account] == ["ada", "eve"]
+
+
+async def test_a_restore_that_cannot_wait_in_the_journal_is_left_to_the_phone(
+    apple: World, account: tuple[str, str]
+) -> None:
+    front: Any = apple.client.app
+    front.services.receipt_limit._unverified_bytes = 0
+    apple.store.misbehave(drop=1.0, api=DOWN)
+    reply = await restored(apple, account[0], "ada")
+    assert (reply.status, reply.json()["code"]) == (503, 7101), reply
+    assert await apple.access("ada") == {"pro", "team"}, "what was shown is taken in all the same"
+    apple.store.misbehave(drop=1.0)
+    assert bought(await restored(apple, account[0], "ada")) == {"team_monthly", "pro_lifetime"}

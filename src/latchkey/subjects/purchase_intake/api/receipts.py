@@ -82,7 +82,8 @@ class NewReceipt(BaseModel):
     )
     app_transaction: Annotated[Any, Field(description="The signed app transaction, as the iOS SDK sends it.")] = None
     initiation_source: Annotated[
-        Any, Field(description='With "restore", everything that the App Store account has bought is taken in.')
+        Any,
+        Field(description='With "restore", everything that the App Store account has is taken in, but consumables.'),
     ] = None
     presented_offering_identifier: Annotated[
         Any,
