@@ -162,6 +162,20 @@ async def test_only_what_is_really_given_counts_towards_the_cap(google: World) -
     assert (await google.show_receipt(second, "bob")).status == 503, "that was the hundredth of this hour"
 
 
+async def test_what_is_used_up_waits_for_the_store_even_if_it_gives_access(google: World) -> None:
+    """After a reply that does not say to use it up, the phone keeps it for ever, and it cannot be bought again."""
+    path = f"/v2/projects/{PROJECT}/entitlements/pro/actions/attach_products"
+    assert (await google.client.post(path, {"product_ids": ["coins_100"]})).status == 200
+    coins = google.store.sell(product_id="coins_100", buyer="ada")
+    google.store.misbehave(drop=1.0, api=DOWN)
+    assert (await google.show_receipt(coins, "ada")).status == 503
+    google.store.misbehave(drop=1.0)
+    await google.move(google.now + MINUTE)
+    assert await google.types("ada") == ["NON_RENEWING_PURCHASE", "VIRTUAL_CURRENCY_TRANSACTION"]
+    reply = await google.show_receipt(coins, "ada")
+    assert reply.json()["purchased_products"] == {"coins_100": {"should_consume": True}}
+
+
 @pytest.mark.parametrize("over", [False, True], ids=["it runs", "it has run out"])
 async def test_temporary_access_for_what_was_known_already_ends_with_the_stores_answer(
     google: World, over: bool

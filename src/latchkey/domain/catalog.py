@@ -182,11 +182,11 @@ class Product(Struct, frozen=True, kw_only=True):
 
     @property
     def consumable(self) -> bool:
-        """Whether a one-time purchase is used up, so that it can be bought again: its type says so, or, where the type
-        leaves it open, it gives virtual currency or nothing that lasts."""
+        """Whether it is a one-time purchase that is used up, and can be bought again: its type says so, or, where the
+        type leaves it open, it gives virtual currency or nothing that lasts."""
         if self.type in (ProductType.CONSUMABLE, ProductType.NON_CONSUMABLE):
             return self.type is ProductType.CONSUMABLE
-        return self.credits is not None or not self.grants
+        return self.kind is ProductKind.ONE_TIME and (self.credits is not None or not self.grants)
 
 
 class Former(Struct, frozen=True):

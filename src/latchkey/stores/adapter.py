@@ -11,6 +11,7 @@ from latchkey.domain.purchases.purchase import Environment, Purchase
 from latchkey.domain.purchases.subscription import Subscription
 from latchkey.domain.stores.store_product import StoreProduct
 from latchkey.stores.credential_form import CredentialForm
+from latchkey.stores.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class StoreReading(Struct, frozen=True, kw_only=True):
     note: str = ""
     # Which version of the app its user had first, as the store signed it.
     app_version: str | None = None
+    # Why the rest of a receipt could not be read now. What there is counts, and the receipt is read again later.
+    unread: StoreError | None = None
 
 
 class AppReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,6 +108,8 @@ class AppReceipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     product_ids: tuple[str, ...] = ()
     transaction_id: str | None = None
     app_transaction: str | None = None
+    # It stands for everything that the phone's store account has bought: the customer restores.
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

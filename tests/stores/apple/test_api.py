@@ -203,6 +203,35 @@ async def test_a_receipt_is_looked_up_in_production_first_and_then_in_the_sandbo
             await adapter.read_receipt(app, AppReceipt(token=receipt(chain)))
 
 
+async def test_a_restore_is_looked_up_once_and_where_its_transaction_was_made(
+    adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox: dict[str, Any] = {"environment": "Sandbox", "told_on": 70}
+    first, second = transaction(**sandbox), transaction("2", day=30, transactionReason="RENEWAL", **sandbox)
+    lifetime, coins = one_time("900", type="Non-Consumable", **sandbox), one_time("901", **sandbox)
+    asked = ["/inApps/v2/history/2", "/inApps/v1/subscriptions/2"]
+    nowhere, apple = Apple(), Apple()
+    apple.answers[asked[0]] = history(chain, first, second, lifetime, coins)
+    renews = renewal(environment="Sandbox", told_on=70)
+    apple.answers[asked[1]] = Reply.json({"data": [{"lastTransactions": [last(chain, second, renews)]}]})
+    # It was signed when it was bought.
+    token = chain.sign(second | {"signedDate": second["purchaseDate"]})
+    async with two_servers(monkeypatch, nowhere, apple):
+        app = connected(adapter, chain)
+        reading = await adapter.read_receipt(app, AppReceipt(token=token, whole=True))
+        assert ([seen.handle for seen in reading.seen], reading.unread) == (["1", "900"], None)
+        subscription = reading.seen[0].snapshot
+        assert isinstance(subscription, Subscription)
+        assert [period.id for period in subscription.periods] == ["1", "2"]
+        assert subscription.current.as_of.at == second["signedDate"], "what Apple says now counts"
+        assert (nowhere.paths(), apple.paths()) == ([], asked)
+        for answer in (Reply(503), Reply(401), NOT_FOUND, history(chain, {"type": "odd"})):
+            apple.answers[asked[0]] = answer
+            reading = await adapter.read_receipt(app, AppReceipt(token=token, whole=True))
+            assert [seen.handle for seen in reading.seen] == ["1"]
+            assert isinstance(reading.unread, (StoreDown, CredentialsRefused))
+
+
 async def test_a_known_purchase_is_read_again_where_it_was_made(
     adapter: AppleAdapter, chain: AppleChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

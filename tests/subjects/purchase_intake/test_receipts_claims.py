@@ -30,7 +30,7 @@ FIELDS: dict[str, list[Any]] = {
     "store_user_id": ["amzn1"],
     "is_restore": [True, False, "yes", None, 7],
     "observer_mode": [True, "true"],
-    "initiation_source": ["restore", "purchase", "queue", 7],
+    "initiation_source": ["restore", "purchase", "queue", 7, ["restore"], {}],
     "purchase_completed_by": ["my_app"],
     "sdk_originated": [False],
     "transaction_id": ["test_1_other", 5],

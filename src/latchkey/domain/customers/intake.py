@@ -63,10 +63,11 @@ def stand_in(
     environment: Environment,
 ) -> Purchase | None:
     """The temporary grant for the first of these products that grants anything. The running one where there is one;
-    None where none may be given."""
+    None where none may be given. None is for a consumable: a phone that gets access for it does not send it again, and
+    never hears that it should use it up."""
     for product_id in product_ids:
         product = catalog.offered(product_id)
-        if product is None or not product.grants:
+        if product is None or not product.grants or product.consumable:
             continue
         earlier = [
             purchase

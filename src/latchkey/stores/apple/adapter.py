@@ -7,6 +7,7 @@ from functools import lru_cache
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from latchkey.domain.instants import DAY, HOUR, LATEST, Ms
 from latchkey.domain.purchases.purchase import Environment
@@ -118,7 +119,9 @@ class AppleAdapter:
             if payloads.is_jws(token):
                 transaction = connection.opener.transaction(token)
                 version = _app_version(connection.opener, receipt.app_transaction)
-                return StoreReading(seen=purchases(app.app_id, (transaction,), complete=False), app_version=version)
+                seen = purchases(app.app_id, (transaction,), complete=False)
+                reading = StoreReading(seen=seen, app_version=version)
+                return await self._restored(app, connection, transaction, reading) if receipt.whole else reading
         except (errors.NotAuthentic, payloads.NotSigned, errors.Misdirected) as error:
             raise errors.InvalidReceipt(f"The receipt proves no purchase. {error.message}") from None
         except errors.Malformed as error:
@@ -214,6 +217,16 @@ class AppleAdapter:
             return f"The answer to Apple's question how far the purchase was used was not taken. {error.message}"
         return "Apple was told how far the purchase was used."
 
+    async def _restored(
+        self, app: ConnectedApp, connection: _Connection, shown: payloads.AppleTransaction, reading: StoreReading
+    ) -> StoreReading:
+        """StoreKit 2 shows one transaction when a customer restores, and leaves the others to the server."""
+        id, environment = shown.transaction_id, reading.seen[0].snapshot.environment
+        try:
+            return replace(reading, seen=await self._everything(app, connection, id, environment, shown))
+        except errors.StoreError as error:
+            return replace(reading, unread=error)
+
     async def _storekit_1(self, app: ConnectedApp, connection: _Connection, token: str) -> StoreReading:
         # In a thread: a receipt may have megabytes, and whoever sends it is not known.
         opened = await asyncio.to_thread(open_receipt, token, connection.credentials.root_certificates)
@@ -233,13 +246,21 @@ class AppleAdapter:
         raise kind(f"Apple does not say what the receipt is worth. {' '.join(one.message for one in refused)}")
 
     async def _everything(
-        self, app: ConnectedApp, connection: _Connection, transaction_id: str, environment: Environment
+        self,
+        app: ConnectedApp,
+        connection: _Connection,
+        transaction_id: str,
+        environment: Environment,
+        shown: payloads.AppleTransaction | None = None,
     ) -> tuple[SeenPurchase, ...]:
         """All purchases of the customer who made this transaction. The history is read first: what happens between the
         two requests is then in the second answer."""
         signed = await connection.api.history(transaction_id, environment)
         try:
             transactions = [connection.opener.transaction(one) for one in signed]
+            if shown is not None:
+                # Consumables are used up by now: an app sends each one before it finishes it.
+                transactions = [shown, *(one for one in transactions if one.type != payloads.CONSUMABLE)]
             last: list[LastTransaction] = []
             if any(transaction.is_subscription for transaction in transactions):
                 last = await connection.api.statuses(transaction_id, environment)

@@ -117,7 +117,7 @@ def _bytes(part: str) -> bytes:
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern="^[ -~]+$")]
 Amount = Annotated[int, Meta(ge=0, le=10**12)]
 
-SUBSCRIPTION = "Auto-Renewable Subscription"
+SUBSCRIPTION, CONSUMABLE = "Auto-Renewable Subscription", "Consumable"
 FAMILY_SHARED = "FAMILY_SHARED"
 
 _ENVIRONMENTS = {"Production": Environment.PRODUCTION, "Sandbox": Environment.SANDBOX}

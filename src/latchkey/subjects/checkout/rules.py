@@ -24,7 +24,7 @@ def on_sale(catalog: Catalog, app_id: str, store: str, product_id: str) -> Produ
 
 def has_already(customer: Customer | None, catalog: Catalog, store: str, product: Product, now: Ms) -> bool:
     """Whether the customer has bought it in this store and has it still. What is used up can be bought again."""
-    if customer is None or (product.kind is ProductKind.ONE_TIME and product.consumable):
+    if customer is None or product.consumable:
         return False
     held = (one for one in customer.bought if one.store == store and gives_access(one, now))
     ids = {one.product_id if isinstance(one, Purchase) else one.current.product_id for one in held}

@@ -55,7 +55,7 @@ class NewReceipt(BaseModel):
     app_user_id: AppUserId
     # Left out by an app that only shows its app transaction.
     fetch_token: str | None = None
-    # The model does not check the types of these seven: an invalid value must not refuse the purchase.
+    # The model does not check the types of these eight: an invalid value must not refuse the purchase.
     product_id: Annotated[Any, Field(description="What was bought: a text. Any other type is ignored.")] = None
     product_ids: Annotated[
         Any,
@@ -79,6 +79,10 @@ class NewReceipt(BaseModel):
         None
     )
     app_transaction: Annotated[Any, Field(description="The signed app transaction, as the iOS SDK sends it.")] = None
+    initiation_source: Annotated[
+        Any,
+        Field(description='With "restore", everything that the App Store account has is taken in, but consumables.'),
+    ] = None
     presented_offering_identifier: Annotated[
         Any,
         Field(
@@ -142,6 +146,7 @@ async def take(exchange: Exchange, services: Services, caller: Caller, new: NewR
                 product_ids=new.products,
                 transaction_id=_text(new.transaction_id),
                 app_transaction=app_transaction,
+                whole=new.initiation_source == "restore",
                 offering=_product_id(new.presented_offering_identifier),
             )
             answered = await services.receipts.take(

@@ -196,21 +196,17 @@ class Processor:
                 offering=shown.offering,
                 product_ids=shown.product_ids,
             )
-            try:
-                reading = await adapter.read_receipt(app, shown)
-            except InvalidReceipt as error:
-                if not app.proven:
-                    raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
-                await withdraw(self._changes, app, shown)
-                return JournalOutcome(id=entry.id, status="ignored", message=error.message)
-        else:
-            reading = await adapter.read(app, entry.payload)
         try:
+            reading = await (adapter.read_receipt(app, shown) if shown else adapter.read(app, entry.payload))
             taken = await taker.take(reading, read_at)
-        except OwnedByAnother as error:
+        except (InvalidReceipt, OwnedByAnother) as error:
+            if isinstance(error, InvalidReceipt) and not app.proven:
+                raise StoreDown(f"{error.message} {NOT_PROVEN}") from error
             if shown is not None:
                 await withdraw(self._changes, app, shown)
             return JournalOutcome(id=entry.id, status="ignored", message=error.message)
+        if reading.unread is not None:
+            raise reading.unread
         if shown is not None:
             await withdraw(self._changes, app, shown)
         if not taken:

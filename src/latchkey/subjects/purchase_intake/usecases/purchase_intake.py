@@ -101,7 +101,8 @@ class Taker(Struct, frozen=True):
                 refused = error
         refunded = [await self._give_back(back) for back in reading.given_back]
         if refused is not None and not taken:
-            raise refused
+            # What could not be read may be the customer's.
+            raise refused if reading.unread is None else StoreDown(reading.unread.message)
         return (*taken, *(result for result in refunded if result is not None))
 
     async def _of_another_app(self, seen: SeenPurchase) -> bool:

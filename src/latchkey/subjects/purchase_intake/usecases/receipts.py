@@ -147,10 +147,12 @@ class Receipts:
             # Nobody knows what it is worth: the background tries again, and says what is wrong.
             await unverified("waiting", "")
             raise
+        if reading.unread is None:
+            self._file(entry, outcome_of(taken) if taken else JournalOutcome(status="ignored", message=reading.note))
+        elif not await unverified("waiting", reading.unread.message):
+            raise CannotCheck from reading.unread
         if not taken:
-            self._file(entry, JournalOutcome(status="ignored", message=reading.note))
             return IntakeResult(await self._noted(project_id, shown.app_user_id, attributes, reading), {})
-        self._file(entry, outcome_of(taken))
         consume = {product: used_up for result in taken for product, used_up in result.consume.items()}
         return IntakeResult(taken[-1].committed, consume)
 
