@@ -70,13 +70,23 @@ async def test_a_wait_longer_than_the_deadline_is_not_begun_and_is_in_the_error(
 
 @pytest.mark.parametrize(("status", "kind"), [(404, NotFound), (401, ApiError), (403, ApiError), (418, ApiError)])
 async def test_other_errors_carry_their_status_and_are_not_asked_again(status: int, kind: type[ApiError]) -> None:
-    script = Script([Says(status, {"message": "no"})])
+    script = Script([Says(status, {"type": "resource_missing", "message": "no"})])
     async with client(script) as asking:
         with pytest.raises(kind) as refused:
             await asking.subscriber("ada")
     assert refused.value.status == status
     assert refused.value.message == "no"
     assert len(script.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>404</html>", b"[]", b'{"message":"Not Found"}', b'{"message":1,"type":"a"}']
+)
+async def test_a_404_of_a_proxy_says_nothing_about_the_customer(body: bytes) -> None:
+    async with client(Script([Says(404, body)])) as asking:
+        with pytest.raises(ApiError) as refused:
+            await asking.customer("ada")
+    assert (type(refused.value), refused.value.status, refused.value.message) == (ApiError, 404, "")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}'])

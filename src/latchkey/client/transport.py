@@ -118,13 +118,17 @@ def checked(base_url: str) -> str:
 
 class _ErrorBody(msgspec.Struct):
     message: Any = None
+    # V2's errors have a type, V1's a code. What a proxy says has neither.
+    type: Any = None
+    code: Any = None
 
 
 def _api_error(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
     try:
-        message = msgspec.json.decode(body, type=_ErrorBody).message
+        error = msgspec.json.decode(body, type=_ErrorBody)
     except msgspec.DecodeError:
-        message = ""
-    kind = {404: NotFound, 429: RateLimited}.get(status, ApiError)
-    message = message if isinstance(message, str) else ""
-    return kind(status, message[:500], retry_after=parse_retry_after(retry_after, now))
+        error = _ErrorBody()
+    ours = isinstance(error.message, str) and (error.type or error.code)
+    # A proxy's 404 says nothing about the object.
+    kind = {404: NotFound if ours else ApiError, 429: RateLimited}.get(status, ApiError)
+    return kind(status, error.message[:500] if ours else "", retry_after=parse_retry_after(retry_after, now))
