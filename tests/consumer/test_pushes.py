@@ -143,6 +143,20 @@ async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(here
     assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
 
 
+async def test_a_provider_that_asks_to_wait_for_long_is_asked_again_within_minutes(
+    here: World, provider: Provider
+) -> None:
+    for user in ("ada", "bob"):
+        await register(here, await provider.device(), user)
+    await provider.fault("busy", seconds=80_000, times=1)
+    for user in ("ada", "bob"):
+        await here.deliver(failed(user))
+        await here.jobs_done()
+    here.clock.now += 600_000
+    await here.jobs_done()
+    assert len(await provider.sent()) == 2
+
+
 async def test_a_push_that_no_longer_applies_or_whose_phone_has_another_user_is_not_sent(
     here: World, provider: Provider
 ) -> None:
