@@ -57,8 +57,10 @@ def test_a_response_that_accepts_the_notification(status: int, said: Any, sent: 
         (400, b"<html>", NotificationRefusedError),
         (401, b'{"errors": ["no key"]}', RefusedError),
         (403, b"", RefusedError),
-        (404, b"", NotificationRefusedError),
-        (301, b"", NotificationRefusedError),
+        (413, b"", NotificationRefusedError),
+        (422, b"", NotificationRefusedError),
+        # What is at the push address today is there tomorrow, or not.
+        *((status, b"", RefusedError) for status in (301, 302, 404, 405, 410, 421)),
         (408, b"", PushNotSentError),
         (429, b"", BusyError),
         (500, b'{"id": "n"}', PushNotSentError),
