@@ -89,7 +89,19 @@ async def test_a_404_of_a_proxy_says_nothing_about_the_customer(body: bytes) -> 
     assert (type(refused.value), refused.value.status, refused.value.message) == (ApiError, 404, "")
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}'])
+# Neither is a DecodeError of msgspec.
+ODD = [b'{"message":"\xff"}', b'{"message":' + b"[" * 100_000]
+
+
+@pytest.mark.parametrize("body", ODD)
+async def test_an_error_that_cannot_be_decoded_keeps_its_status(body: bytes) -> None:
+    async with client(Script([Says(418, body)])) as asking:
+        with pytest.raises(ApiError) as refused:
+            await asking.customer("ada")
+    assert (refused.value.status, refused.value.message) == (418, "")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}', *ODD])
 async def test_an_answer_that_is_not_what_was_promised_is_an_error_of_its_own(body: bytes) -> None:
     async with client(Script([Says(200, body)])) as asking:
         with pytest.raises(BadAnswer):

@@ -55,6 +55,8 @@ def test_a_response_that_accepts_the_notification(status: int, said: Any, sent: 
         (200, b"[" * 100_000, PushNotSentError),
         (400, b'{"errors": ["bad"]}', NotificationRefusedError),
         (400, b"<html>", NotificationRefusedError),
+        (200, b'{"id":"\xff"}', PushNotSentError),
+        (400, b'{"errors":["\xff"]}', NotificationRefusedError),
         (401, b'{"errors": ["no key"]}', RefusedError),
         (403, b"", RefusedError),
         (413, b"", NotificationRefusedError),

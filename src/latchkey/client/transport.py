@@ -126,7 +126,7 @@ class _ErrorBody(msgspec.Struct):
 def _api_error(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
     try:
         error = msgspec.json.decode(body, type=_ErrorBody)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         error = _ErrorBody()
     ours = isinstance(error.message, str) and (error.type or error.code)
     # A proxy's 404 says nothing about the object.

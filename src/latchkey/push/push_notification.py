@@ -129,7 +129,7 @@ def _sent(response: Any, errors: Any, asked: Sequence[str]) -> PushResult | None
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -204,7 +204,7 @@ class Provider:
             raise ProviderAway(f"{self.name} answered {response.status}. Try again in a moment.")
         try:
             return msgspec.json.decode(response.body[:LARGEST_ANSWER], type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             raise ProviderAway(f"{self.name} answered something that is not JSON.") from None
 
 
