@@ -268,6 +268,7 @@ async def test_a_provider_that_takes_the_secret_in_the_form_gets_it_there(world:
     [
         ({"issuer": "https://evil.example"}, "LATCHKEY_OPENID_ISSUER"),
         ({"token_endpoint": "http://127.0.0.1/token"}, "over https"),
+        ({"token_endpoint": "https://["}, "over https"),
         ({"authorization_endpoint": None}, "over https"),
         ({"jwks_uri": 7}, "over https"),
     ],
