@@ -7,7 +7,7 @@ from latchkey.client.client import Client
 from latchkey.client.client_errors import ApiError, BadAnswer, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.http_client import HttpClient
 from latchkey.wire.v2 import ActiveEntitlement
-from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
+from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, endless, page
 from tests.http.client import NOW, Shop
 
 OK = Says(200, customer(active("pro", 5)))
@@ -104,6 +104,12 @@ async def test_an_error_that_cannot_be_decoded_keeps_its_status(body: bytes) -> 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}', *ODD])
 async def test_an_answer_that_is_not_what_was_promised_is_an_error_of_its_own(body: bytes) -> None:
     async with client(Script([Says(200, body)])) as asking:
+        with pytest.raises(BadAnswer):
+            await asking.customer("ada")
+
+
+async def test_an_answer_without_end_is_not_waited_for() -> None:
+    async with Client("https://service.test", "sk_key", project_id="p", _http=HttpClient(middleware=endless)) as asking:
         with pytest.raises(BadAnswer):
             await asking.customer("ada")
 

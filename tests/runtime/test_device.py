@@ -17,7 +17,7 @@ from latchkey.runtime import reference_device
 from latchkey.runtime.device_errors import CannotShowError, DeviceError, PushServiceError
 from latchkey.runtime.push_service import PushService
 from latchkey.runtime.reference_device import Device, DeviceOptions
-from tests.client.service import Says, Script
+from tests.client.service import Says, Script, endless
 from tests.http.serving import serving
 from tests.patience import PATIENCE, until
 from tests.push.push_provider import APP_ID, Provider, certificates_in, providing
@@ -155,6 +155,13 @@ async def test_an_answer_that_is_no_push_services_is_an_error_of_its_own(body: b
         await service.register("en")
     with pytest.raises(PushServiceError):
         _ = [arrived async for arrived in service.arrivals("p")]
+
+
+async def test_an_answer_of_a_push_service_without_end_is_not_waited_for() -> None:
+    service = PushService("https://service.test", APP_ID, "me")
+    service._http = HttpClient(middleware=endless)
+    with pytest.raises(PushServiceError):
+        await service.register("en")
 
 
 async def test_a_push_url_that_answers_404_is_reported_and_asked_again_only_after_a_pause(

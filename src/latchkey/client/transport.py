@@ -22,6 +22,8 @@ SPREAD = 0.1
 _TRANSIENT = frozenset({500, 502, 503, 504})
 CONNECT_TIMEOUT = 5.0
 CONNECTIONS = 32
+# A page of the feed has 100 events. What is longer is cut off, so it is a BadAnswer.
+MOST_BYTES = 32 * 1024 * 1024
 # In every error of the TLS library about a certificate that it does not accept.
 _CERTIFICATE = "certificate"
 _HEADERS = {"Content-Type": "application/json"}
@@ -95,6 +97,7 @@ class Transport:
                 headers=_HEADERS,
                 authorization=f"Bearer {self._key}",
                 deadline=max(left, 0.001),
+                most_bytes=MOST_BYTES,
             )
         except HttpTimeoutError as error:
             raise Unreachable(f"The service did not answer within {left:.1f} s.") from error

@@ -94,6 +94,7 @@ class PushService:
                 authorization=f"Device {self._identifier}",
                 body=msgspec.json.encode({"app_id": self.app_id, **value}),
                 deadline=TIMEOUT,
+                most_bytes=_MOST,
             )
         except (HttpError, TimeoutError) as error:
             raise PushServiceError(f"{self.url} cannot be reached ({type(error).__name__}).") from error
