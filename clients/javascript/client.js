@@ -68,7 +68,8 @@ export class Latchkey {
         if (one.entitlement_id === entitlementId && one.expires_at > asked) return true;
       }
     } catch (error) {
-      if (!(error instanceof LatchkeyError) || error.status !== 404) throw error;
+      // A 404 without a code is a proxy's, and says nothing about the customer.
+      if (!(error instanceof LatchkeyError) || error.status !== 404 || error.code === null) throw error;
     }
     return false;
   }

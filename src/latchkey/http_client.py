@@ -54,6 +54,8 @@ __all__ = [
 # The library's thread may hold Python's lock for a moment after the last response. If the interpreter ends in that
 # moment, Python before 3.14 aborts the process: 5 of 60 times after one request, 0 of 300 with this pause at the end.
 EXIT_PAUSE = 0.05
+# Seconds. Whoever asks for a longer wait is asked again after this one.
+LONGEST_RETRY_AFTER = 86_400.0
 
 
 @cache
@@ -242,13 +244,14 @@ def causes_of(error: Exception) -> list[str]:
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait according to a Retry-After header, a number or a date; None if it is neither. `now` is in epoch
-    seconds."""
+    """Seconds to wait according to a Retry-After header, a number or a date; None if it is neither. A day at most.
+    `now` is in epoch seconds."""
     text = (value or "").strip()
     if text.isascii() and text.isdigit():
-        return float(text[:9])
+        return min(float(text[:9]), LONGEST_RETRY_AFTER)
     try:
         moment = parsedate_to_datetime(text)
-        return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)
+        wait = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
+        return min(max(0.0, wait), LONGEST_RETRY_AFTER)
     except (ValueError, OverflowError):
         return None

@@ -5,8 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from latchkey.cli.service_client import ServiceAway, ServiceClient
 from latchkey.database.pool import connect
 from tests.cli.running import typed
+from tests.client.service import Says, Script
 
 
 def test_migrate_shows_what_it_does_and_does_it_once(empty_database_url: str) -> None:
@@ -248,3 +252,10 @@ async def test_exchange_rates_are_imported_listed_and_refused_with_the_line(data
     assert "1.0834" in await asyncio.to_thread(rates, "list", "--currency", "eur")
     file.write_text("date,currency,usd\n2026-01-05,EUR,much\n")
     assert "line 2: 'much' is not a number" in (await asyncio.to_thread(rates, "import", str(file))).replace("\n", " ")
+
+
+@pytest.mark.parametrize("body", [b"", b'{"message":"\xff"}', b'{"message":' + b"[" * 100_000])
+async def test_what_is_no_answer_of_a_service_is_one_clear_line(body: bytes) -> None:
+    async with ServiceClient("https://service.test", "sk_key", middleware=Script([Says(200, body)])) as service:
+        with pytest.raises(ServiceAway, match="does not answer as a Latchkey service does: status 200"):
+            await service.ask("GET", "/v2/projects")

@@ -1,6 +1,6 @@
 """A fake service that answers from a script, and a client with a fake clock."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,14 @@ class Script:
         assert isinstance(says, Says)
         body = says.body if isinstance(says.body, bytes) else json.encode(says.body)
         return await ResponseBuilder().status(says.status).headers(says.headers).body_bytes(body).build()
+
+
+async def endless(_request: Request, _: Next) -> Response:
+    async def body() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * 1_000_000
+
+    return await ResponseBuilder().status(200).body_stream(body()).build()
 
 
 @dataclass

@@ -7,7 +7,7 @@ from latchkey.client.client import Client
 from latchkey.client.client_errors import ApiError, BadAnswer, NotFound, RateLimited, Unreachable, UnusableId
 from latchkey.http_client import HttpClient
 from latchkey.wire.v2 import ActiveEntitlement
-from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, page
+from tests.client.service import DOWN, SLOW, Says, Script, Time, active, client, customer, endless, page
 from tests.http.client import NOW, Shop
 
 OK = Says(200, customer(active("pro", 5)))
@@ -70,7 +70,7 @@ async def test_a_wait_longer_than_the_deadline_is_not_begun_and_is_in_the_error(
 
 @pytest.mark.parametrize(("status", "kind"), [(404, NotFound), (401, ApiError), (403, ApiError), (418, ApiError)])
 async def test_other_errors_carry_their_status_and_are_not_asked_again(status: int, kind: type[ApiError]) -> None:
-    script = Script([Says(status, {"message": "no"})])
+    script = Script([Says(status, {"type": "resource_missing", "message": "no"})])
     async with client(script) as asking:
         with pytest.raises(kind) as refused:
             await asking.subscriber("ada")
@@ -79,9 +79,37 @@ async def test_other_errors_carry_their_status_and_are_not_asked_again(status: i
     assert len(script.asked) == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>404</html>", b"[]", b'{"message":"Not Found"}', b'{"message":1,"type":"a"}']
+)
+async def test_a_404_of_a_proxy_says_nothing_about_the_customer(body: bytes) -> None:
+    async with client(Script([Says(404, body)])) as asking:
+        with pytest.raises(ApiError) as refused:
+            await asking.customer("ada")
+    assert (type(refused.value), refused.value.status, refused.value.message) == (ApiError, 404, "")
+
+
+# Neither is a DecodeError of msgspec.
+ODD = [b'{"message":"\xff"}', b'{"message":' + b"[" * 100_000]
+
+
+@pytest.mark.parametrize("body", ODD)
+async def test_an_error_that_cannot_be_decoded_keeps_its_status(body: bytes) -> None:
+    async with client(Script([Says(418, body)])) as asking:
+        with pytest.raises(ApiError) as refused:
+            await asking.customer("ada")
+    assert (refused.value.status, refused.value.message) == (418, "")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"object":"customer"}', *ODD])
 async def test_an_answer_that_is_not_what_was_promised_is_an_error_of_its_own(body: bytes) -> None:
     async with client(Script([Says(200, body)])) as asking:
+        with pytest.raises(BadAnswer):
+            await asking.customer("ada")
+
+
+async def test_an_answer_without_end_is_not_waited_for() -> None:
+    async with Client("https://service.test", "sk_key", project_id="p", _http=HttpClient(middleware=endless)) as asking:
         with pytest.raises(BadAnswer):
             await asking.customer("ada")
 

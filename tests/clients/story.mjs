@@ -62,6 +62,12 @@ answers.push([429, { "retry-after": "0" }], [503, {}], [200, {}]);
 assert.equal((await scripted.grant(user, "pro").catch((error) => error)).status, 503);
 assert.equal(answers.length, 1);
 
+// A proxy's 404 is no answer about a customer.
+for (const body of ["<html>", "[]", "null", '{"message":"Not Found"}']) {
+  const proxied = new Latchkey({ baseUrl, apiKey, projectId, deadlineMs: 300, fetch: async () => new Response(body, { status: 404 }) });
+  await assert.rejects(proxied.has(user, "pro"), LatchkeyError);
+}
+
 // Access that ends while the answer is on its way: its renewal is not in that answer.
 const [clock, ends] = [Date.now, Date.now() + 60_000];
 const item = { entitlement_id: "pro", expires_at: ends };

@@ -15,7 +15,7 @@ from latchkey.consumer.storage.copy_tables import jobs as jobs_table
 from latchkey.push.push_notification import PushNotification
 from tests.consumer.test_devices import phones, register
 from tests.consumer.world import NOW, World, both_databases, event, pro, settings, world
-from tests.push.push_provider import APP_ID, KEY, Provider
+from tests.push.push_provider import APP_ID, KEY, Provider, answering
 
 EVERYTHING = OCCASIONS
 
@@ -141,6 +141,37 @@ async def test_while_the_provider_is_away_one_job_tries_and_the_others_wait(here
         await here.jobs_done()
     assert "push not sent yet" not in [line["event"] for line in logs]
     assert sorted(row["run_at"] > NOW for row in await here.rows(jobs_table)) == [True, True]
+
+
+async def test_a_provider_that_asks_to_wait_for_long_is_asked_again_within_minutes(
+    here: World, provider: Provider
+) -> None:
+    for user in ("ada", "bob"):
+        await register(here, await provider.device(), user)
+    await provider.fault("busy", seconds=80_000, times=1)
+    for user in ("ada", "bob"):
+        await here.deliver(failed(user))
+        await here.jobs_done()
+    here.clock.now += 600_000
+    await here.jobs_done()
+    assert len(await provider.sent()) == 2
+
+
+@pytest.mark.parametrize("status", [401, 404, 421])
+async def test_while_something_else_is_at_the_push_address_no_push_is_lost(
+    sqlite_url: str, provider: Provider, status: int
+) -> None:
+    async with (
+        answering(provider.certificates, (status, {}), (200, {"id": "n"})) as (url, seen),
+        pushing(sqlite_url, provider, push_api_url=url) as here,
+    ):
+        await register(here, "a-phone")
+        await here.deliver(failed())
+        await here.jobs_done()
+        assert (len(seen), (await here.counts())["billing_jobs"]) == (1, 1)
+        here.clock.now += 60_000
+        await here.jobs_done()
+        assert (len(seen), (await here.counts())["billing_jobs"]) == (2, 0)
 
 
 async def test_a_push_that_no_longer_applies_or_whose_phone_has_another_user_is_not_sent(

@@ -21,6 +21,8 @@ TROUBLES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"status": 503}, "answered 503"),
     ({"status": 429}, "asked too often"),
     ({"nonsense": True}, "LATCHKEY_CONSUMER_SERVICE_URL"),
+    ({"proxied": 404}, "LATCHKEY_CONSUMER_SERVICE_URL"),
+    ({"proxied": 400}, "answered 400"),
 )
 
 
@@ -54,7 +56,7 @@ async def test_without_a_record_and_without_the_service_access_is_unknown_and_no
         assert (reply.status, words in reply.json()["error"]) == (500, True)
 
 
-@pytest.mark.parametrize("trouble", [{"down": True}, {"status": 401}, {"nonsense": True}])
+@pytest.mark.parametrize("trouble", [{"down": True}, {"status": 401}, {"nonsense": True}, {"proxied": 404}])
 async def test_a_local_record_is_used_instead_of_the_service(here: World, trouble: dict[str, Any]) -> None:
     await here.deliver(event())
     await here.deliver(event("EXPIRATION", "bob", entitlements={}))
@@ -77,6 +79,19 @@ async def test_a_record_that_is_known_to_be_old_may_say_yes_but_not_no(here: Wor
     here.service.down = True
     assert (await here.get("/api/entitlement/pro", "bob")).status == 500
     assert (await here.get("/api/entitlement/pro", "ada")).json()["hasAccess"] is True
+
+
+async def test_a_404_of_a_proxy_leaves_the_record_and_its_read_pending(here: World) -> None:
+    await here.deliver(event("RENEWAL", sequence=5))
+    await here.deliver(event("RENEWAL", sequence=4))
+    here.service.proxied = 404
+    await here.jobs_done()
+    assert (await here.copy()).subscription.stale
+    here.service.proxied = None
+    here.service.holds["ada"] = {"team": NOW + DAY}
+    here.clock.now += HOUR
+    await here.jobs_done()
+    assert set((await here.copy()).held(here.clock.now)) == {"team"}
 
 
 @pytest.mark.parametrize("user", [".", "..", "unacceptable"])

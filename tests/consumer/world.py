@@ -55,6 +55,8 @@ class Service:
     untrusted: bool = False
     nonsense: bool = False
     status: int = 200
+    # Something in between answers with this status.
+    proxied: int | None = None
     # Of what is asked about these users only.
     statuses: dict[str, int] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
@@ -73,8 +75,10 @@ class Service:
             raise ConnectError("tls", {"causes": [{"message": "invalid peer certificate: UnknownIssuer"}]})
         if self.nonsense:
             return await ResponseBuilder().status(200).body_bytes(b"<html>").build()
+        if self.proxied is not None:
+            return await ResponseBuilder().status(self.proxied).body_bytes(b"<html>").build()
         status = self.statuses.get(path.rsplit("/", 1)[1], self.status)
-        status, body = (status, {}) if status != 200 else self._answer(path, url.query)
+        status, body = (status, _error("refused")) if status != 200 else self._answer(path, url.query)
         if self.meanwhile is not None:
             doing, self.meanwhile = self.meanwhile, None
             await doing()
@@ -87,7 +91,7 @@ class Service:
             after = unquote(query.partition("starting_after=")[2])
             ids = [event["id"] for event in self.feed]
             if after and after not in ids:
-                return 404, {"message": "no such event"}
+                return 404, _error("no such event")
             rest = self.feed[ids.index(after) + 1 :] if after else self.feed
             more = "/v2/projects/p/events?limit=100&starting_after=" + rest[1]["id"] if len(rest) > 2 else None
             return 200, page(*rest[:2], next_page=more)
@@ -95,7 +99,7 @@ class Service:
         user = self.aliases.get(asked, asked)
         if user not in self.holds:
             if path.startswith("/v2"):
-                return 404, {"message": "no such customer"}
+                return 404, _error("no such customer")
             self.holds[user] = {}
         if path.startswith("/v1"):
             return 200, self._v1(user)
@@ -118,6 +122,10 @@ class Service:
                 "subscriber_attributes": {}, "other_purchases": {},
             },
         }  # fmt: skip
+
+
+def _error(message: str) -> dict[str, Any]:
+    return {"object": "error", "type": "invalid_request", "message": message, "retryable": False}
 
 
 @dataclass

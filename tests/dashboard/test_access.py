@@ -188,6 +188,7 @@ async def test_a_form_that_is_not_ours_changes_nothing(cast: Cast) -> None:
         for foreign in (
             {"origin": "https://evil.example"},
             {"origin": "null"},
+            {"origin": "http://["},
             {"origin": f"https://{HOST}.evil.example"},
             {"sec_fetch_site": "cross-site"},
             {"sec_fetch_site": "same-site"},

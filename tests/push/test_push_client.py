@@ -11,7 +11,6 @@ from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_client import PushClient
 from latchkey.push.push_notification import (
     BusyError,
-    NotificationRefusedError,
     PushNotification,
     PushNotSentError,
     RefusedError,
@@ -165,7 +164,7 @@ async def test_redirects_are_not_followed_with_the_key(certificates: LocalCertif
         misbehaving(certificates, "redirect") as url,
         PushClient(url, APP_ID, KEY, extra_ca=certificates.authority.read_bytes(), policy=QUICK) as push,
     ):
-        with pytest.raises(NotificationRefusedError, match="is the push API URL right"):
+        with pytest.raises(RefusedError, match="is the push API URL right"):
             await push.send(FAILED, [UNKNOWN])
 
 

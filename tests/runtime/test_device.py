@@ -10,11 +10,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from latchkey.http_client import HttpClient
 from latchkey.process.local_ca.authority import LocalCertificates
 from latchkey.push.push_notification import PushNotification
 from latchkey.runtime import reference_device
-from latchkey.runtime.device_errors import CannotShowError, DeviceError
+from latchkey.runtime.device_errors import CannotShowError, DeviceError, PushServiceError
+from latchkey.runtime.push_service import PushService
 from latchkey.runtime.reference_device import Device, DeviceOptions
+from tests.client.service import Says, Script, endless
 from tests.http.serving import serving
 from tests.patience import PATIENCE, until
 from tests.push.push_provider import APP_ID, Provider, certificates_in, providing
@@ -142,6 +145,23 @@ async def test_a_push_service_that_is_down_at_first_costs_the_id_and_not_the_app
         assert (await device.next_notification(PATIENCE)).content == "Your payment failed"
         await device.page.reload()
         assert await device.page.evaluate("pushplayerid") == device.player_id
+
+
+@pytest.mark.parametrize("body", [b"", b'{"id":"\xff"}', b'{"id":' + b"[" * 100_000])
+async def test_an_answer_that_is_no_push_services_is_an_error_of_its_own(body: bytes) -> None:
+    service = PushService("https://service.test", APP_ID, "me")
+    service._http = HttpClient(middleware=Script([Says(200, body), Says(200, b"data: " + body + b"\n")]))
+    with pytest.raises(PushServiceError):
+        await service.register("en")
+    with pytest.raises(PushServiceError):
+        _ = [arrived async for arrived in service.arrivals("p")]
+
+
+async def test_an_answer_of_a_push_service_without_end_is_not_waited_for() -> None:
+    service = PushService("https://service.test", APP_ID, "me")
+    service._http = HttpClient(middleware=endless)
+    with pytest.raises(PushServiceError):
+        await service.register("en")
 
 
 async def test_a_push_url_that_answers_404_is_reported_and_asked_again_only_after_a_pause(

@@ -111,6 +111,8 @@ def test_a_body_of_another_form_is_a_store_in_trouble(body: bytes) -> None:
         ("5", 5_000),
         (str(NOW + 1), 1),
         (str(NOW - 1), 0),
+        ("9" * 15, 86_400_000),
+        ("9" * 9, 86_400_000),
         ("Mon, 21 Sep 2026 14:13:30 GMT", 10_000),
     ],
 )

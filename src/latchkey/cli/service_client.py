@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, json
+from msgspec import json
 
 from latchkey.cli.data_folder import Connection
 from latchkey.domain.refusal import Refusal
@@ -36,7 +36,7 @@ class ServiceClient(Closing):
         reply = await self.send(method, path, key=key, json=body)
         try:
             said = json.decode(reply.body, type=dict[str, Any])
-        except DecodeError:
+        except (ValueError, RecursionError):
             raise self._away(f"status {reply.status}") from None
         if reply.status < 300:
             return said

@@ -116,7 +116,7 @@ class Client(Closing):
 def _decoded(response: HttpResponse, path: str, type: type[T]) -> T:
     try:
         return msgspec.json.decode(response.body, type=type)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BadAnswer(f"The answer to {path} is not what the API promises: {error}") from error
 
 

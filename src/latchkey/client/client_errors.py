@@ -6,7 +6,7 @@ ClientError
 ├── BadAnswer        a response that does not match the API's schema
 ├── UnusableId       an id that cannot be part of a URL
 └── ApiError         any status except 2xx; `status` is the code
-    ├── NotFound     404
+    ├── NotFound     404 of the service itself; a proxy's is a plain ApiError
     └── RateLimited  429; `retry_after` is how many seconds to wait
 """
 
@@ -42,6 +42,7 @@ class ApiError(ClientError):
     def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(f"{status}: {message}" if message else str(status))
         self.status = status
+        # The service's own; empty if something between gave the response.
         self.message = message
         # Seconds, if the service said how long to wait.
         self.retry_after = retry_after

@@ -22,6 +22,8 @@ SPREAD = 0.1
 _TRANSIENT = frozenset({500, 502, 503, 504})
 CONNECT_TIMEOUT = 5.0
 CONNECTIONS = 32
+# A page of the feed has 100 events. What is longer is cut off, so it is a BadAnswer.
+MOST_BYTES = 32 * 1024 * 1024
 # In every error of the TLS library about a certificate that it does not accept.
 _CERTIFICATE = "certificate"
 _HEADERS = {"Content-Type": "application/json"}
@@ -95,6 +97,7 @@ class Transport:
                 headers=_HEADERS,
                 authorization=f"Bearer {self._key}",
                 deadline=max(left, 0.001),
+                most_bytes=MOST_BYTES,
             )
         except HttpTimeoutError as error:
             raise Unreachable(f"The service did not answer within {left:.1f} s.") from error
@@ -118,13 +121,17 @@ def checked(base_url: str) -> str:
 
 class _ErrorBody(msgspec.Struct):
     message: Any = None
+    # V2's errors have a type, V1's a code. What a proxy says has neither.
+    type: Any = None
+    code: Any = None
 
 
 def _api_error(status: int, body: bytes, retry_after: str | None, now: float) -> ApiError:
     try:
-        message = msgspec.json.decode(body, type=_ErrorBody).message
-    except msgspec.DecodeError:
-        message = ""
-    kind = {404: NotFound, 429: RateLimited}.get(status, ApiError)
-    message = message if isinstance(message, str) else ""
-    return kind(status, message[:500], retry_after=parse_retry_after(retry_after, now))
+        error = msgspec.json.decode(body, type=_ErrorBody)
+    except (ValueError, RecursionError):
+        error = _ErrorBody()
+    ours = isinstance(error.message, str) and (error.type or error.code)
+    # A proxy's 404 says nothing about the object.
+    kind = {404: NotFound if ours else ApiError, 429: RateLimited}.get(status, ApiError)
+    return kind(status, error.message[:500] if ours else "", retry_after=parse_retry_after(retry_after, now))

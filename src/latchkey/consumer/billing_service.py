@@ -171,7 +171,7 @@ class BillingService:
         except client_errors.UnusableId as error:
             raise client_errors.NotFound(404, str(error)) from error
         except client_errors.ApiError as error:
-            if error.status == _UNACCEPTABLE:
+            if error.status == _UNACCEPTABLE and error.message:
                 raise client_errors.NotFound(404, error.message) from error
             raise
 
@@ -272,7 +272,7 @@ class BillingService:
 def is_away(error: client_errors.ClientError) -> bool:
     """Whether the next request would probably fail the same way, whoever it is about."""
     away = client_errors.RateLimited | client_errors.Unreachable | client_errors.BadAnswer
-    return isinstance(error, away) or error.status in (401, 403) or (error.status or 0) >= 500
+    return isinstance(error, away) or error.status in (401, 403, 404) or (error.status or 0) >= 500
 
 
 # No customer has this id. The service says so only after accepting key and project.
@@ -311,9 +311,9 @@ def failure_text(error: client_errors.ClientError) -> str:
         case client_errors.ApiError(status=403):
             names = f"{variable('api_key')} and {variable('project_id')}"
             return f"The API key may not read this project (403). Check {names}."
-        case client_errors.ApiError():
+        case client_errors.ApiError() if error.status != 404:
             return f"The billing service answered {error.status}."
-        case client_errors.BadAnswer():
+        case client_errors.ApiError() | client_errors.BadAnswer():
             return f"What answers at {variable('service_url')} is not the billing service."
         case _:
             return "The billing service could not be read."

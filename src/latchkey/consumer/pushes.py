@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from latchkey.consumer.consumer_settings import Settings
-from latchkey.consumer.job_runner import Handler
+from latchkey.consumer.job_runner import LONGEST_BACKOFF_MS, Handler
 from latchkey.consumer.push_texts import notification, read_texts
 from latchkey.consumer.rules.customer_snapshot import TRIAL
 from latchkey.consumer.rules.received_event import ReceivedEvent
@@ -188,7 +188,8 @@ class Pushes:
             logger.error("push refused", error=str(error))
             return None
         except PushNotSentError as error:
-            self._away_until = now + max(AWAY_MS, round((error.retry_after or 0) * 1000))
+            asked = round((error.retry_after or 0) * 1000)
+            self._away_until = now + min(max(AWAY_MS, asked), LONGEST_BACKOFF_MS)
             raise
         logger.info(
             "pushed",

@@ -1,14 +1,10 @@
 """What pages show of an app's connection to its store."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from latchkey.dashboard.page import Visit
 from latchkey.engine.storage.catalog import app_rows
 from latchkey.subjects.purchase_intake.usecases import store_connections
-
-# No store can send to these.
-_HERE = {"localhost", "127.0.0.1", "::1"}
 
 
 async def shown_connection(visit: Visit, app: app_rows.App) -> dict[str, Any] | None:
@@ -26,5 +22,5 @@ def address_of(visit: Visit, found: store_connections.Connected) -> str:
 
 def _reachable(visit: Visit) -> bool:
     """Whether the address of this page may be one that a store can reach."""
-    host = urlsplit(f"//{visit.request.headers.get('host', '')}").hostname or ""
-    return host not in _HERE and "." in host
+    host = visit.request.headers.get("host", "").partition(":")[0]
+    return host != "127.0.0.1" and "." in host

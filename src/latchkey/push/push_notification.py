@@ -4,8 +4,9 @@ PushError
 ├── PushNotSentError              a retry may help: no response, a 5xx, or one that is not in the provider's format;
 │   │                             `retry_after` is what the provider asked for
 │   └── BusyError                 429
-└── RefusedError                  a retry would be refused again: the key was refused with 401 or 403
-    └── NotificationRefusedError  400 and every other status; `reasons` are the provider's
+└── RefusedError                  refused until somebody acts: the key with 401 or 403, or what is at the push API URL
+    │                             is not the provider (a redirect, 404, every other status)
+    └── NotificationRefusedError  for good: 400, 413 and 422; `reasons` are the provider's
 
 No message ever contains the REST API key, even if the provider repeats it.
 """
@@ -104,13 +105,11 @@ def interpret(status: int, body: bytes, asked: Sequence[str]) -> PushResult | Pu
     shown = f": {'; '.join(reasons)}" if reasons else "."
     if status in {401, 403}:
         return RefusedError(f"The push provider refused the REST API key ({status}){shown}", status=status)
-    if status == 400:
+    if status in {400, 413, 422}:
         return NotificationRefusedError(
-            f"The push provider refused the notification (400){shown}", status=status, reasons=reasons
+            f"The push provider refused the notification ({status}){shown}", status=status, reasons=reasons
         )
-    return NotificationRefusedError(
-        f"The push provider answered {status}; is the push API URL right?", status=status, reasons=reasons
-    )
+    return RefusedError(f"The push provider answered {status}; is the push API URL right?", status=status)
 
 
 def _sent(response: Any, errors: Any, asked: Sequence[str]) -> PushResult | None:
@@ -130,7 +129,7 @@ def _sent(response: Any, errors: Any, asked: Sequence[str]) -> PushResult | None
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -56,7 +56,7 @@ class PushService:
         except UnknownDeviceError:
             # Not the device is unknown: it is only about to register.
             raise PushServiceError(f"{self.url} answered 404. Check the push URL and the app id.") from None
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             raise PushServiceError(f"{self.url} answered the registration with something else.") from None
 
     async def set_subscribed(self, player_id: str, language: str, *, subscribed: bool) -> None:
@@ -82,7 +82,7 @@ class PushService:
                     for line in lines:
                         if line.startswith(b"data: "):
                             yield msgspec.json.decode(line[6:], type=ArrivedNotification)
-        except (HttpError, TimeoutError, msgspec.DecodeError) as error:
+        except (HttpError, TimeoutError, ValueError, RecursionError) as error:
             raise PushServiceError(f"The line to {self.url} broke ({type(error).__name__}).") from error
 
     async def _ask(self, method: str, path: str, value: dict[str, Any]) -> bytes:
@@ -94,6 +94,7 @@ class PushService:
                 authorization=f"Device {self._identifier}",
                 body=msgspec.json.encode({"app_id": self.app_id, **value}),
                 deadline=TIMEOUT,
+                most_bytes=_MOST,
             )
         except (HttpError, TimeoutError) as error:
             raise PushServiceError(f"{self.url} cannot be reached ({type(error).__name__}).") from error

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from latchkey.domain.instants import Ms
+from latchkey.domain.instants import DAY, Ms
 from latchkey.http_client import HttpClient, HttpConnectTimeoutError, HttpError, HttpTimeoutError, parse_retry_after
 from latchkey.stores.errors import NoAnswer, StoreDown, read_json
 
@@ -136,6 +136,6 @@ def retry_after(value: str | None, now: Ms) -> Ms | None:
     """Milliseconds to wait by a Retry-After header: seconds, a date, or an instant in epoch milliseconds."""
     text = (value or "").strip()
     if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= _AN_INSTANT:
-        return max(0, int(text) - now)
+        return min(max(0, int(text) - now), DAY)
     seconds = parse_retry_after(value, now / 1000)
     return None if seconds is None else round(seconds * 1000)

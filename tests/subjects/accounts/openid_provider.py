@@ -62,6 +62,8 @@ class Book:
     # Sent instead of a good token.
     token: str | None = None
     broken: int = 0
+    # With that status.
+    says: bytes = b"away"
     keys_asked: int = 0
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -79,7 +81,7 @@ class Book:
 
     async def describe(self, _: Request) -> Response:
         if self.broken:
-            return Response("away", self.broken)
+            return Response(self.says, self.broken)
         said = {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/authorize",

@@ -268,6 +268,7 @@ async def test_a_provider_that_takes_the_secret_in_the_form_gets_it_there(world:
     [
         ({"issuer": "https://evil.example"}, "LATCHKEY_OPENID_ISSUER"),
         ({"token_endpoint": "http://127.0.0.1/token"}, "over https"),
+        ({"token_endpoint": "https://["}, "over https"),
         ({"authorization_endpoint": None}, "over https"),
         ({"jwks_uri": 7}, "over https"),
     ],
@@ -282,6 +283,9 @@ async def test_a_provider_that_describes_itself_wrongly_is_not_asked(
 async def test_a_provider_that_is_away_is_a_clear_page_and_passwords_go_on_working(world: World) -> None:
     world.book.broken = 503
     refused(await Person(world.site).get(START), 502, "Example Login answered 503")
+    world.book.broken = 200
+    for world.book.says in (b"away", b'{"issuer":"\xff"}', b'{"issuer":' + b"[" * 100_000):
+        refused(await Person(world.site).get(START), 502, "Example Login answered something that is not JSON")
     world.book.broken = 0
     asked, cookie = await world.leave()
     query = await world.allow(asked)

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from latchkey.domain.instants import DAY, MINUTE
-from latchkey.stores.errors import StoreDown
+from latchkey.stores.errors import CredentialsRefused, StoreDown
 from latchkey.stores.selling import CheckoutState
-from latchkey.subjects.checkout.usecases.checkouts import prune
+from latchkey.subjects.checkout.usecases.checkouts import KEPT, prune
+from latchkey.subjects.purchase_intake.usecases import store_connections as credentials
 from latchkey.subjects.purchase_intake.usecases.batched_lookups import BatchedLookups
 from latchkey.subjects.purchase_intake.usecases.purchase_intake import Taker
 from tests.http.client import NOW, Shop
@@ -296,6 +297,26 @@ async def test_a_payment_that_never_comes_is_asked_for_less_and_less_often(form:
     clock.now = began + DAY
     form.provider.pays("pay_1")
     assert (await form.status(id))["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_a_key_that_is_refused_at_the_last_question_loses_no_payment(form: Page, connected: bool) -> None:
+    form.provider.tells = False
+    checkouts, clock, shop = services_of(form.shop).checkouts, form.shop.clock, form.shop
+    await form.ask("POST", f"checkout/{await form.started()}/complete", {})
+    form.provider.pays("pay_1")
+    if connected:
+        form.provider.trouble = CredentialsRefused("The key was revoked.")
+    else:
+        await credentials.delete(checkouts.connections, shop.project_id, form.app_id)
+    clock.now += 1441 * MINUTE
+    assert await checkouts.ask_due() == 1
+    clock.now += 8 * DAY
+    await prune(shop.database, clock.now - KEPT)
+    form.provider.trouble = None
+    await credentials.save(checkouts.connections, shop.project_id, form.app_id, {"api_key": "new"})
+    assert (await checkouts.ask_due(), await checkouts.ask_due()) == (1, 0)
+    assert "pro" in (await subscriber(shop))["entitlements"]
 
 
 async def test_old_checkouts_are_removed(form: Page) -> None:

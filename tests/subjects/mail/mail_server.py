@@ -29,6 +29,8 @@ class MailServer:
     recipients: list[str] = field(default_factory=list)
     # What it answers instead of taking a mail.
     refuses: str = ""
+    # What it answers to QUIT.
+    farewell: str = "221 Bye"
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
         if self.refuses:
@@ -38,6 +40,9 @@ class MailServer:
         self.mails.append(made)
         self.recipients += envelope.rcpt_tos
         return "250 OK"
+
+    async def handle_QUIT(self, _server: Any, _session: Any, _envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
+        return self.farewell
 
     def way(self, *, password: str = PASSWORD, extra_ca: Path | None = None) -> SmtpServer:
         user = USER if self.security != "none" else ""

@@ -107,6 +107,19 @@ async def test_a_server_that_is_away_loses_nothing_and_blocks_nobody(
     assert [line["event"] for line in lines] == ["mail not sent"]
 
 
+@pytest.mark.parametrize("farewell", ["421 too many connections", "500 what?", "x" * 10_000])
+async def test_a_mail_that_was_accepted_is_not_sent_again_whatever_is_answered_to_quit(
+    database: Database, certificates: LocalCertificates, farewell: str
+) -> None:
+    await accounts.create_account(database, "ada@example.com", NOW)
+    async with mail_server(certificates) as server:
+        server.farewell = farewell
+        mail = mail_by(database, server.way())
+        await mail.add(MailKind.INVITATION, "ada@example.com", NOW)
+        assert await send_next(mail.database, mail.send, lambda: NOW)
+        assert (len(server.mails), await waiting(database)) == (1, 0)
+
+
 async def test_a_refused_mail_is_tried_again_and_given_up_in_the_end(
     database: Database, certificates: LocalCertificates
 ) -> None:

@@ -50,6 +50,17 @@ def test_saved_credentials_have_the_names_of_the_form(store: str, name: str, wor
     assert label(name, store) == words
 
 
+@pytest.mark.parametrize(
+    ("host", "reachable"),
+    [("billing.example.com", True), ("Billing.Example.com:8443", True), ("localhost:8443", False)]
+    + [(host, False) for host in ("127.0.0.1:8443", "[::1]:8443", "intranet", "[", "")],
+)
+async def test_the_page_says_whether_a_store_can_reach_its_address(site: Site, host: str, reachable: bool) -> None:
+    developer, app = await somebody(site, Role.DEVELOPER), await new_app(site)
+    reply = await developer.get(f"/dashboard/projects/{site.project_id}/apps/{app['id']}", host=host)
+    assert (reply.status, b"No store can reach this address" in reply.body) == (200, not reachable)
+
+
 async def test_an_app_is_connected_step_by_step_and_the_light_turns_on_by_itself(
     site: Site, developer: Visitor, store: AppStore
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from latchkey.domain.instants import DAY, MINUTE
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.checkout.usecases.checkouts import prune
+from latchkey.subjects.customers.usecases import identities
 from latchkey.subjects.customers.usecases.edits import erase
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.site import Site
@@ -72,6 +73,30 @@ async def test_of_many_who_redeem_at_once_exactly_one_has_it(buyer: Buyer) -> No
     won = [user for user, reply in zip(users, replies, strict=True) if reply.status == 200]
     assert len(won) == 1
     assert [user for user in users if await holds(buyer, user)] == won
+
+
+async def test_a_redemption_that_breaks_leaves_the_purchase_to_whoever_comes_next(
+    buyer: Buyer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = token_in(await buyer.buy())
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(identities._Pair, "merge", broken)
+        assert (await buyer.redeem(token, "unlucky")).status == 500
+    assert (await buyer.redeem(token, "lucky")).status == 200
+    refused(await buyer.redeem(token, "unlucky"), 7852)
+    assert [user for user in ("lucky", "unlucky") if await holds(buyer, user)] == ["lucky"]
+
+
+async def test_what_an_anonymous_user_has_redeemed_is_not_taken_over(buyer: Buyer) -> None:
+    token, anonymous = token_in(await buyer.buy()), f"$RCAnonymousID:{'cd' * 16}"
+    assert (await buyer.redeem(token, anonymous)).status == 200
+    refused(await buyer.redeem(token, "thief-of-anonymous"), 7852)
+    assert not await holds(buyer, "thief-of-anonymous")
+    assert (await buyer.redeem(token, anonymous)).status == 200
 
 
 async def test_a_user_with_a_past_keeps_it_and_gets_the_purchase(buyer: Buyer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from latchkey.domain.instants import DAY, HOUR, MINUTE
 from latchkey.domain.user_id import is_anonymous
 from latchkey.process.dashboard_application import POLICY
-from latchkey.stores.errors import ActionRefused, StoreDown
+from latchkey.stores.errors import ActionRefused, CredentialsRefused, StoreDown
 from latchkey.stores.selling import CheckoutState
 from latchkey.subjects.checkout.usecases.checkouts import KEPT, prune
 from latchkey.subjects.purchase_intake.usecases import store_connections
@@ -119,6 +119,22 @@ async def test_a_debit_that_arrives_after_weeks_brings_the_mail(buyer: Buyer) ->
         await prune(buyer.site.database, buyer.site.clock.now - KEPT)
     buyer.till.provider.pays(handle)
     buyer.site.clock.now += 6 * HOUR
+    await services_of(buyer.site).checkouts.ask_due()
+    assert len(await buyer.mails()) == 1
+
+
+async def test_a_payment_that_a_refused_key_hides_for_days_brings_the_mail(buyer: Buyer) -> None:
+    handle, _ = await buyer.begin(await buyer.link())
+    provider, clock = buyer.till.provider, buyer.site.clock
+    provider.email = ADA
+    provider.pays(handle)
+    provider.trouble = CredentialsRefused("The key was rolled.")
+    for _ in range(40):
+        clock.now += 6 * HOUR
+        await services_of(buyer.site).checkouts.ask_due()
+        await prune(buyer.site.database, clock.now - KEPT)
+    provider.trouble = None
+    clock.now += 6 * HOUR
     await services_of(buyer.site).checkouts.ask_due()
     assert len(await buyer.mails()) == 1
 

@@ -208,7 +208,7 @@ class Sandbox:
             raise SandboxRefusal(400, protocol.NO_APP)
         try:
             body = msgspec.json.decode(raw, type=form)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise SandboxRefusal(400, f"The body cannot be read: {error}") from None
         if getattr(body, "app_id", self.app_id) != self.app_id:
             raise SandboxRefusal(400, protocol.NO_APP)

@@ -45,10 +45,6 @@ set redeemed_by = coalesce(redeemed_by, $2), redeemed_at = coalesce(redeemed_at,
 where id_hash = $1 and redeemable and status = 'succeeded'
 returning redeemed_by;
 
--- name: unredeem_checkout
--- this user could not take the purchase over after all
-update checkouts set redeemed_by = null, redeemed_at = null where id_hash = $1 and redeemed_by = $2;
-
 -- name: forget_checkouts
 -- the checkouts of a customer who is erased
 delete from checkouts where project_id = $1 and (app_user_id = any($2::text[]) or redeemed_by = any($2::text[]));

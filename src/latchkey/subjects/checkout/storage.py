@@ -84,7 +84,6 @@ set_handle = rows.finds_value(str, query("set_checkout_handle"))
 finish = rows.changes_rows(query("finish_checkout"))
 # The user who counts: the first one. None: there is nothing to redeem.
 redeem = rows.finds_value(str, query("redeem_checkout"))
-unredeem = rows.executes(query("unredeem_checkout"))
 forget = rows.executes(query("forget_checkouts"))
 
 

@@ -9,7 +9,7 @@ import smtplib
 import ssl
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -124,12 +124,18 @@ class SmtpServer:
     @contextmanager
     def _connected(self) -> Iterator[smtplib.SMTP]:
         try:
-            with self._server() as server:
+            server = self._server()
+            try:
                 if self.security == "starttls":
                     server.starttls(context=self._trust())
                 if self.user:
                     server.login(self.user, self.password)
                 yield server
+            finally:
+                # A mail that was accepted is sent, whatever the server answers now.
+                with suppress(OSError, smtplib.SMTPException):
+                    server.quit()
+                server.close()
         except smtplib.SMTPRecipientsRefused as error:
             codes = sorted({code for code, _ in error.recipients.values()})
             raise NotSentError(f"the server refuses the recipient ({codes})", for_good=min(codes) >= 500) from None

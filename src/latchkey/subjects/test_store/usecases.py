@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from latchkey.domain.refusal import NotFound, Refusal
 from latchkey.domain.stores.test_store.billing import STORE
@@ -53,7 +53,7 @@ class EmulatorClient(Struct, frozen=True):
                 raise StoreAway(f"The store emulator at {self._url} does not answer. Is it still running?") from error
         try:
             said = json.decode(reply.body)
-        except DecodeError:
+        except (ValueError, RecursionError):
             said = {}
         if reply.status == 200:
             return said

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,7 +205,7 @@ class Provider:
             raise ProviderAway(f"{self.name} answered {response.status}. Try again in a moment.")
         try:
             return msgspec.json.decode(response.body[:LARGEST_ANSWER], type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             raise ProviderAway(f"{self.name} answered something that is not JSON.") from None
 
 
@@ -228,7 +229,7 @@ async def account_for(database: Database, identity: Identity) -> Account:
 
 def is_secure(address: object) -> bool:
     """Whether this is an https address."""
-    if not isinstance(address, str):
-        return False
-    parts = urlsplit(address)
-    return parts.scheme == "https" and bool(parts.hostname)
+    with suppress(ValueError):
+        parts = urlsplit(address if isinstance(address, str) else "")
+        return parts.scheme == "https" and bool(parts.hostname)
+    return False

@@ -192,13 +192,12 @@ class Checkouts(Struct, eq=False):
         now = self.connections.now()
         due = await storage.claim(self.connections.database, now, now + _LEASE, _AT_ONCE)
         for known in due:
-            pending = False
+            # Without an answer nobody knows whether a payment is on its way: the provider is down, or refuses the key.
+            pending = True
             try:
                 progress = await self._progress(await self._till(known.project_id, known.app_id), known)
                 pending = progress.state is selling.CheckoutState.PENDING
             except (CheckoutRefusal, NotFound, StoreUnreachable) as error:
-                # Without an answer nobody knows whether a payment is on its way.
-                pending = isinstance(error, StoreUnreachable)
                 log.warning("checkout could not be asked for", app_id=known.app_id, reason=error.message)
             await storage.set_check(self.connections.database, known.id_hash, _next_check(known, now, pending=pending))
         return len(due)

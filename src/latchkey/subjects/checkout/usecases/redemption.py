@@ -7,8 +7,9 @@ from functools import partial
 
 from msgspec import Struct
 
+from latchkey.database.pool import Executor
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.refusal import CodedRefusal, OwnedByAnother, Refusal
+from latchkey.domain.refusal import CodedRefusal, OwnedByAnother
 from latchkey.subjects.checkout import storage
 from latchkey.subjects.checkout.rules import obfuscated
 from latchkey.subjects.checkout.usecases.checkouts import Checkouts
@@ -70,31 +71,33 @@ class Redemptions(Struct, frozen=True, eq=False):
         found = await self.find(token)
         if found is None or found.checkout.project_id != project_id:
             raise _invalid()
-        paid, database = found.checkout, self._connections.database
+        paid = found.checkout
         if found.expired:
             sent_to = await self.send_again(paid)
             message = "This link has expired." + (f" A new one was sent to {sent_to}." if sent_to else "")
             raise RedemptionRefusal(RedemptionProblem.EXPIRED, message, sent_to)
-        # Before anything moves: of several users who show the token at once one goes on.
-        first = await storage.redeem(database, paid.id_hash, app_user_id, self._connections.now())
         customer = await self._customer(project_id, app_user_id)
-        if first is None:
-            raise _invalid()
-        if first != app_user_id and (customer is None or first not in customer.aliases):
-            raise _other_user()
         # Not the app's store: the app may be gone, and what was bought in it stays.
         buyer = await self._customer(project_id, paid.app_user_id)
         key = next(((one.store, one.id) for one in buyer.bought if one.id == paid.purchase_id), None) if buyer else None
         if key is None:
             raise _other_user()
+
+        async def claim(connection: Executor) -> None:
+            """Of several users who show the token at once one goes on."""
+            first = await storage.redeem(connection, paid.id_hash, app_user_id, self._connections.now())
+            if first is None:
+                raise _invalid()
+            if first != app_user_id and (customer is None or first not in customer.aliases):
+                raise _other_user()
+
         if _holds(customer, key):
+            await claim(self._connections.database)
             return
         try:
-            await identities.redeem(self.checkouts.changes, project_id, paid.app_user_id, app_user_id, key)
-        except Refusal as refusal:
-            if paid.redeemed_by is None:
-                await storage.unredeem(database, paid.id_hash, app_user_id)
-            raise (_other_user() if isinstance(refusal, OwnedByAnother) else refusal) from refusal
+            await identities.redeem(self.checkouts.changes, project_id, paid.app_user_id, app_user_id, key, claim)
+        except OwnedByAnother as refusal:
+            raise _other_user() from refusal
         if not _holds(await self._customer(project_id, app_user_id), key):
             raise _other_user()
 

@@ -94,7 +94,7 @@ async def restore(
     """`app_user_id` presented a purchase that belongs to another customer. Returns None if the owner changed meanwhile;
     the caller must then look again. `check` may refuse after looking at the project's catalog."""
 
-    def merges(pair: _Pair, owner: Customer) -> bool:
+    async def merges(pair: _Pair, owner: Customer) -> bool:
         check(pair.project.catalog)
         if not identity.came_from_an_app(owner, key):
             raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
@@ -110,18 +110,28 @@ async def restore(
 
 async def hand_over(changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey) -> Committed | None:
     """As `restore`, but the operator wants it: no rule is asked."""
-    return await again(lambda: _take_over(changes, project_id, app_user_id, key, lambda *_: False))
+
+    async def merges(*_: object) -> bool:
+        return False
+
+    return await again(lambda: _take_over(changes, project_id, app_user_id, key, merges))
 
 
 async def redeem(
-    changes: Changes, project_id: str, buyer_id: str, app_user_id: str, key: PurchaseKey
+    changes: Changes,
+    project_id: str,
+    buyer_id: str,
+    app_user_id: str,
+    key: PurchaseKey,
+    claim: Callable[[Connection], Awaitable[None]],
 ) -> Committed | None:
     """As `restore`, for who has proved to be the anonymous buyer, who is merged. A purchase that has become somebody's
-    meanwhile stays there."""
+    meanwhile stays there. `claim` may refuse, and what it writes is committed with the merge."""
 
-    def merges(_: _Pair, owner: Customer) -> bool:
+    async def merges(pair: _Pair, owner: Customer) -> bool:
         if buyer_id not in owner.aliases or not identity.belongs_to(owner, app_user_id):
             raise OwnedByAnother("The purchase belongs to another customer.")
+        await claim(pair.connection)
         return True
 
     return await again(lambda: _take_over(changes, project_id, app_user_id, key, merges))
@@ -170,7 +180,11 @@ async def _transfer(
 
 
 async def _take_over(
-    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, merges: Callable[[_Pair, Customer], bool]
+    changes: Changes,
+    project_id: str,
+    app_user_id: str,
+    key: PurchaseKey,
+    merges: Callable[[_Pair, Customer], Awaitable[bool]],
 ) -> Committed | None:
     wall = changes.now()
     async with transient_errors.hot_transaction(changes.database) as connection:
@@ -182,7 +196,7 @@ async def _take_over(
         source, target = pair.found.get(owner_id), pair.found.get(app_user_id)
         if source is None or key not in purchase_keys(source.customer) or source is target:
             return None
-        whole = merges(pair, source.customer)
+        whole = await merges(pair, source.customer)
         if target is None:
             target = await _create(connection, newcomer(project_id, app_user_id, wall))
         return await (pair.merge(source, target) if whole else pair.transfer(source, target, frozenset({key})))
