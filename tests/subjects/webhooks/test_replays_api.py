@@ -3,6 +3,8 @@
 from typing import Any
 
 from latchkey.database.sealing import Sealer
+from latchkey.database.transient_errors import transaction
+from latchkey.subjects.database_restore import storage as restore
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
 from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
 from latchkey.subjects.webhooks.usecases.registry import Registry
@@ -156,6 +158,20 @@ async def test_a_replay_that_is_stopped_leaves_every_delivery_as_it_was(post: Po
         await post.settled(id, "failed", 2)
         assert [arrival.event.type for arrival in post.arrivals] == ["CANCELLATION"]
         assert (await post.shown(id))["health"]["waiting"] == 0
+
+
+async def test_a_replay_that_is_stopped_keeps_what_a_restore_has_held(post: Post) -> None:
+    id = (await post.hook(enabled=False))["id"]
+    await did(post, "purchase", "ada", "pro_monthly")
+    await did(post, "purchase", "bob", "pro_monthly")
+    async with transaction(post.database) as connection:
+        assert await restore.hold(connection, "Not sent: the database was restored.", post.clock.now, 10) == (2, 2)
+    before = await walk(post, f"{HOOKS}/{id}/deliveries")
+    for _ in range(2):
+        started = await replay(post, id, status="failed")
+        await worked_off(post)
+        assert await requeue.stop_replay(post.database, post.project_id, id, started["id"], post.clock.now) == 2
+        assert await walk(post, f"{HOOKS}/{id}/deliveries") == before
 
 
 async def test_what_waits_already_is_not_queued_twice(post: Post) -> None:

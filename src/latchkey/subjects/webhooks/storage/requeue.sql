@@ -68,7 +68,8 @@ returning r.webhook_key;
 
 -- name: unqueue_replayed
 -- take back deliveries that a stopped replay has queued and nobody is sending, as many as asked for
--- Each gets the outcome that it had before. One that was never sent is deleted.
+-- Each gets the outcome that it had before. One that the replay created is deleted: it has neither an attempt nor an
+-- error. What a restore held has an error without an attempt.
 with queued as (
     select d.project_id, d.customer_id, d.webhook_key, d.sequence, d.partition,
         case when d.aside then d.sequence else 0 end as aside
@@ -89,17 +90,18 @@ held as materialized (
 restored as (
     update deliveries d
     set status = case when d.error is null then 'delivered' else 'failed' end, replay_id = null,
-        finished_at = (
+        finished_at = coalesce((
             select a.at + a.took_ms
             from attempts a
             where a.project_id = d.project_id and a.customer_id = d.customer_id and a.webhook_key = d.webhook_key
                 and a.sequence = d.sequence and a.partition = d.partition
             order by a.number desc
             limit 1
-        )
+        ), $4)
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts > 0
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting'
+        and (d.attempts > 0 or d.error is not null)
         -- Not if a late record has given it a lane of its own since this statement began.
         and d.aside = (h.aside > 0)
     returning h.*
@@ -108,8 +110,8 @@ removed as (
     delete from deliveries d
     using held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts = 0
-        and d.aside = (h.aside > 0)
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting'
+        and d.attempts = 0 and d.error is null and d.aside = (h.aside > 0)
     returning h.*
 ),
 gone as (
