@@ -192,7 +192,7 @@ Replay(batch) ==
                 ![0].done = IF Fault = "replay keeps done" THEN Min({@, before}) ELSE Min({@ - 1, before})]
     /\ UNCHANGED <<committed, hand, deleted, wanted, arrived, disorder>>
 
-\* A stopped replay takes back what nobody sends: as it was before, or away if it was never sent.
+\* A stopped replay takes back what it queued, also under way: as it was before, or away if it was never sent.
 StopReplay(a, batch) ==
     /\ Requeue /\ ~deleted
     /\ Exists(a)

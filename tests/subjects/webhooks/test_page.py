@@ -291,6 +291,34 @@ async def test_what_waits_is_sent_now_and_a_replay_is_counted_first_and_stopped(
     assert [one.action for one in done] == ["webhook.replay_stopped", "webhook.replayed", "webhook.waiting_sent"]
 
 
+async def test_what_waits_at_a_paused_webhook_is_sent_when_it_is_resumed(site: Site) -> None:
+    id = (await site.hook("/flaky/1", retry_schedule_seconds=[3600]))["id"]
+    await did(site, "purchase", "patient", "pro_yearly")
+    await site.settled(id, "waiting", attempts=1)
+    page = await tab(site, Role.DEVELOPER, f"/webhooks/{id}")
+    await page.press("Pause")
+    await page.press("Send all waiting now")
+    assert page.notice == "It is sent when the webhook is resumed."
+
+
+async def test_a_stop_that_was_interrupted_can_be_pressed_again(site: Site) -> None:
+    await did(site, "purchase", "halted", "pro_yearly")
+    id = (await site.hook(enabled=False))["id"]
+    page = await tab(site, Role.DEVELOPER, f"/webhooks/{id}")
+    await page.press("Count them", {"Everything that happened": True})
+    await page.press("Start replay")
+    while await requeue.work_off(site.database, site.clock.now):
+        pass
+    # As if the process had ended before it took anything back.
+    await site.database.pool.execute("update replays set stopped_at = created_at")
+    await page.open(page.path)
+    assert "press Stop again" in page.text()
+    await page.press("Stop")
+    assert "Stopped. What was not sent yet" in page.text()
+    assert not page.soup.select("form[action$='/stop']")
+    assert (await site.shown(id))["health"]["waiting"] == 0
+
+
 async def test_many_webhooks_are_listed_page_by_page(site: Site) -> None:
     for number in range(11):
         await site.hook("/", name=f"Number {number}.")

@@ -1,10 +1,17 @@
 """Sending again: one delivery, everything that failed, or everything there ever was."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
+import pytest
+
+from latchkey.database.errors import OutageError
 from latchkey.database.sealing import Sealer
+from latchkey.database.transient_errors import transaction
+from latchkey.subjects.database_restore import storage as restore
 from latchkey.subjects.webhooks.delivery.queue import requeue_runs as requeue
 from latchkey.subjects.webhooks.rules import ReplayRange, Webhook
+from latchkey.subjects.webhooks.storage import delivery_rows
 from latchkey.subjects.webhooks.usecases.registry import Registry
 from tests.http.client import DAY, NOW
 from tests.http.doings import did
@@ -156,6 +163,36 @@ async def test_a_replay_that_is_stopped_leaves_every_delivery_as_it_was(post: Po
         await post.settled(id, "failed", 2)
         assert [arrival.event.type for arrival in post.arrivals] == ["CANCELLATION"]
         assert (await post.shown(id))["health"]["waiting"] == 0
+
+
+async def test_a_replay_that_is_stopped_keeps_what_a_restore_has_held(post: Post) -> None:
+    id = (await post.hook(enabled=False))["id"]
+    await did(post, "purchase", "ada", "pro_monthly")
+    await did(post, "purchase", "bob", "pro_monthly")
+    async with transaction(post.database) as connection:
+        assert await restore.hold(connection, "Not sent: the database was restored.", post.clock.now, 10) == (2, 2)
+    before = await walk(post, f"{HOOKS}/{id}/deliveries")
+    for _ in range(2):
+        started = await replay(post, id, status="failed")
+        await worked_off(post)
+        assert await requeue.stop_replay(post.database, post.project_id, id, started["id"], post.clock.now) == 2
+        assert await walk(post, f"{HOOKS}/{id}/deliveries") == before
+
+
+async def test_a_stop_that_was_interrupted_is_finished_by_another(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    await did(post, "purchase", "ada", "pro_monthly")
+    await did(post, "purchase", "bob", "pro_monthly")
+    id = (await post.hook(enabled=False))["id"]
+    started = await replay(post, id)
+    await worked_off(post)
+    stop = (post.database, post.project_id, id, started["id"])
+    with monkeypatch.context() as dying:
+        dying.setattr(delivery_rows, "unqueue", AsyncMock(side_effect=OutageError))
+        with pytest.raises(OutageError):
+            await requeue.stop_replay(*stop, NOW)
+    assert await requeue.stop_replay(*stop, NOW + 5_000) == 2
+    assert await requeue.stop_replay(*stop, NOW + 5_000) is None
+    assert await walk(post, f"{HOOKS}/{id}/deliveries") == []
 
 
 async def test_what_waits_already_is_not_queued_twice(post: Post) -> None:

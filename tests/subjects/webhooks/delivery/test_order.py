@@ -258,6 +258,23 @@ async def test_an_outcome_that_comes_after_its_replay_was_stopped_strands_nothin
     assert await line.rest() == [2]
 
 
+async def test_a_replay_that_is_stopped_takes_back_the_lane_of_a_delivery_under_way(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    await line.rest()
+    replay = await line.replay()
+    under_way = await line.claim()
+    assert sequences(under_way) == [1]
+    await line.yard.buy("ann")
+    woken: list[list[int]] = []
+    async with lanes.listening(line.yard.database, woken.append):
+        assert await stop_replay(line.yard.database, PROJECT, line.webhook.id, replay.id, line.now) == 4
+        # The lane goes on at once, and not with the next sweep.
+        await until(lambda: [line.webhook.key] in woken)
+    assert await line.record(under_way) == 0
+    assert await line.rest() == [5, 6]
+    assert await line.yard.database.pool.fetchval("select count(*) from lanes") == 0
+
+
 async def test_a_delivery_that_leaves_its_lane_while_its_replay_is_stopped_is_not_counted_there(line: Line) -> None:
     for name in ("ann", "bob"):
         await line.yard.buy(name)

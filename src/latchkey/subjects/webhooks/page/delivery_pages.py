@@ -139,8 +139,9 @@ async def stop(visit: Visit, webhook_id: str, replay_id: str) -> Response:
 async def show(visit: Visit, replay_id: str) -> Response:
     webhook = await load_webhook(visit)
     replay = await visit.run(requeue_runs.load_replay, webhook.id, replay_id)
+    underway = replay.state == "running" or await visit.run(requeue_runs.is_queued, replay.id)
     since = texts.typed(replay.since_ms)
-    return visit.page("webhook_replay.html", webhook=webhook, replay=replay, since=since)
+    return visit.page("webhook_replay.html", webhook=webhook, replay=replay, underway=underway, since=since)
 
 
 def _read(form: Form) -> rules.ReplayRange:

@@ -237,7 +237,8 @@ async def send_waiting(visit: Visit) -> Response:
     webhook = await _load(visit)
     customers = await visit.run(requeue_runs.send_waiting, webhook.key, visit.now)
     visit.audit(customers=customers)
-    words = "Everything that waits is sent now." if webhook.enabled else "It is sent when the webhook is resumed."
+    enabled = render.webhook(webhook).enabled
+    words = "Everything that waits is sent now." if enabled else "It is sent when the webhook is resumed."
     return await visit.to(_here(visit), words if customers else "Nothing waits for a retry.")
 
 

@@ -280,12 +280,22 @@ async def requeue(
 
 # How far a replay is: its position, what was queued, when it ended, and what was hurried.
 advance = executes(query("advance_replay"))
-# The webhook's key. None: there is no such replay, or it was stopped before.
-stop = finds_value(int, query("stop_replay"))
+
+
+class StoppedReplay(Struct, frozen=True):
+    webhook_key: int
+    # Whether it was stopped before.
+    again: bool
+
+
+# None: there is no such replay.
+stop = fetches_one(StoppedReplay, query("stop_replay"))
+# Whether deliveries of a replay are still pending.
+is_queued = translates_errors(fetches_value(bool, query("replay_is_queued")))
 
 
 async def unqueue(connection: Connection, project_id: str, webhook_key: int, id: str, now: Ms, limit: int) -> int:
-    """Take back what a stopped replay has queued and nobody is sending."""
+    """Take back what a stopped replay has queued."""
     back: int = await connection.fetchval(query("unqueue_replayed"), project_id, webhook_key, id, now, limit)
     await advance(connection, id, None, -back, None, 0)
     return back

@@ -59,22 +59,26 @@ from deliveries d
 where d.replay_id = $2 and $1::text is not null;
 
 -- name: stop_replay
--- stop a replay, also one that has queued everything
+-- stop a replay, also one that has queued everything or was stopped before
 update replays r
-set stopped_at = $4, finished_at = coalesce(r.finished_at, $4)
-from webhooks w
-where r.project_id = $1 and w.key = r.webhook_key and w.id = $2 and r.id = $3 and r.stopped_at is null
-returning r.webhook_key;
+set stopped_at = coalesce(r.stopped_at, $4), finished_at = coalesce(r.finished_at, $4)
+from webhooks w, replays before
+where r.project_id = $1 and w.key = r.webhook_key and w.id = $2 and r.id = $3 and before.id = r.id
+returning r.webhook_key, before.stopped_at is not null as again;
+
+-- name: replay_is_queued
+-- whether deliveries of a replay are still pending
+select exists (select from deliveries d where d.replay_id = $2 and d.status = 'waiting' and $1::text is not null);
 
 -- name: unqueue_replayed
--- take back deliveries that a stopped replay has queued and nobody is sending, as many as asked for
--- Each gets the outcome that it had before. One that was never sent is deleted.
+-- take back deliveries that a stopped replay has queued, as many as asked for; also from lanes under way
+-- A lane with more deliveries is claimed again at once: without that, it would be sent whole.
+-- Each gets the outcome that it had before. One that the replay created is deleted: it has neither an attempt nor an
+-- error. What a restore held has an error without an attempt.
 with queued as (
     select d.project_id, d.customer_id, d.webhook_key, d.sequence, d.partition,
         case when d.aside then d.sequence else 0 end as aside
     from deliveries d
-    join lanes f on f.project_id = d.project_id and f.customer_id = d.customer_id and f.webhook_key = d.webhook_key
-        and f.aside = case when d.aside then d.sequence else 0 end and f.lease_until <= $4
     where d.project_id = $1 and d.webhook_key = $2 and d.replay_id = $3 and d.status = 'waiting'
     limit $5
 ),
@@ -82,24 +86,24 @@ held as materialized (
     select q.*, l.waiting
     from queued q
     join lanes l using (project_id, customer_id, webhook_key, aside)
-    where l.lease_until <= $4
     order by l.project_id, l.customer_id, l.webhook_key, l.aside
     for update of l
 ),
 restored as (
     update deliveries d
     set status = case when d.error is null then 'delivered' else 'failed' end, replay_id = null,
-        finished_at = (
+        finished_at = coalesce((
             select a.at + a.took_ms
             from attempts a
             where a.project_id = d.project_id and a.customer_id = d.customer_id and a.webhook_key = d.webhook_key
                 and a.sequence = d.sequence and a.partition = d.partition
             order by a.number desc
             limit 1
-        )
+        ), $4)
     from held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts > 0
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting'
+        and (d.attempts > 0 or d.error is not null)
         -- Not if a late record has given it a lane of its own since this statement began.
         and d.aside = (h.aside > 0)
     returning h.*
@@ -108,8 +112,8 @@ removed as (
     delete from deliveries d
     using held h
     where d.project_id = h.project_id and d.customer_id = h.customer_id and d.webhook_key = h.webhook_key
-        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting' and d.attempts = 0
-        and d.aside = (h.aside > 0)
+        and d.sequence = h.sequence and d.partition = h.partition and d.status = 'waiting'
+        and d.attempts = 0 and d.error is null and d.aside = (h.aside > 0)
     returning h.*
 ),
 gone as (
@@ -125,7 +129,8 @@ emptied as (
 ),
 shortened as (
     update lanes l
-    -- The token goes too: with it, a worker whose lease ran out could record what was taken back, and drop the lane.
+    -- The token goes too: with it, a worker could record what was taken back, and drop the lane. What is under way in the
+    -- lane and not of the replay is sent again.
     set waiting = l.waiting - g.amount, tries = 0, tried_at = null, lease_until = 0, token = 0
     from gone g
     where l.project_id = g.project_id and l.customer_id = g.customer_id and l.webhook_key = g.webhook_key

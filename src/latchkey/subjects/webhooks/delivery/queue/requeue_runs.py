@@ -101,19 +101,21 @@ async def count_replay(database: Database, webhook: Webhook, chosen: ReplayRange
 
 
 async def stop_replay(database: Database, project_id: str, webhook_id: str, id: str, now: Ms) -> int | None:
-    """Queue nothing more, and take back what is queued and not under way. Returns how many deliveries that were. None:
-    there is no such replay, or it was stopped before."""
+    """Queue nothing more, and take back what is queued. Returns how many deliveries that were. None: there is no such
+    replay, or it was stopped before and nothing of it was left."""
     async with transaction(database) as connection:
-        key = await delivery_rows.stop(connection, project_id, webhook_id, id, now)
-    if key is None:
+        stopped = await delivery_rows.stop(connection, project_id, webhook_id, id, now)
+    if stopped is None:
         return None
     total = 0
     while True:
         async with transaction(database) as connection:
-            back = await delivery_rows.unqueue(connection, project_id, key, id, now, _HURRIED)
+            back = await delivery_rows.unqueue(connection, project_id, stopped.webhook_key, id, now, _HURRIED)
+            # The answer of what was under way no longer says that its lane goes on.
+            await lanes.wake(connection, stopped.webhook_key)
         total += back
         if not back:
-            return total
+            return None if stopped.again and not total else total
 
 
 async def load_replay(database: Database, project_id: str, webhook_id: str, id: str) -> Replay:
@@ -122,6 +124,7 @@ async def load_replay(database: Database, project_id: str, webhook_id: str, id: 
 
 
 recent_replays = delivery_rows.recent_replays
+is_queued = delivery_rows.is_queued
 
 
 async def work_off(database: Database, now: Ms) -> bool:
