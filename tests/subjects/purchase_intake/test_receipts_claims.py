@@ -1,16 +1,19 @@
 """What a phone claims decides neither environment, nor price, nor ownership: every field and header, on every route
 that takes an app's public key."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from latchkey.domain.instants import MINUTE
+from latchkey.subjects.imports.usecases.runs import ImportOrder, run_import
 from tests.http.client import DAY, NOW, Shop
 from tests.http.doings import TOKEN, act, show_receipt, subscriber, told, types_told
 from tests.http.management import holds
 from tests.stores.conftest import billing as billing
 from tests.stores.world import PROJECT, World
+from tests.subjects.imports.vendor_rows import file_of, row
 
 # Everything that the three SDKs send beside the four fields that count, each as an attacker would write it.
 FIELDS: dict[str, list[Any]] = {
@@ -187,3 +190,23 @@ async def test_a_checkout_session_is_shown_to_nobody_else_and_moves_its_purchase
     assert await may_restore(billing, session, "bob") is True
     assert (await billing.show_receipt(purchase, "bob", fetch_token=session)).status == 200
     assert await billing.access("bob") == {"pro"}
+
+
+async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(billing: World, tmp_path: Path) -> None:
+    billing.store.misbehave(drop=1.0)
+    session = billing.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
+    assert session.startswith("cs_")
+    bought = {"store": "stripe", "product_identifier": "pro_lifetime", "store_transaction_id": session}
+    once = {"is_auto_renewable": "false", "end_time": "", "effective_end_time": ""}
+    file = tmp_path / "export.csv"
+    file.write_text(file_of([row(**bought, **once)]))
+    order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
+    await run_import(billing.database, order, lambda: billing.now)
+    path = "/v1/subscribers/ada"
+    reply = await billing.client.get(path, key=billing.public_key)
+    assert reply.status == 200
+    assert session.encode() not in reply.body
+    [shown] = reply.json()["subscriber"]["non_subscriptions"]["pro_lifetime"]
+    refused = await billing.show_receipt(session, "eve", fetch_token=shown["id"])
+    assert (refused.status, refused.json()["code"]) == (400, 7103)
+    assert session.encode() in (await billing.client.get(path)).body
