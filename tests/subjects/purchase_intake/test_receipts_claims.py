@@ -1,13 +1,19 @@
 """What a phone claims decides neither environment, nor price, nor ownership: every field and header, on every route
 that takes an app's public key."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from latchkey.domain.instants import MINUTE
+from latchkey.subjects.imports.usecases.runs import ImportOrder, run_import
 from tests.http.client import DAY, NOW, Shop
 from tests.http.doings import TOKEN, act, show_receipt, subscriber, told, types_told
 from tests.http.management import holds
+from tests.stores.conftest import billing as billing
+from tests.stores.world import PROJECT, World
+from tests.subjects.imports.vendor_rows import file_of, row
 
 # Everything that the three SDKs send beside the four fields that count, each as an attacker would write it.
 FIELDS: dict[str, list[Any]] = {
@@ -128,3 +134,79 @@ async def test_an_app_cannot_read_the_tokens_of_others(shop: Shop) -> None:
         assert (refused.status, refused.json()["code"]) == (400, 7103)
     assert TOKEN.encode() in (await shop.v1("ada")).body
     assert await holds(shop, "ada") == {"pro"}
+
+
+async def may_restore(billing: World, token: str, who: str) -> object:
+    path, body = f"/v1/subscribers/{who}/restore/eligibility", {"fetch_token": token}
+    reply = await billing.client.post(path, body, key=billing.public_key)
+    assert reply.status == 200, reply
+    return reply.json()["is_purchase_allowed_by_restore_behavior"]
+
+
+async def test_an_id_that_every_reader_sees_takes_no_purchase_from_its_owner(billing: World) -> None:
+    purchase = await billing.sell(product_id="pro_monthly", buyer="ada", account_token="ada", also=["team_monthly"])
+    for thief in ("eve", "$RCAnonymousID:" + "e" * 32, "cus_eve"):
+        reply = await billing.show_receipt(purchase, thief)
+        assert (reply.status, reply.json()["code"]) == (422, 7102)
+        assert await may_restore(billing, purchase, thief) is False
+        assert (await billing.client.get(f"/v2/projects/{PROJECT}/customers/{thief}")).status == 404
+    assert await billing.access("ada") == {"pro", "team"}
+
+
+async def test_an_id_that_was_shown_in_an_outage_takes_no_purchase_from_its_owner(billing: World) -> None:
+    purchase = await billing.sell(product_id="pro_monthly", buyer="ada", account_token="ada")
+    billing.store.misbehave(api={"kind": "down"})
+    assert (await billing.show_receipt(purchase, "eve")).status == 200
+    billing.store.behave()
+    await billing.move(billing.now + 10 * MINUTE, every=MINUTE)
+    assert (await billing.access("ada"), await billing.access("eve")) == ({"pro"}, set())
+    assert await billing.types("eve") == ["TEMPORARY_ENTITLEMENT_GRANT", "EXPIRATION"]
+
+
+async def test_an_id_brings_a_purchase_to_whom_the_app_named_to_the_store(billing: World) -> None:
+    billing.store.misbehave(drop=1.0)
+    purchase = await billing.sell(product_id="pro_monthly", buyer="ada", account_token="ada")
+    assert (await billing.show_receipt(purchase, "eve")).status == 200
+    assert await may_restore(billing, purchase, "ada") is True
+    assert (await billing.show_receipt(purchase, "ada")).status == 200
+    assert (await billing.access("ada"), await billing.access("eve")) == ({"pro"}, set())
+
+
+@pytest.mark.parametrize("named", [None, "$RCAnonymousID:" + "a" * 32])
+async def test_an_id_brings_a_purchase_of_a_buyer_without_a_name_to_the_first_who_shows_it(
+    billing: World, named: str | None
+) -> None:
+    purchase = await billing.sell(product_id="pro_monthly", buyer="ada", account_token=named)
+    # The id of Stripe's customer was shown to every reader too.
+    customer = next(iter(billing.store.books.customers))
+    for who, status in (("ada", 200), ("eve", 422), (customer, 422), ("ada", 200)):
+        assert await may_restore(billing, purchase, who) is (status == 200), who
+        assert (await billing.show_receipt(purchase, who)).status == status, who
+
+
+async def test_a_checkout_session_is_shown_to_nobody_else_and_moves_its_purchase(billing: World) -> None:
+    purchase = await billing.sell(product_id="pro_monthly", buyer="ada", account_token="ada", checkout=True)
+    session = next(iter(billing.store.books.sessions))
+    assert await may_restore(billing, session, "bob") is True
+    assert (await billing.show_receipt(purchase, "bob", fetch_token=session)).status == 200
+    assert await billing.access("bob") == {"pro"}
+
+
+async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(billing: World, tmp_path: Path) -> None:
+    billing.store.misbehave(drop=1.0)
+    session = billing.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
+    assert session.startswith("cs_")
+    bought = {"store": "stripe", "product_identifier": "pro_lifetime", "store_transaction_id": session}
+    once = {"is_auto_renewable": "false", "end_time": "", "effective_end_time": ""}
+    file = tmp_path / "export.csv"
+    file.write_text(file_of([row(**bought, **once)]))
+    order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
+    await run_import(billing.database, order, lambda: billing.now)
+    path = "/v1/subscribers/ada"
+    reply = await billing.client.get(path, key=billing.public_key)
+    assert reply.status == 200
+    assert session.encode() not in reply.body
+    [shown] = reply.json()["subscriber"]["non_subscriptions"]["pro_lifetime"]
+    refused = await billing.show_receipt(session, "eve", fetch_token=shown["id"])
+    assert (refused.status, refused.json()["code"]) == (400, 7103)
+    assert session.encode() in (await billing.client.get(path)).body

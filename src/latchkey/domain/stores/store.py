@@ -71,6 +71,10 @@ class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     # Whether the name that its notifications give a purchase is enough as a receipt. Only who may write sees it whole.
     names_are_receipts: bool = False
+    # How ids begin that are enough as a receipt. A public key sees them only if it has just sent them.
+    receipt_ids: tuple[str, ...] = ()
+    # How the ids begin that the store gives its buyers. A customer with such an id was never named by an app.
+    buyer_ids: tuple[str, ...] = ()
     # A store with the same purchases under the same ids, because one account can be connected to apps of both.
     twin: str | None = None
 

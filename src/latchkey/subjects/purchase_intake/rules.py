@@ -13,6 +13,8 @@ from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Customer
 from latchkey.domain.instants import HOUR, Ms
 from latchkey.domain.purchases.subscription import PeriodType
+from latchkey.domain.stores.store import STORES
+from latchkey.domain.user_id import is_anonymous, same_account, spellings
 
 # From so many days in a row with notifications on, silence is unusual; and how long it may last. Purchases of a small
 # app may well pause for a day or two.
@@ -124,6 +126,20 @@ def intro_eligible(customer: Customer | None, catalog: Catalog, store: str | Non
     if product_id in used:
         return False
     return None if used else True
+
+
+def proves_purchase(
+    token: str | None, key: tuple[str, str], named: str | None, app_user_id: str, owner: Customer
+) -> bool:
+    """Whether a receipt may move its purchase from this owner to the user. The purchase's id alone, which every reader
+    sees, may not, unless the app named the user to the store, or nobody has named the owner."""
+    store, id = STORES[key[0]], key[1]
+    if not token or not store.names_are_receipts or not id.startswith(token):
+        return True
+    nameless = store.buyer_ids
+    if named and app_user_id in spellings(named) and not named.startswith(nameless):
+        return True
+    return all(is_anonymous(id) or same_account(id, app_user_id) or id.startswith(nameless) for id in owner.aliases)
 
 
 def is_silent(days_in_a_row: int, last_notified_at: Ms | None, now: Ms) -> bool:

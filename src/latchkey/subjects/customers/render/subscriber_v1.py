@@ -14,7 +14,7 @@ from latchkey.domain.purchases.purchase import Environment, Purchase, PurchaseKi
 from latchkey.domain.purchases.reference import is_prepaid
 from latchkey.domain.purchases.subscription import Period, PeriodType, Subscription
 from latchkey.domain.purchases.summary import end_of
-from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE
+from latchkey.domain.stores.store import BASE_PLANS, PROMOTIONAL, STORES, TEST_STORE, store_of
 from latchkey.engine import render as engine_render
 from latchkey.engine.reads import CustomerView, lifetime_end
 from latchkey.wire import event, v1
@@ -25,7 +25,7 @@ _URLS = {store.name: store.management_url for store in STORES.values() if store.
 class SubscriberAudience(Struct, frozen=True, gc=False):
     """Who reads a subscriber."""
 
-    # A public key sees no attributes, and no tokens of the test store except the one it has just sent.
+    # A public key sees no attributes, and no id that is a receipt except the one it has just sent.
     public: bool = False
     token: str | None = None
     vendor_shape: bool = False
@@ -167,7 +167,7 @@ def _test_period_id(subscription: Subscription, period: Period, id: str) -> str:
 
 
 def _transaction_id(customer: Customer, store: str, id: str, reader: SubscriberAudience) -> str:
-    hidden = store == TEST_STORE and reader.public and id != reader.token
+    hidden = reader.public and id != reader.token and id.startswith(store_of(store).receipt_ids)
     return disguised(customer.project_id, id) if hidden else id
 
 
@@ -216,9 +216,9 @@ def _non_subscriptions(view: CustomerView, reader: SubscriberAudience) -> dict[s
 
 
 def disguised(project_id: str, token: str) -> str:
-    """An id that replaces a token of the test store. Whoever presents a token can restore its purchase, and anybody
-    with an app's public key can read every subscriber, so the token itself is not shown to them."""
-    return f"test_{hashlib.sha256(f'{project_id} {token}'.encode()).hexdigest()[:32]}"
+    """An id that replaces a token, with the same beginning. Whoever presents a token can restore its purchase, and
+    anybody with an app's public key can read every subscriber, so the token itself is not shown to them."""
+    return f"{token[: token.index('_')]}_{hashlib.sha256(f'{project_id} {token}'.encode()).hexdigest()[:32]}"
 
 
 def _non_subscription(catalog: Catalog, purchase: Purchase, id: str) -> v1.NonSubscription:

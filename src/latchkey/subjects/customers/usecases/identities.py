@@ -89,13 +89,13 @@ async def claimed(
 
 
 async def restore(
-    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog], None]
+    changes: Changes, project_id: str, app_user_id: str, key: PurchaseKey, check: Callable[[Catalog, Customer], None]
 ) -> Committed | None:
     """`app_user_id` presented a purchase that belongs to another customer. Returns None if the owner changed meanwhile;
-    the caller must then look again. `check` may refuse after looking at the project's catalog."""
+    the caller must then look again. `check` may refuse after looking at the project's catalog and the owner."""
 
     async def merges(pair: _Pair, owner: Customer) -> bool:
-        check(pair.project.catalog)
+        check(pair.project.catalog, owner)
         if not identity.came_from_an_app(owner, key):
             raise OwnedByAnother("The purchase belongs to another customer; the operator made it, not an app.")
         # An anonymous owner is merged: it is the same person, before they signed in.

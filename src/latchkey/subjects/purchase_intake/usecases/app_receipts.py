@@ -128,7 +128,7 @@ async def take_receipt(changes: Changes, project_id: str, receipt: Receipt) -> C
         return await claimed(attempt, partial(restore, changes, project_id, receipt.app_user_id, key, _require_open))
 
 
-def _require_open(catalog: Catalog) -> None:
+def _require_open(catalog: Catalog, _: Customer | None = None) -> None:
     if TEST_STORE in catalog.closed_stores:
         raise RejectedReceipt("The test store of this project is closed.", param="fetch_token")
 

@@ -191,6 +191,7 @@ class Processor:
             taker = replace(
                 taker,
                 shown_by=shown.app_user_id,
+                token=shown.token,
                 restores=entry.finished_at is None,
                 shown_at=entry.received_at,
                 offering=shown.offering,

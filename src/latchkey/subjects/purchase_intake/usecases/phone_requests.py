@@ -17,6 +17,7 @@ from latchkey.stores.adapter import AppReceipt
 from latchkey.stores.apple.api import sign_offer
 from latchkey.stores.apple.credentials import AppleCredentials
 from latchkey.stores.apple.snapshots import STORE
+from latchkey.subjects.purchase_intake.rules import proves_purchase
 from latchkey.subjects.purchase_intake.usecases.app_receipts import TEST_PREFIX, CannotCheck, RejectedReceipt
 from latchkey.subjects.purchase_intake.usecases.store_connections import Connections
 from latchkey.subjects.purchase_intake.wire import SignatureData, SignatureError, SignedOffer
@@ -89,18 +90,19 @@ async def may_restore(
 ) -> bool:
     """The receipt is verified as if it were posted. True if all its purchases are free, or may go to this user. Nothing
     is changed and nothing is kept."""
-    keys = await _purchases(connections, project_id, app_id, store, token)
-    return all([await _may_have(connections, reader, project_id, app_user_id, key) for key in keys])
+    shown = await _purchases(connections, project_id, app_id, store, token)
+    return all([await _may_have(connections, reader, project_id, app_user_id, token, *one) for one in shown])
 
 
 async def _purchases(
     connections: Connections, project_id: str, app_id: str | None, store: str | None, token: str
-) -> list[PurchaseKey]:
+) -> list[tuple[PurchaseKey, str | None]]:
+    """Each with the app user id that the app gave to the store, if it did."""
     is_test = token.startswith(TEST_PREFIX)
     if app_id is None:
         raise RejectedReceipt("Send a receipt with the public key of its app.", param="fetch_token")
     if store == TEST_STORE and is_test:
-        return [(TEST_STORE, token)]
+        return [((TEST_STORE, token), None)]
     if store == TEST_STORE or is_test:
         raise RejectedReceipt("The fetch_token is not a token of the test store and this app.", param="fetch_token")
     app = await connections.of_app(project_id, app_id)
@@ -112,11 +114,17 @@ async def _purchases(
         raise RejectedReceipt(error.message, param="fetch_token") from error
     except errors.StoreError as error:
         raise CannotCheck("The store cannot be asked now.") from error
-    return [(one.snapshot.store, one.snapshot.id) for one in reading.seen]
+    return [((one.snapshot.store, one.snapshot.id), one.account_token) for one in reading.seen]
 
 
 async def _may_have(
-    connections: Connections, reader: Reader, project_id: str, app_user_id: str, key: PurchaseKey
+    connections: Connections,
+    reader: Reader,
+    project_id: str,
+    app_user_id: str,
+    token: str,
+    key: PurchaseKey,
+    named: str | None,
 ) -> bool:
     async with connections.database.acquire() as connection:
         owner_id = await records.owner_of(connection, project_id, key)
@@ -128,7 +136,7 @@ async def _may_have(
     owner = view.customer
     if app_user_id in owner.aliases:
         return True
-    if not identity.came_from_an_app(owner, key):
+    if not identity.came_from_an_app(owner, key) or not proves_purchase(token, key, named, app_user_id, owner):
         return False
     behavior = RestoreBehavior(project.restore_behavior)
     return identity.belongs_to(owner, app_user_id) or identity.may_move(behavior, owner, view.now)

@@ -9,6 +9,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from latchkey.database.errors import CollisionError
+from latchkey.domain.catalog import Catalog
 from latchkey.domain.customers.customer import Attribute, Customer, LastSeen, with_shown_attributes
 from latchkey.domain.customers.intake import take_in
 from latchkey.domain.instants import SECOND, Ms
@@ -73,6 +74,8 @@ class Taker(Struct, frozen=True):
     app: ConnectedApp
     # The customer whose phone sent the receipt. None: a store's notification.
     shown_by: str | None = None
+    # What that phone has shown.
+    token: str | None = None
     attributes: dict[str, Attribute] | None = None
     # Whether showing it moves a purchase that somebody else owns, as the project says.
     restores: bool = True
@@ -225,12 +228,18 @@ class Taker(Struct, frozen=True):
             return await self.changes.make(change)
 
         async def take_over() -> Committed | None:
-            if self.shown_by is None or not self.restores:
+            shown_by = self.shown_by
+            if shown_by is None or not self.restores:
                 # It has just changed hands: look again.
                 return None
             if self.shown_at is not None and await self._has_shown_since(self.shown_at, key):
                 raise OwnedByAnother("The purchase belongs to another customer, who has shown receipts since.")
-            return await restore(self.changes, project, self.shown_by, key, lambda _: None)
+
+            def check(_: Catalog, owner: Customer) -> None:
+                if not rules.proves_purchase(self.token, key, seen.account_token, shown_by, owner):
+                    raise OwnedByAnother("The purchase belongs to another customer. Its id alone does not move it.")
+
+            return await restore(self.changes, project, shown_by, key, check)
 
         async with turn(project, key):
             committed = await claimed(attempt, take_over)

@@ -121,6 +121,7 @@ class Receipts:
                 adapter,
                 app,
                 shown_by=shown.app_user_id,
+                token=shown.token,
                 attributes=dict(attributes),
                 offering=shown.offering,
                 product_ids=shown.product_ids,
