@@ -728,6 +728,8 @@ create table accounts (
     name text not null default '',
     -- Argon2id; null for an account without a password yet, or one that signs in only with OpenID Connect.
     password_hash text,
+    -- Who was shown the link by which the password was chosen, and may have chosen it; null: nobody but its owner.
+    password_from text,
     -- Issuer and subject, joined by a space, after the first OpenID sign-in.
     openid text unique,
     created_at bigint not null,
@@ -778,7 +780,9 @@ create table account_tokens (
     account_id text not null references accounts (id) on delete cascade,
     purpose text not null check (purpose in ('password', 'second_factor')),
     created_at bigint not null,
-    expires_at bigint not null
+    expires_at bigint not null,
+    -- The account that was shown the link; null: it was mailed, or made on the command line.
+    shown_to text
 );
 create index account_tokens_of_account on account_tokens (account_id);
 

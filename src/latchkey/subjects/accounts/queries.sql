@@ -26,6 +26,16 @@ select id, password_hash from accounts where email = $1;
 -- a new password for an account
 update accounts set password_hash = $2 where id = $1 returning id;
 
+-- name: choose_password
+-- a password that was chosen by a link, and who was shown the link; one that it made for itself proves nothing
+update accounts set password_hash = $2, password_from = case when $3 = id then password_from else $3 end where id = $1;
+
+-- name: forget_shown_password
+-- remove a password that somebody else than $2 may have chosen
+update accounts set password_hash = null, password_from = null
+where id = $1 and password_from <> coalesce($2, '')
+returning id;
+
 -- name: count_accounts
 -- how many accounts there are
 select count(*) from accounts;
@@ -111,7 +121,8 @@ with older as (
         offset $6 - 1
     )
 )
-insert into account_tokens (token_hash, account_id, purpose, created_at, expires_at) values ($1, $2, $3, $4, $5);
+insert into account_tokens (token_hash, account_id, purpose, created_at, expires_at, shown_to)
+values ($1, $2, $3, $4, $5, $7);
 
 -- name: forget_account_tokens
 -- delete the tokens of an account, of one purpose or all, and all expired ones
@@ -125,7 +136,8 @@ where t.token_hash = $1 and t.purpose = $2 and t.expires_at > $3;
 
 -- name: take_account_token
 -- use up a token; of several concurrent attempts one succeeds
-delete from account_tokens where token_hash = $1 and purpose = $2 and expires_at > $3 returning account_id;
+delete from account_tokens where token_hash = $1 and purpose = $2 and expires_at > $3
+returning account_id, shown_to;
 
 -- name: await_turn_to_guess
 -- lock a subject, so that concurrent guesses for the same device, account or address are counted one after the other

@@ -50,12 +50,13 @@ async def load_account(database: Database, account_id: str) -> Account:
     return found(await storage.find_account(database, id=account_id), "There is no such account.", "account_id")
 
 
-async def invite(database: Database, account_id: str, now: Ms) -> str:
-    """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
-    token = secrets.token_urlsafe(32)
+async def invite(database: Database, account_id: str, now: Ms, *, shown_to: str | None = None) -> str:
+    """A token with which its holder can choose this account's password, once. Earlier tokens stop working. `shown_to`
+    is the account that is shown the link, if it is not the owner's alone."""
+    token, ends = secrets.token_urlsafe(32), now + INVITATION_LASTS
     async with database.transaction() as connection:
         await storage.forget_tokens(connection, account_id, now, "password")
-        await storage.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
+        await storage.add_token(connection, hash_of(token), account_id, "password", now, ends, shown_to=shown_to)
     return token
 
 
@@ -74,13 +75,13 @@ async def invited(database: Database, token: str, now: Ms) -> Account | None:
 async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        account_id = await storage.take_token(connection, hash_of(token), "password", now)
-        if account_id is None:
+        used = await storage.take_token(connection, hash_of(token), "password", now)
+        if used is None:
             raise Invalid("This link was used already, or is too old. Ask for a new one.")
-        await storage.set_password(connection, account_id, hashed)
-        await storage.forget_tokens(connection, account_id, now)
-        await storage.end_sessions_of(connection, account_id)
-    return await load_account(database, account_id)
+        await storage.choose_password(connection, used.account_id, hashed, used.shown_to)
+        await storage.forget_tokens(connection, used.account_id, now)
+        await storage.end_sessions_of(connection, used.account_id)
+    return await load_account(database, used.account_id)
 
 
 async def set_password(database: Database, account_id: str, password: str, now: Ms, *, keep: bytes = b"") -> None:

@@ -116,7 +116,8 @@ class SecondFactors:
 
     async def finish_half(self, token: str, account_id: str, now: Ms) -> None:
         """After the code was right. A token works once."""
-        if await storage.take_token(self._database, hash_of(token), "second_factor", now) != account_id:
+        used = await storage.take_token(self._database, hash_of(token), "second_factor", now)
+        if used is None or used.account_id != account_id:
             raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:

@@ -17,13 +17,13 @@ from latchkey.subjects.projects.usecases import create_project, load_project
 NO_MEMBER = "There is no such member in this project."
 
 
-async def set_operator(database: Database, account: Account, since: Ms | None) -> None:
-    """None: it is no operator any more. When it becomes one, earlier links to choose the account's password stop
-    working: an owner of a project may hold one."""
+async def set_operator(database: Database, account: Account, since: Ms | None) -> Account:
+    """None: it is no operator any more. When it becomes one, an owner of a project loses what ways into it they had."""
     async with database.transaction() as connection:
         await storage.set_operator(connection, account.id, since)
         if since is not None:
-            await storage.forget_tokens(connection, account.id, since, "password")
+            await _shut_out_others(connection, account.id, None, since)
+    return await load_account(database, account.id)
 
 
 async def is_operator(database: Database, account_id: str) -> bool:
@@ -46,10 +46,10 @@ async def create_beside(database: Database, project_id: str, name: str, now: Ms)
 
 
 async def add_member(
-    database: Database, project_id: str, email: str, role: Role, now: Ms, *, name: str = ""
+    database: Database, project_id: str, email: str, role: Role, now: Ms, *, name: str = "", by: str | None = None
 ) -> tuple[Account, bool]:
-    """Adds a member. Creates the account if there is none; the result says whether it did. Earlier links to choose its
-    password stop working: an owner of another project may hold one."""
+    """Adds a member for the owner `by`, or for the command line. Creates the account if there is none; the result says
+    whether it did. An owner of another project loses what ways into the account they had."""
     await load_project(database, project_id)
     account = await find_account(database, email)
     made = account is None
@@ -59,8 +59,16 @@ async def add_member(
         if await storage.role_of(connection, account.id, project_id) is not None:
             raise Refusal(f"{account.email} belongs to this project already.", param="email")
         await storage.put_member(connection, account.id, project_id, role, now)
-        await storage.forget_tokens(connection, account.id, now, "password")
-    return account, made
+        await _shut_out_others(connection, account.id, by, now)
+    return await load_account(database, account.id), made
+
+
+async def _shut_out_others(connection: Connection, account_id: str, by: str | None, now: Ms) -> None:
+    """Links do not work any more, nor what somebody else than `by` may have chosen by a link that they were shown."""
+    await storage.forget_tokens(connection, account_id, now)
+    if await storage.forget_shown_password(connection, account_id, by):
+        await storage.remove_second_factor(connection, account_id)
+        await storage.end_sessions_of(connection, account_id)
 
 
 async def set_role(database: Database, project_id: str, account_id: str, role: Role, now: Ms) -> None:
@@ -79,7 +87,7 @@ async def remove_member(database: Database, project_id: str, account_id: str) ->
 async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
     """A link with which a member chooses a new password, for the owner `by`."""
     await _require_owner_everywhere(database, project_id, account_id, by, "a link", "make one", "user invite")
-    return await load_account(database, account_id), await invite(database, account_id, now)
+    return await load_account(database, account_id), await invite(database, account_id, now, shown_to=by)
 
 
 async def reset_second_factor(database: Database, project_id: str, account_id: str, by: str) -> None:
