@@ -159,7 +159,8 @@ async def test_an_operator_has_no_password_that_an_owner_may_have_chosen(
     assert (await _typed("user", "create", "ann@example.com", **told)).returncode == 0
     account = await accounts.find_account(database, "ann@example.com")
     assert account is not None
-    link = await accounts.invite(database, account.id, real_now(), shown_to="acc_owner")
+    async with database.transaction() as connection:
+        link = await accounts.add_invitation(connection, account.id, real_now(), "acc_owner")
     await accounts.accept_invitation(database, link, PASSWORD, real_now())
     session = await sessions.open_session(database, account.id, "192.0.2.1", "x", real_now())
     assert (await _typed("user", "operator", "ann@example.com", "--remove", **told)).returncode == 0

@@ -142,7 +142,8 @@ async def test_a_password_chosen_by_a_link_that_only_its_owner_got_stays_when_th
     await team.add_member(site.database, theirs.id, email, Role.VIEWER, site.clock.now)
     account, owner = await site.account(email), await somebody(site)
     for shown_to in ("acc_mallory", None):
-        link = await accounts.invite(site.database, account.id, site.clock.now, shown_to=shown_to)
+        async with site.database.transaction() as connection:
+            link = await accounts.add_invitation(connection, account.id, site.clock.now, shown_to)
         await accounts.accept_invitation(site.database, link, PASSWORD, site.clock.now)
     base = site.path("/team").removeprefix(site.url)
     await owner.post(f"{base}/add", {"email": email, "role": "viewer"})

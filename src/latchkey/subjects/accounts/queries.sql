@@ -14,6 +14,11 @@ returning id, email, name, password_hash is not null as has_password, openid, cr
 -- the account with this id, this address or this OpenID identity
 select {account_columns} from accounts a where a.id = $1 or a.email = $2 or a.openid = $3;
 
+-- name: lock_account
+-- lock an account, or that of a token: who gets a way into it and who adds it to a project take turns
+select id from accounts where id = $1 or id = (select account_id from account_tokens where token_hash = $2)
+for no key update;
+
 -- name: link_openid
 -- link this identity to an account
 update accounts set openid = $2 where id = $1 and (openid is null or openid = $2) returning id;
@@ -23,8 +28,10 @@ update accounts set openid = $2 where id = $1 and (openid is null or openid = $2
 select id, password_hash from accounts where email = $1;
 
 -- name: set_password
--- a new password for an account
-update accounts set password_hash = $2 where id = $1 returning id;
+-- a new password for an account, if this session has not ended meanwhile; an empty hash is none
+update accounts set password_hash = $2
+where id = $1 and ($3 = ''::bytea or exists (select from sessions where token_hash = $3))
+returning id;
 
 -- name: choose_password
 -- a password that was chosen by a link, and who was shown the link; one that it made for itself proves nothing
@@ -73,9 +80,9 @@ where m.project_id = $1
 order by m.created_at, a.id;
 
 -- name: open_session
--- a new session
+-- a new session; after a password ($7) only if it was not removed meanwhile
 insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent, through)
-values ($1, $2, $3, $3, $4, $5, $6);
+select $1, id, $3, $3, $4, $5, $6 from accounts where id = $2 and (password_hash is not null or not $7) for share;
 
 -- name: find_session
 -- the session of a cookie, its account, and the account's role in the requested project

@@ -28,10 +28,13 @@ async def find_account(
     return await rows.fetch_one(connection, Account, query("find_account"), id, email, openid)
 
 
+# With the account's id, or the hash of a token.
+lock_account = rows.executes(query("lock_account"))
 # None: the address is taken.
 create_account = rows.fetches_one(Account, query("create_account"))
 count_accounts = rows.fetches_value(int, query("count_accounts"))
 credentials = rows.fetches_one(Credentials, query("password_of"))
+# With the hash of a session. False: it has ended.
 set_password = rows.returns_row(query("set_password"))
 choose_password = rows.executes(query("choose_password"))
 # False: nobody else may have chosen it.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.hotp import HOTP
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -140,7 +140,7 @@ class SecondFactors:
         return right[-1] if right else None
 
 
-async def remove(database: Database, account_id: str) -> None:
+async def remove(database: Executor, account_id: str) -> None:
     """No code is asked for any more."""
     if await storage.remove_second_factor(database, account_id) is None:
         raise Refusal("This account has no second factor.")
