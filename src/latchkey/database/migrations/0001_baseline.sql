@@ -819,7 +819,7 @@ create table alerts (
 );
 
 -- Mails and other messages that are to be sent. The link in a mail is made when it is sent, so no token is stored here.
--- Of those to one member the first is sent first.
+-- Mails to an address go before messages to members; of those to one member the first is sent first.
 create table outgoing_mails (
     id bigint generated always as identity primary key,
     kind text not null,
@@ -836,6 +836,7 @@ create table outgoing_mails (
     foreign key (account_id, project_id) references alert_subscriptions (account_id, project_id) on delete cascade
 );
 create index outgoing_mails_due on outgoing_mails (due_at);
+create index outgoing_mails_in_order on outgoing_mails ((account_id is not null), due_at);
 create index outgoing_mails_of_member on outgoing_mails (account_id, project_id, id);
 
 -- Wrong passwords of the last day. Unlogged: after a database crash counting starts again.
