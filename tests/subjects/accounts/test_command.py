@@ -151,3 +151,30 @@ async def test_only_the_command_line_makes_an_operator(told: dict[str, str], dat
         "select action from audit_entries where action like 'operator%' order by position"
     )
     assert [row["action"] for row in actions] == ["operator.added", "operator.removed"]
+
+
+async def test_an_operator_has_no_password_that_an_owner_may_have_chosen(
+    told: dict[str, str], database: Database
+) -> None:
+    assert (await _typed("user", "create", "ann@example.com", **told)).returncode == 0
+    account = await accounts.find_account(database, "ann@example.com")
+    assert account is not None
+    async with database.transaction() as connection:
+        link = await accounts.add_invitation(connection, account.id, real_now(), "acc_owner")
+    await accounts.accept_invitation(database, link, PASSWORD, real_now())
+    session = await sessions.open_session(database, account.id, "192.0.2.1", "x", real_now())
+    assert (await _typed("user", "operator", "ann@example.com", "--remove", **told)).returncode == 0
+    assert await accounts.has_password(database, "ann@example.com", PASSWORD)
+    granted = await _typed("user", "operator", "ann@example.com", **told)
+    assert "They have no password yet" in granted.stdout
+    assert not await accounts.has_password(database, "ann@example.com", PASSWORD)
+    assert await sessions.find_session(database, session, None, real_now()) is None
+    # The command line adds them to another project: it prints a link, because they cannot sign in.
+    other = await _typed("project", "create", "Other", **told)
+    [project] = re.findall(r"proj_[0-9a-f]+", other.stdout.splitlines()[0])
+    added = await _typed("user", "create", "ann@example.com", "--project", project, **told)
+    await accounts.accept_invitation(database, link_in(added.stdout), PASSWORD, real_now())
+    # Only they got that link, so their password stays.
+    again = await _typed("user", "operator", "ann@example.com", **told)
+    assert "They have no password yet" not in again.stdout
+    assert await accounts.has_password(database, "ann@example.com", PASSWORD)

@@ -2,12 +2,13 @@
 
 from urllib.parse import urlsplit
 
+from latchkey.subjects.accounts import storage
 from latchkey.subjects.accounts.rules import Role
 from latchkey.subjects.accounts.usecases import accounts, team
 from latchkey.subjects.projects import usecases as projects
 from tests.dashboard.asking import somebody
 from tests.dashboard.site import PASSWORD, Site
-from tests.dashboard.tab import tab
+from tests.dashboard.tab import Tab, tab
 
 
 async def test_an_owner_adds_somebody_who_gets_in_by_the_link(site: Site) -> None:
@@ -103,6 +104,51 @@ async def test_a_link_of_another_project_is_no_way_into_this_one(site: Site) -> 
     assert (await owner.post(f"{base}/add", {"email": invited.email, "role": "owner"})).status == 303
     assert await accounts.invited(site.database, link, site.clock.now) is None
     assert b"have no password yet" in (await owner.get(base)).body
+
+
+async def test_a_password_that_an_owner_of_another_project_may_have_chosen_is_no_way_into_this_one(site: Site) -> None:
+    theirs, email = await projects.create_project(site.database, "Theirs", site.clock.now), "ceo@example.com"
+    mallory, owner = await somebody(site, None), await somebody(site)
+    await team.add_member(site.database, theirs.id, mallory.email, Role.OWNER, site.clock.now)
+    page = Tab(mallory)
+    # As owner: from here Mallory could make further links in the account's own name.
+    await (await page.open(f"/dashboard/projects/{theirs.id}/team")).press("Add", {"E-mail": email, "Role": "owner"})
+    hers = await (await tab(site, None)).open(urlsplit(page.text(".snippet code")).path)
+    await hers.press("Save and sign in", {"Password": PASSWORD})
+    account = await site.account(email)
+    await hers.open(f"/dashboard/projects/{theirs.id}/team/{account.id}")
+    await hers.press("Create link")
+    await hers.open(urlsplit(hers.text(".snippet code")).path)
+    await hers.press("Save and sign in", {"Password": PASSWORD})
+    async with site.database.transaction() as connection:
+        await storage.begin_second_factor(connection, account.id, b"sealed", site.clock.now)
+        await storage.confirm_second_factor(connection, account.id, site.clock.now, 1, b"sealed")
+    # Whoever was shown the link adds them to one more of their own projects: nothing ends.
+    more = await projects.create_project(site.database, "More", site.clock.now)
+    await team.add_member(site.database, more.id, mallory.email, Role.OWNER, site.clock.now)
+    await mallory.post(f"/dashboard/projects/{more.id}/team/add", {"email": email, "role": "viewer"})
+    assert await accounts.has_password(site.database, email, PASSWORD)
+    assert (await hers.open("/dashboard/account")).heading != "Sign in"
+    base = site.path("/team").removeprefix(site.url)
+    assert (await owner.post(f"{base}/add", {"email": email, "role": "owner"})).status == 303
+    assert b"have no password yet" in (await owner.get(base)).body
+    assert not await accounts.has_password(site.database, email, PASSWORD)
+    assert not (await site.account(email)).has_second_factor
+    assert (await hers.open("/dashboard/account")).heading == "Sign in"
+
+
+async def test_a_password_chosen_by_a_link_that_only_its_owner_got_stays_when_they_join(site: Site) -> None:
+    theirs, email = await projects.create_project(site.database, "Theirs", site.clock.now), "cto@example.com"
+    await team.add_member(site.database, theirs.id, email, Role.VIEWER, site.clock.now)
+    account, owner = await site.account(email), await somebody(site)
+    for shown_to in ("acc_mallory", None):
+        async with site.database.transaction() as connection:
+            link = await accounts.add_invitation(connection, account.id, site.clock.now, shown_to)
+        await accounts.accept_invitation(site.database, link, PASSWORD, site.clock.now)
+    base = site.path("/team").removeprefix(site.url)
+    await owner.post(f"{base}/add", {"email": email, "role": "viewer"})
+    assert b"They sign in as they did before" in (await owner.get(base)).body
+    assert await accounts.has_password(site.database, email, PASSWORD)
 
 
 async def test_the_last_owner_stays(site: Site) -> None:

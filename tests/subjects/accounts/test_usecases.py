@@ -1,6 +1,8 @@
 """Accounts, passwords, the limit on guesses, known devices and members of a project, against a real database."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
@@ -11,7 +13,9 @@ from latchkey.subjects.accounts.rules import ACCOUNT, ADDRESS, DEVICE, INVITATIO
 from latchkey.subjects.accounts.usecases import accounts, sessions, team
 from latchkey.subjects.accounts.usecases.accounts import KNOWN_FOR, MOST_ACCOUNTS, Devices
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses, WrongCredentials
+from latchkey.subjects.api_keys.usecases import hash_of
 from latchkey.subjects.projects import usecases as projects
+from tests.patience import until
 
 NOW = 1_800_000_000_000
 PASSWORD = "correct horse battery"
@@ -204,6 +208,76 @@ async def test_a_new_link_is_no_way_into_a_project_of_others(database: Database,
     carl = await join(database, other, "carl", Role.VIEWER)
     with pytest.raises(NotFound):
         await team.new_link(database, project, carl, ann, NOW)
+
+
+async def chosen_by_ann(database: Database, project: str) -> tuple[str, str, str]:
+    """Ann and Bob, whose password was chosen by a link that Ann was shown, and a session."""
+    ann, bob = await join(database, project, "ann"), await join(database, project, "bob", Role.VIEWER)
+    _, token = await team.new_link(database, project, bob, ann, NOW)
+    await accounts.accept_invitation(database, token, PASSWORD, NOW)
+    return ann, bob, await sessions.open_session(database, bob, "192.0.2.1", "", NOW)
+
+
+Attempt = Callable[[Database, str, str, str, str], Coroutine[Any, Any, Any]]
+ATTEMPTS: dict[str, Attempt] = {
+    "a link": lambda database, project, ann, bob, _: team.new_link(database, project, bob, ann, NOW),
+    "another password": lambda database, _, __, bob, session: accounts.set_password(
+        database, bob, PASSWORD, NOW, keep=hash_of(session)
+    ),
+    "a sign-in": lambda database, _, __, bob, ___: sessions.open_session(
+        database, bob, "192.0.2.1", "", NOW, by_password=True
+    ),
+}
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("becomes", ["a member", "an operator"])
+async def test_what_is_under_way_while_somebody_joins_others_is_no_way_in(
+    database: Database, project: str, monkeypatch: pytest.MonkeyPatch, attempt: str, becomes: str
+) -> None:
+    ann, bob, session = await chosen_by_ann(database, project)
+    other, account = (
+        (await projects.create_project(database, "Other", NOW)).id,
+        await accounts.load_account(database, bob),
+    )
+    begun: list[asyncio.Task[Any]] = []
+    shut_out = team._shut_out_others
+
+    async def begin_before_the_end(*arguments: Any) -> None:
+        await shut_out(*arguments)
+        begun.append(asyncio.create_task(ATTEMPTS[attempt](database, project, ann, bob, session)))
+        await until(is_done_or_waits)
+
+    async def is_done_or_waits() -> bool:
+        waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        return begun[0].done() or await database.pool.fetchval(waits)
+
+    monkeypatch.setattr(team, "_shut_out_others", begin_before_the_end)
+    if becomes == "a member":
+        await team.add_member(database, other, account.email, Role.OWNER, NOW)
+    else:
+        await team.set_operator(database, account, NOW)
+    await asyncio.gather(*begun, return_exceptions=True)
+    assert not (await accounts.load_account(database, bob)).has_password
+    assert await database.pool.fetchval("select count(*) from account_tokens") == 0
+    assert await sessions.stays(database, bob) == []
+
+
+async def test_an_earlier_link_that_is_used_while_somebody_joins_others_is_no_way_in(
+    database: Database, project: str
+) -> None:
+    for turn in range(5):
+        ann, bob = await join(database, project, f"ann{turn}"), await join(database, project, f"bob{turn}", Role.VIEWER)
+        other = (await projects.create_project(database, "Other", NOW)).id
+        _, token = await team.new_link(database, project, bob, ann, NOW)
+        used, joined = await asyncio.gather(
+            accounts.accept_invitation(database, token, PASSWORD, NOW),
+            team.add_member(database, other, f"bob{turn}@example.com", Role.OWNER, NOW),
+            return_exceptions=True,
+        )
+        assert not isinstance(joined, BaseException)
+        assert isinstance(used, Invalid) or not isinstance(used, BaseException)
+        assert not (await accounts.load_account(database, bob)).has_password
 
 
 DEVICES = Devices(b"k" * 32)

@@ -284,6 +284,20 @@ async def test_an_address_that_became_internal_is_refused_when_it_is_sent_to(sho
     assert (shop.post.arrivals, await shop.waiting()) == ([], 1)
 
 
+async def test_of_many_tests_of_a_member_one_is_sent_at_a_time(shop: Alerting, server: MailServer) -> None:
+    ada, ben = await shop.member("ada"), await shop.member("ben")
+
+    async def tested(account_id: str) -> None:
+        await shop.alerts.send_test(shop.post.project_id, account_id, shop.post.clock.now)
+
+    for turn in range(1, 6):
+        many = await asyncio.gather(*(tested(ada) for _ in range(4)), return_exceptions=True)
+        assert [str(one) for one in many if one is not None] == ["A test message is on its way already."] * 3
+        await tested(ben)
+        await shop.work()
+        assert sorted(server.recipients) == ["ada@example.com"] * turn + ["ben@example.com"] * turn
+
+
 async def test_a_weekly_report_has_the_numbers_of_the_overview_and_a_picture(
     shop: Alerting, server: MailServer
 ) -> None:

@@ -18,10 +18,12 @@ from latchkey.domain.instants import DAY, HOUR
 from latchkey.domain.refusal import Invalid
 from latchkey.now import real_now
 from latchkey.process.local_ca.authority import LocalCertificates, ensure_certificates
-from latchkey.subjects.accounts.rules import ADDRESS
+from latchkey.subjects.accounts.rules import ADDRESS, Role
 from latchkey.subjects.accounts.usecases import accounts
 from latchkey.subjects.accounts.usecases.sessions import TooManyGuesses
-from latchkey.subjects.mail.rules import new_message, written
+from latchkey.subjects.accounts.usecases.team import add_member
+from latchkey.subjects.alerts import storage as alerts
+from latchkey.subjects.mail.rules import OutgoingMail, new_message, written
 from latchkey.subjects.mail.usecases import (
     FIRST_PAUSE,
     TO_ONE,
@@ -32,10 +34,12 @@ from latchkey.subjects.mail.usecases import (
     Security,
     SmtpServer,
     Way,
+    add_message,
     letter,
     run_mail,
     send_next,
 )
+from latchkey.subjects.projects.usecases import create_project
 from tests.looking_out import looking_out
 from tests.patience import until
 from tests.subjects.mail.mail_server import PASSWORD, mail_server
@@ -155,6 +159,23 @@ async def test_a_wrong_password_or_certificate_is_found_out_before_anything_is_s
             assert "wrong" not in str(refused.value)
             assert PASSWORD not in repr(way)
         assert server.mails == []
+
+
+async def test_a_link_goes_before_messages_to_members_that_have_waited_longer(database: Database) -> None:
+    project = await create_project(database, "Mine", NOW)
+    ada, _ = await add_member(database, project.id, "ada@example.com", Role.VIEWER, NOW)
+    await alerts.save(database, ada.id, project.id, ["webhook"], "never", None, None)
+    for _ in range(2):
+        await add_message(database, "alert", NOW, HOUR, member=(ada.id, project.id))
+    await mail_by(database, MailFolder(Path())).ask_for_reset(ada.email, HERE, NOW + 1)
+    sent = []
+
+    async def send(one: OutgoingMail, _: int) -> None:
+        sent.append(one.kind)
+
+    while await send_next(database, send, lambda: NOW + 1):
+        pass
+    assert sent == ["reset", "alert", "alert"]
 
 
 async def test_two_processes_send_a_mail_once(database: Database, certificates: LocalCertificates) -> None:

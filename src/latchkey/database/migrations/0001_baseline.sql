@@ -728,6 +728,8 @@ create table accounts (
     name text not null default '',
     -- Argon2id; null for an account without a password yet, or one that signs in only with OpenID Connect.
     password_hash text,
+    -- Who was shown the link by which the password was chosen, and may have chosen it; null: nobody but its owner.
+    password_from text,
     -- Issuer and subject, joined by a space, after the first OpenID sign-in.
     openid text unique,
     created_at bigint not null,
@@ -778,7 +780,9 @@ create table account_tokens (
     account_id text not null references accounts (id) on delete cascade,
     purpose text not null check (purpose in ('password', 'second_factor')),
     created_at bigint not null,
-    expires_at bigint not null
+    expires_at bigint not null,
+    -- The account that was shown the link; null: it was mailed, or made on the command line.
+    shown_to text
 );
 create index account_tokens_of_account on account_tokens (account_id);
 
@@ -815,7 +819,7 @@ create table alerts (
 );
 
 -- Mails and other messages that are to be sent. The link in a mail is made when it is sent, so no token is stored here.
--- Of those to one member the first is sent first.
+-- Mails to an address go before messages to members; of those to one member the first is sent first.
 create table outgoing_mails (
     id bigint generated always as identity primary key,
     kind text not null,
@@ -832,6 +836,7 @@ create table outgoing_mails (
     foreign key (account_id, project_id) references alert_subscriptions (account_id, project_id) on delete cascade
 );
 create index outgoing_mails_due on outgoing_mails (due_at);
+create index outgoing_mails_in_order on outgoing_mails ((account_id is not null), due_at);
 create index outgoing_mails_of_member on outgoing_mails (account_id, project_id, id);
 
 -- Wrong passwords of the last day. Unlogged: after a database crash counting starts again.

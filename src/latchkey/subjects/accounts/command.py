@@ -43,9 +43,9 @@ async def create(
     async with at.audited("member.added", email, role=role):
         if password is not None:
             await accounts.create_account(at.database, email, now, name=name, password=password)
-        account, made = await at.run(team.add_member, email, role, now, name=name)
-    token = await accounts.invite(at.database, account.id, now) if made and password is None else None
-    link = _link(at, token) if token is not None else None
+        account, _ = await at.run(team.add_member, email, role, now, name=name)
+    gets_in = account.has_password or account.openid is not None
+    link = None if gets_in else _link(at, await accounts.invite(at.database, account.id, now))
     at.say(
         {"email": email, "project_id": at.project_id, "role": role.value, "link": link},
         f"[bold]{email}[/bold] now has the role {role} in {at.project_id}.",
@@ -111,7 +111,7 @@ async def operator(
     account = await _known(at.database, email)
     action = "operator.removed" if remove else "operator.added"
     async with audited(at.database, None, action, account.email, account_id=account.id):
-        await team.set_operator(at.database, account, None if remove else real_now())
+        account = await team.set_operator(at.database, account, None if remove else real_now())
     operators = await team.addresses(at.database)
     lines = [
         f"[bold]{escape(account.email)}[/bold] is {'no longer ' if remove else 'now '}an operator.",

@@ -14,6 +14,11 @@ returning id, email, name, password_hash is not null as has_password, openid, cr
 -- the account with this id, this address or this OpenID identity
 select {account_columns} from accounts a where a.id = $1 or a.email = $2 or a.openid = $3;
 
+-- name: lock_account
+-- lock an account, or that of a token: who gets a way into it and who adds it to a project take turns
+select id from accounts where id = $1 or id = (select account_id from account_tokens where token_hash = $2)
+for no key update;
+
 -- name: link_openid
 -- link this identity to an account
 update accounts set openid = $2 where id = $1 and (openid is null or openid = $2) returning id;
@@ -23,8 +28,20 @@ update accounts set openid = $2 where id = $1 and (openid is null or openid = $2
 select id, password_hash from accounts where email = $1;
 
 -- name: set_password
--- a new password for an account
-update accounts set password_hash = $2 where id = $1 returning id;
+-- a new password for an account, if this session has not ended meanwhile; an empty hash is none
+update accounts set password_hash = $2
+where id = $1 and ($3 = ''::bytea or exists (select from sessions where token_hash = $3))
+returning id;
+
+-- name: choose_password
+-- a password that was chosen by a link, and who was shown the link; one that it made for itself proves nothing
+update accounts set password_hash = $2, password_from = case when $3 = id then password_from else $3 end where id = $1;
+
+-- name: forget_shown_password
+-- remove a password that somebody else than $2 may have chosen
+update accounts set password_hash = null, password_from = null
+where id = $1 and password_from <> coalesce($2, '')
+returning id;
 
 -- name: count_accounts
 -- how many accounts there are
@@ -63,9 +80,9 @@ where m.project_id = $1
 order by m.created_at, a.id;
 
 -- name: open_session
--- a new session
+-- a new session; after a password ($7) only if it was not removed meanwhile
 insert into sessions (token_hash, account_id, created_at, last_seen_at, address, agent, through)
-values ($1, $2, $3, $3, $4, $5, $6);
+select $1, id, $3, $3, $4, $5, $6 from accounts where id = $2 and (password_hash is not null or not $7) for share;
 
 -- name: find_session
 -- the session of a cookie, its account, and the account's role in the requested project
@@ -111,7 +128,8 @@ with older as (
         offset $6 - 1
     )
 )
-insert into account_tokens (token_hash, account_id, purpose, created_at, expires_at) values ($1, $2, $3, $4, $5);
+insert into account_tokens (token_hash, account_id, purpose, created_at, expires_at, shown_to)
+values ($1, $2, $3, $4, $5, $7);
 
 -- name: forget_account_tokens
 -- delete the tokens of an account, of one purpose or all, and all expired ones
@@ -125,7 +143,8 @@ where t.token_hash = $1 and t.purpose = $2 and t.expires_at > $3;
 
 -- name: take_account_token
 -- use up a token; of several concurrent attempts one succeeds
-delete from account_tokens where token_hash = $1 and purpose = $2 and expires_at > $3 returning account_id;
+delete from account_tokens where token_hash = $1 and purpose = $2 and expires_at > $3
+returning account_id, shown_to;
 
 -- name: await_turn_to_guess
 -- lock a subject, so that concurrent guesses for the same device, account or address are counted one after the other

@@ -28,11 +28,17 @@ async def find_account(
     return await rows.fetch_one(connection, Account, query("find_account"), id, email, openid)
 
 
+# With the account's id, or the hash of a token.
+lock_account = rows.executes(query("lock_account"))
 # None: the address is taken.
 create_account = rows.fetches_one(Account, query("create_account"))
 count_accounts = rows.fetches_value(int, query("count_accounts"))
 credentials = rows.fetches_one(Credentials, query("password_of"))
+# With the hash of a session. False: it has ended.
 set_password = rows.returns_row(query("set_password"))
+choose_password = rows.executes(query("choose_password"))
+# False: nobody else may have chosen it.
+forget_shown_password = rows.returns_row(query("forget_shown_password"))
 # False: the account is linked to another identity.
 link_openid = rows.returns_row(query("link_openid"))
 # None: it is no operator any more.
@@ -56,16 +62,29 @@ async def members(connection: Executor, project_id: str) -> list[Member]:
 
 
 async def add_token(
-    connection: Executor, hash: bytes, account_id: str, purpose: Purpose, now: Ms, expires_at: Ms, most: int = 100
+    connection: Executor,
+    hash: bytes,
+    account_id: str,
+    purpose: Purpose,
+    now: Ms,
+    expires_at: Ms,
+    most: int = 100,
+    shown_to: str | None = None,
 ) -> None:
     """Of earlier tokens of the account for this purpose the newest stay, `most` in all."""
-    await connection.execute(query("add_account_token"), hash, account_id, purpose, now, expires_at, most)
+    await connection.execute(query("add_account_token"), hash, account_id, purpose, now, expires_at, most, shown_to)
+
+
+class UsedToken(Struct, frozen=True):
+    account_id: str
+    # The account that was shown the link. None: only its owner got it.
+    shown_to: str | None
 
 
 # None: the token was used already, or is too old.
 account_of_token = rows.fetches_one(Account, query("find_account_of_token"))
-# Uses a token up. The account's id; None as above.
-take_token = rows.finds_value(str, query("take_account_token"))
+# Uses a token up. None as above.
+take_token = rows.fetches_one(UsedToken, query("take_account_token"))
 
 
 async def forget_tokens(connection: Connection, account_id: str, now: Ms, purpose: Purpose | None = None) -> None:

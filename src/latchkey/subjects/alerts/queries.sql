@@ -4,6 +4,14 @@ select s.*, a.email, p.name as project
 from alert_subscriptions s join accounts a on a.id = s.account_id join projects p on p.id = s.project_id
 where s.account_id = $1 and s.project_id = $2;
 
+-- name: lock_alert_subscription
+-- whether a member wants to be told of anything; locked, so that of several tests at once one is sent
+select account_id from alert_subscriptions where account_id = $1 and project_id = $2 for no key update;
+
+-- name: find_waiting_test
+-- a test message to a member that was not sent yet
+select id from outgoing_mails where account_id = $1 and project_id = $2 and about::json ->> 'what' = 'test';
+
 -- name: save_alert_subscription
 -- the same, from now on
 insert into alert_subscriptions (account_id, project_id, kinds, report, slack, report_at) values ($1, $2, $3, $4, $5, $6)

@@ -31,6 +31,8 @@ class AlertSubscription:
 
 
 find = rows.fetches_one(AlertSubscription, query("find_alert_subscription"))
+lock = rows.returns_row(query("lock_alert_subscription"))
+test_waits = rows.returns_row(query("find_waiting_test"))
 # Account, project, kinds, report, the sealed address, when the next report is due.
 save = rows.executes(query("save_alert_subscription"))
 remove = rows.returns_row(query("remove_alert_subscription"))

@@ -128,8 +128,10 @@ class Alerts(Struct, frozen=True):
 
     async def send_test(self, project_id: str, account_id: str, now: Ms) -> None:
         async with self.database.transaction() as connection:
-            if await storage.find(connection, account_id, project_id) is None:
+            if not await storage.lock(connection, account_id, project_id):
                 raise Refusal("You get nothing yet. Choose something first.")
+            if await storage.test_waits(connection, account_id, project_id):
+                raise Refusal("A test message is on its way already.")
             await _add(connection, account_id, project_id, AlertNotice("test"), now)
 
     async def stop(self, token: str) -> None:

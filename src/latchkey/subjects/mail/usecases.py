@@ -327,7 +327,7 @@ async def run_mail(
 
 
 async def send_next(database: Database, send: Send, now: Callable[[], Ms]) -> bool:
-    """Sends the mail that has waited longest. Returns whether there was one."""
+    """Sends the mail that is next. Returns whether there was one."""
     one = await storage.claim(database, now(), now() + LEASE)
     if one is None:
         return False

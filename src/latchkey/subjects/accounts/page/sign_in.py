@@ -139,8 +139,8 @@ async def signed_in(visit: Visit, account: Account, next: str, *, through: str |
     """Opens a new session; the browser's previous session ends."""
     if visit.session is not None:
         await sessions.end_session(visit.database, visit.session.token)
-    agent = visit.request.headers.get("user-agent", "")
-    token = await sessions.open_session(visit.database, account.id, visit.address, agent, visit.now, through=through)
+    browser = visit.address, visit.request.headers.get("user-agent", ""), visit.now
+    token = await sessions.open_session(visit.database, account.id, *browser, through=through, by_password=not through)
     response = RedirectResponse(next, 303)
     return cookie.with_device(cookie.with_cookie(response, cookie.SESSION, token), visit, account.id)
 

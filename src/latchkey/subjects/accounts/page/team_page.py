@@ -5,7 +5,7 @@ from starlette.responses import RedirectResponse, Response
 from latchkey.dashboard.page import ROOT, Needs, Pages, Visit
 from latchkey.domain.refusal import Checks, found
 from latchkey.subjects.accounts import rules
-from latchkey.subjects.accounts.usecases import accounts, team
+from latchkey.subjects.accounts.usecases import team
 from latchkey.subjects.mail.usecases import MailKind
 
 pages = Pages()
@@ -32,7 +32,7 @@ async def add_member(visit: Visit) -> Response:
         role = check(rules.checked_role, form.text("role"))
         name = check(form.name, "name", "")
     visit.audit(role=role)
-    account, made = await visit.run(team.add_member, email, role, visit.now, name=name)
+    account, made = await visit.run(team.add_member, email, role, visit.now, name=name, by=visit.account.id)
     visit.audit(account.email)
     if account.has_password or account.openid is not None:
         return await visit.to(visit.path("team"), f"{account.email} joined. They sign in as they did before.")
@@ -41,7 +41,7 @@ async def add_member(visit: Visit) -> Response:
         how = "They have no password yet, and earlier links do not work any more. Whoever runs Latchkey can make one"
         return await visit.to(visit.path("team"), f"{account.email} joined. {how} with `latchkey user invite`.")
     if mail is None:
-        return _link(visit, account, await accounts.invite(visit.database, account.id, visit.now))
+        return _link(visit, *await visit.run(team.new_link, account.id, visit.account.id, visit.now))
     await mail.add(MailKind.INVITATION, account.email, visit.now)
     where = f"as a file in {mail.folder}" if mail.folder else "to them"
     return await visit.to(visit.path("team"), f"{account.email} is added. A mail with a link goes {where}.")
@@ -65,8 +65,7 @@ async def change_role(visit: Visit) -> Response:
 async def make_link(visit: Visit) -> Response:
     member = await _member(visit)
     visit.audit(member.account.email)
-    account, token = await visit.run(team.new_link, member.account.id, visit.account.id, visit.now)
-    return _link(visit, account, token)
+    return _link(visit, *await visit.run(team.new_link, member.account.id, visit.account.id, visit.now))
 
 
 @pages.confirmed("/team/{account_id}/second-factor", Needs.OWN, "member.second_factor_reset")

@@ -9,7 +9,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from msgspec import Struct
 
-from latchkey.database.pool import Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.sealing import Sealer, UnsealableError
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.naming import checked_name
@@ -46,16 +46,22 @@ async def find_account(database: Database, email: str) -> Account | None:
 known_account, count_accounts = storage.find_account, storage.count_accounts
 
 
-async def load_account(database: Database, account_id: str) -> Account:
+async def load_account(database: Executor, account_id: str) -> Account:
     return found(await storage.find_account(database, id=account_id), "There is no such account.", "account_id")
 
 
 async def invite(database: Database, account_id: str, now: Ms) -> str:
     """A token with which its holder can choose this account's password, once. Earlier tokens stop working."""
-    token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await storage.forget_tokens(connection, account_id, now, "password")
-        await storage.add_token(connection, hash_of(token), account_id, "password", now, now + INVITATION_LASTS)
+        await storage.lock_account(connection, account_id, None)
+        return await add_invitation(connection, account_id, now)
+
+
+async def add_invitation(connection: Connection, account_id: str, now: Ms, shown_to: str | None = None) -> str:
+    """The same, of an account that is locked. `shown_to` is another account that is shown the link."""
+    token, ends = secrets.token_urlsafe(32), now + INVITATION_LASTS
+    await storage.forget_tokens(connection, account_id, now, "password")
+    await storage.add_token(connection, hash_of(token), account_id, "password", now, ends, shown_to=shown_to)
     return token
 
 
@@ -74,20 +80,23 @@ async def invited(database: Database, token: str, now: Ms) -> Account | None:
 async def accept_invitation(database: Database, token: str, password: str, now: Ms) -> Account:
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        account_id = await storage.take_token(connection, hash_of(token), "password", now)
-        if account_id is None:
+        await storage.lock_account(connection, None, hash_of(token))
+        used = await storage.take_token(connection, hash_of(token), "password", now)
+        if used is None:
             raise Invalid("This link was used already, or is too old. Ask for a new one.")
-        await storage.set_password(connection, account_id, hashed)
-        await storage.forget_tokens(connection, account_id, now)
-        await storage.end_sessions_of(connection, account_id)
-    return await load_account(database, account_id)
+        await storage.choose_password(connection, used.account_id, hashed, used.shown_to)
+        await storage.forget_tokens(connection, used.account_id, now)
+        await storage.end_sessions_of(connection, used.account_id)
+    return await load_account(database, used.account_id)
 
 
 async def set_password(database: Database, account_id: str, password: str, now: Ms, *, keep: bytes = b"") -> None:
     """A new password ends every session but the one with the hash `keep`, and every invitation."""
     hashed = await hash_password(password)
     async with database.transaction() as connection:
-        found(await storage.set_password(connection, account_id, hashed), "There is no such account.", "account_id")
+        await storage.lock_account(connection, account_id, None)
+        changed = await storage.set_password(connection, account_id, hashed, keep)
+        found(changed, "There is no such account.", "account_id")
         await storage.forget_tokens(connection, account_id, now)
         await storage.end_sessions_of(connection, account_id, keep=keep)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.hotp import HOTP
 
-from latchkey.database.pool import Connection, Database
+from latchkey.database.pool import Connection, Database, Executor
 from latchkey.database.sealing import Sealer
 from latchkey.domain.instants import Ms
 from latchkey.domain.refusal import Refusal
@@ -116,7 +116,8 @@ class SecondFactors:
 
     async def finish_half(self, token: str, account_id: str, now: Ms) -> None:
         """After the code was right. A token works once."""
-        if await storage.take_token(self._database, hash_of(token), "second_factor", now) != account_id:
+        used = await storage.take_token(self._database, hash_of(token), "second_factor", now)
+        if used is None or used.account_id != account_id:
             raise WrongCode("That took too long, or was done already. Sign in again.")
 
     async def _use(self, connection: Connection, account_id: str, text: str, now: Ms) -> bool:
@@ -139,7 +140,7 @@ class SecondFactors:
         return right[-1] if right else None
 
 
-async def remove(database: Database, account_id: str) -> None:
+async def remove(database: Executor, account_id: str) -> None:
     """No code is asked for any more."""
     if await storage.remove_second_factor(database, account_id) is None:
         raise Refusal("This account has no second factor.")

@@ -107,14 +107,23 @@ async def guess(
 
 
 async def open_session(
-    database: Database, account_id: str, address: str, agent: str, now: Ms, *, through: str | None = None
+    database: Database,
+    account_id: str,
+    address: str,
+    agent: str,
+    now: Ms,
+    *,
+    through: str | None = None,
+    by_password: bool = False,
 ) -> str:
-    """The token of a new session, for the cookie. Only its hash is stored."""
+    """The token of a new session, for the cookie. Only its hash is stored. With `by_password` it opens nothing if the
+    password was removed meanwhile."""
     token = secrets.token_urlsafe(32)
     async with database.transaction() as connection:
-        await storage.forget_old_sessions(connection, now - rules.LIVES_FOR, now - rules.IDLE_FOR)
         shown_agent = "".join(letter for letter in agent if letter.isprintable())[:LONGEST_AGENT]
-        await storage.open_session(connection, hash_of(token), account_id, now, address, shown_agent, through)
+        session = hash_of(token), account_id, now, address, shown_agent, through, by_password
+        await storage.open_session(connection, *session)
+        await storage.forget_old_sessions(connection, now - rules.LIVES_FOR, now - rules.IDLE_FOR)
     return token
 
 
