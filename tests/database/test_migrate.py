@@ -35,14 +35,6 @@ async def test_an_empty_database_is_not_migrated(empty_database_url: str) -> Non
     await connection.close()
 
 
-async def test_a_database_from_the_future_is_not_migrated(database_url: str) -> None:
-    connection = await connect(database_url)
-    await connection.execute("insert into schema_migrations (version, name, checksum) values (9999, 'future', '')")
-    with pytest.raises(SchemaError, match="9999"):
-        await migrate(connection)
-    await connection.close()
-
-
 async def test_a_migration_that_fails_leaves_nothing_of_itself(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
