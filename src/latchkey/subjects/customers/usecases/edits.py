@@ -36,6 +36,7 @@ from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.storage import TransferEvent
 from latchkey.subjects.customers.usecases.identities import again
+from latchkey.subjects.imports.usecases import runs as imports
 from latchkey.subjects.webhooks.usecases import registry as webhooks
 from latchkey.wire.event import Event
 
@@ -140,6 +141,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await checkouts.forget(connection, project_id, ids)
         await audit.forget(connection, project_id, ids, ERASED)
         await bulk_grants.forget(connection, project_id, ids, ERASED)
+        await imports.forget(connection, project_id)
         # Late: whoever records the outcome of a delivery waits for the lanes.
         await webhooks.forget(connection, project_id, list(rewritten))
         await records.erase(connection, stored)
