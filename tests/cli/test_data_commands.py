@@ -235,6 +235,7 @@ async def test_purchase_links_are_created_listed_and_archived(terminal: Terminal
 
 async def test_a_year_passes_on_a_clock(terminal: Terminal) -> None:
     made = await terminal.ask("clock", "create", "a year", "--at", "2030-01-31T00:00", "--customer", "joan")
+    assert ("test_clock.customer_created", f"joan, {made['id']}", "done") in await terminal.audited()
     buy = Action(name="purchase", app_user_id="joan", product_id="pro_monthly", new_id="t9")
     await test_store.act(Changes(terminal.database, real_now), terminal.project_id, buy)
     moved = await terminal.ask("clock", "advance", "a year", "--by", "1 year")

@@ -58,6 +58,15 @@ PARTED = {
         {"deliveries": "project_id, customer_id, webhook_key, sequence"},
     ),
     "known_events": ("text[], text[]", {"events": "id"}),
+    "disown_lanes": ("text, text[]", {"events": "id"}),
+    "forget_deliveries": (
+        "text, text[], text",
+        {
+            "deliveries": "project_id, customer_id, webhook_key, sequence",
+            "attempts": "project_id, customer_id, webhook_key, sequence",
+            "events": "id",
+        },
+    ),
 }
 
 

@@ -39,6 +39,7 @@ class Post(Shop):
     address: str = ""
     settings: Settings = field(default_factory=Settings)
     arrivals: list[ReceivedWebhook] = field(default_factory=list)
+    receiver: Receiver | None = None
     worker: Worker | None = None
 
     async def hook(self, behaviour: str = "/", **fields: Any) -> dict[str, Any]:
@@ -115,6 +116,7 @@ async def posting(
                 address=f"https://127.0.0.1:{port}",
                 settings=settings,
                 arrivals=arrivals,
+                receiver=receiver,
             )
 
 

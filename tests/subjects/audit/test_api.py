@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
@@ -165,6 +166,33 @@ async def test_the_log_forgets_an_erased_customer_and_keeps_what_was_done(shop: 
         ("customer.deleted", "$deleted"),
     ]
     assert '"ada"' not in json.encode([dict(entry.detail) for entry in await entries(shop)]).decode()
+
+
+@pytest.mark.parametrize("id", ["a.*|[b]", 'an "a", b', "back\\", '\\"both\\\\', "100%_é", "a, b, c"])
+async def test_whatever_an_id_is_made_of_the_log_forgets_exactly_it(shop: Shop, id: str) -> None:
+    near = [f"{id}.", f".{id}", id[:-1], id.partition(",")[0] + "-"]
+    for one in (id, *near):
+        await post(shop, "customers", {"id": one})
+        await post(shop, f"customers/{quote(one)}/actions/grant_entitlement", {"entitlement_id": "pro"})
+    assert (await shop.client.request("DELETE", f"/v1/subscribers/{quote(id)}")).status == 200
+    found = list(reversed(await entries(shop)))
+    named = [name for one in near for name in (one, one)]
+    assert [entry.subject for entry in found] == ["$deleted"] * 2 + named + ["$deleted"]
+    assert [entry.detail["sent"]["id"] for entry in found[2:-1:2]] == near
+    assert not any(entry.detail for entry in found[:2])
+
+
+async def test_the_log_forgets_a_person_of_a_thousand_ids_in_one_go(shop: Shop) -> None:
+    ids = [f"$RCAnonymousID:{number:032x}" for number in range(1_000)]
+    for number in (0, 500, 999):
+        position = await audit.begin(
+            shop.database, project_id=shop.project_id, account_id=None, actor="x", action="x", now=NOW, subject="x"
+        )
+        await audit.finish(shop.database, position, "done", "x", {"a": [{"b": ids[number]}]})
+    async with shop.database.transaction(hot=True) as connection:
+        await audit.forget(connection, shop.project_id, ids, "$deleted")
+        assert await connection.fetchval("show statement_timeout") == "0"
+    assert [(entry.subject, entry.detail) for entry in await entries(shop)] == [("$deleted", {})] * 3
 
 
 async def test_what_could_change_nothing_is_not_in_the_log(shop: Shop) -> None:

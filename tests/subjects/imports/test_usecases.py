@@ -24,6 +24,7 @@ from latchkey.subjects.projects.usecases import create_app
 from latchkey.subjects.test_clocks.usecases import create_clock, create_customer
 from tests.connections import connected
 from tests.domain.shop import CATALOG
+from tests.patience import until
 from tests.subjects.imports.conftest import Desk
 from tests.subjects.imports.own_rows import transactions_of
 from tests.subjects.imports.vendor_rows import file_of, month, row
@@ -125,6 +126,32 @@ async def test_rows_that_a_crash_of_the_database_took_away_are_read_again(
     result = await desk.take(path)
     assert result.counts["new customers"] == 9
     assert await count(desk, "customers") == 9
+
+
+async def test_an_erasure_leaves_nobody_in_an_import_that_was_stopped(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "AT_ONCE", 5)
+    text = file_of([month(f"user{number:02}") for number in range(9)])
+
+    def stopped(stage: str, done: int, total: int) -> None:
+        if stage == running.WRITING and done:
+            raise Killed
+
+    order = running.ImportOrder(project_id=desk.shop.project_id, format="revenuecat", files=(desk.file(text),))
+    with pytest.raises(Killed):
+        await running.run_import(desk.database, order, lambda: desk.shop.time, stopped)
+    staged = await count(desk, "import_rows")
+    async with connected(connect(desk.database.url)) as other:
+        # While an import runs, its rows are its own.
+        await until(lambda: runs.take_turn(other, desk.shop.project_id))
+        await erase(desk.shop.changes, desk.shop.project_id, "user00")
+        assert await count(desk, "import_rows") == staged > 0
+    await erase(desk.shop.changes, desk.shop.project_id, "user01")
+    assert [await count(desk, table) for table in ("import_rows", "import_ids")] == [0, 0]
+    assert (await desk.take(text)).counts["new customers"] == 9
+    found = await desk.database.pool.fetch("select app_user_id from aliases order by app_user_id")
+    assert [one["app_user_id"] for one in found] == [f"user{number:02}" for number in range(2, 9)]
 
 
 async def test_a_full_disk_says_what_to_do_and_the_import_goes_on_later(

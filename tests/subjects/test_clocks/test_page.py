@@ -6,6 +6,8 @@ from msgspec import json
 from playwright.async_api import Page, expect
 
 from latchkey.subjects.accounts.rules import Role
+from latchkey.subjects.audit import usecases as audit
+from tests.dashboard.asking import somebody
 from tests.dashboard.site import Site, Visitor
 from tests.dashboard.tab import Fields, tab
 from tests.http.client import DAY
@@ -142,6 +144,19 @@ async def test_what_makes_no_sense_is_said_on_the_same_page_and_changes_nothing(
     assert page.alert == "There is no customer 'elsewhere' on this clock."
     assert await types_told(site, "elsewhere") == ["INITIAL_PURCHASE"]
     assert await types_told(site, "refused") == []
+
+
+async def test_the_audit_log_forgets_an_erased_customer_of_a_clock(site: Site) -> None:
+    me = await somebody(site, Role.DEVELOPER)
+    clock, other = [site.path(f"/test-clocks/{await make_clock(site, name=name)}") for name in ("its", "another")]
+    ada = {"customer": "ada", "action": "purchase", "product": "coins_100"}
+    posts = (f"{clock}/customers", 303), (f"{clock}/customers", 409), (f"{clock}/act", 303), (f"{other}/act", 404)
+    for url, status in posts:
+        assert (await me.post(url.removeprefix(site.url), ada)).status == status
+    assert (await site.client.request("DELETE", "/v1/subscribers/ada")).status == 200
+    entries = await audit.entries(site.database, site.project_id)
+    assert [entry.subject for entry in entries[:5]] == ["$deleted"] * 5
+    assert not [entry for entry in entries if "ada" in str(entry.detail)]
 
 
 async def test_a_clock_nobody_lives_on_can_be_deleted(site: Site) -> None:

@@ -103,6 +103,22 @@ async def test_an_encoded_word_in_a_name_stays_a_word(mailing: Post, server: Mai
     assert sent["Subject"].startswith(user)
 
 
+async def test_the_log_forgets_the_subject_of_a_mail_about_an_erased_customer(
+    mailing: Post, server: MailServer
+) -> None:
+    id = (await new(mailing, TO)).json()["id"]
+    server.refuses = "550 no eve here"
+    await did(mailing, "purchase", "eve", "pro_monthly")
+    [tried] = await mailing.settled(id, "waiting", attempts=1)
+    assert (await mailing.client.request("DELETE", "/v1/subscribers/eve")).status == 200
+    shown = await mailing.shown(f"{id}/deliveries/{tried['id']}")
+    removed = "removed when a customer was erased"
+    [attempt] = shown["attempts"]
+    assert (shown["error"], attempt["error"], attempt["request_headers"]) == (removed, removed, {})
+    assert (attempt["response_headers"], attempt["response_body"]) == (None, None)
+    assert "eve" not in shown["request_body"]["subject"]
+
+
 async def test_a_failing_mail_server_is_an_attempt_that_failed_and_is_retried(
     mailing: Post, server: MailServer
 ) -> None:

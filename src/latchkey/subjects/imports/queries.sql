@@ -24,6 +24,14 @@ update imports set status = 'staging', staged = 0 where project_id = $1 and id =
 with ids as (delete from import_ids where project_id = $1)
 delete from import_rows where project_id = $1;
 
+-- name: clear_stopped
+-- the same unless an import runs, which does it at its end
+with turn as materialized (
+    select where pg_try_advisory_xact_lock(hashtextextended('latchkey import ' || $1, 0))
+),
+ids as (delete from import_ids where project_id = $1 and exists (select from turn))
+delete from import_rows where project_id = $1 and exists (select from turn);
+
 -- name: count_staged
 -- how many rows wait, the applied ones included
 select count(*) from import_rows where project_id = $1 and import_id = $2;

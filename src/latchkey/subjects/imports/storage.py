@@ -109,6 +109,7 @@ class StagedId(NamedTuple):
 
 
 clear = executes(query("clear_staging"))
+clear_stopped = executes(query("clear_stopped"))
 count = fetches_value(int, query("count_staged"))
 
 

@@ -52,7 +52,7 @@ async def create(
     async with at.audited("test_clock.created", id, name=name):
         clock = await at.run(usecases.create_clock, id, checked_name(name), begins, now)
     for customer in customers or []:
-        async with at.audited("test_clock.customer_created", f"{id}, {customer}"):
+        async with at.audited("test_clock.customer_created", f"{customer}, {id}"):
             await usecases.create_customer(at.changes, at.project_id, customer, id)
     words = f"The clock {clock.id} ({output.plain(clock.name)}) is at {shown(clock.now)}."
     at.done(render.test_clock(at.project_id, clock), words)

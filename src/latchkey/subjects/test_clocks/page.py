@@ -198,8 +198,8 @@ async def add_customer(visit: Visit, clock_id: str) -> Response:
     id = visit.form.needed("customer")
     if (problem := problem_with(id)) is not None:
         raise Invalid(problem, param="customer")
+    visit.audit(f"{id}, {clock_id}")
     await usecases.create_customer(visit.services.changes, visit.project_id, id, clock_id)
-    visit.audit(f"{clock_id}, {id}")
     return await _done(visit, id, f"\u2068{id}\u2069 is on this clock now.")
 
 
@@ -207,8 +207,8 @@ async def add_customer(visit: Visit, clock_id: str) -> Response:
 async def act(visit: Visit) -> Response:
     """Only for customers of this clock, so that real purchases cannot be changed from here."""
     action = read_action(visit.form, visit.now)
+    visit.audit(f"{action.app_user_id}, {action.name}", product=action.product_id)
     view = await _read(visit, action.app_user_id)
-    visit.audit(f"{view.customer.app_user_id}, {action.name}", product=action.product_id)
     done = await test_store.act(visit.services.changes, visit.project_id, action)
     told = ", ".join(event.type for event in done.events)
     visit.audit(events=told)

@@ -36,6 +36,8 @@ from latchkey.subjects.checkout.usecases import checkouts
 from latchkey.subjects.customers import storage
 from latchkey.subjects.customers.storage import TransferEvent
 from latchkey.subjects.customers.usecases.identities import again
+from latchkey.subjects.imports.usecases import runs as imports
+from latchkey.subjects.webhooks.usecases import registry as webhooks
 from latchkey.wire.event import Event
 
 
@@ -109,7 +111,7 @@ list_customers = storage.page
 
 async def erase(changes: Changes, project_id: str, app_user_id: str) -> None:
     """Deletes the customer, its ids and attributes. Its events keep product, price and time under a pseudonym. Its ids
-    are also removed from customers who received purchases from it, and from the audit log."""
+    are also removed from customers who received purchases from it, from the audit log and the log of deliveries."""
     await again(lambda: _erase(changes, project_id, app_user_id))
 
 
@@ -137,9 +139,12 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await store_handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
-        await records.erase(connection, stored)
         await audit.forget(connection, project_id, ids, ERASED)
         await bulk_grants.forget(connection, project_id, ids, ERASED)
+        await imports.forget(connection, project_id)
+        # Late: whoever records the outcome of a delivery waits for the lanes.
+        await webhooks.forget(connection, project_id, list(rewritten))
+        await records.erase(connection, stored)
 
 
 def _receivers(transfers: Iterable[TransferEvent]) -> set[str]:

@@ -288,5 +288,7 @@ def _noted(run: ImportRun, note: str) -> tuple[str, ...]:
     return tuple(sorted(name.removeprefix(note) for name in run.counts if name.startswith(note)))
 
 
+# For an erased customer, who may be among the rows of an import that was stopped. It reads its files again.
+forget = storage.clear_stopped
 # For history that is not read from files.
 find_run, begin_run, finish_run = storage.find, storage.begin, storage.finish

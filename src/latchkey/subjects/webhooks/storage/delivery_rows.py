@@ -1,7 +1,7 @@
 """The log of deliveries: what was sent to a webhook, when, and what the receiver answered; and sending again: one
 delivery, or (a replay) a range of a project's feed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from msgspec import Raw, Struct
@@ -123,6 +123,13 @@ async def load(
     place = project_id, row["customer_id"], webhook_key, row["sequence"]
     attempts = [_attempt(attempt) for attempt in await connection.fetch(query("attempts_of_delivery"), *place)]
     return Detail(_delivery(row, webhook_id), row["body"], row["next_at"], attempts, row["dialect"])
+
+
+async def forget(connection: Connection, project_id: str, event_ids: Collection[str]) -> None:
+    """Removes what was sent of these events, and what receivers answered: they may repeat it. The lanes first: whoever
+    records an attempt locks them. So what was recorded meanwhile is found too, and nothing is recorded later."""
+    await connection.execute(query("disown_lanes"), project_id, event_ids)
+    await connection.execute(query("forget_deliveries"), project_id, event_ids, "removed when a customer was erased")
 
 
 async def last_failed_attempt(connection: Connection, webhook_key: int) -> FailedAttempt | None:

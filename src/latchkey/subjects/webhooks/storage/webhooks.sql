@@ -201,6 +201,45 @@ from events e
 join deliveries d on d.project_id = e.project_id and d.customer_id = e.customer_id and d.sequence = e.sequence
 where e.project_id = $1 and e.id = $2 and d.webhook_key = $3;
 
+-- name: disown_lanes
+-- no outcome of a delivery under way is recorded in the lanes of these events' customers: it is sent again after its lease
+with held as (
+    select l.project_id, l.customer_id, l.webhook_key, l.aside
+    from lanes l
+    where l.project_id = $1
+        and l.customer_id in (select e.customer_id from events e where e.project_id = $1 and e.id = any($2::text[]))
+    order by l.project_id, l.customer_id, l.webhook_key, l.aside
+    for update of l
+)
+update lanes l
+set token = 0
+from held h
+where l.project_id = h.project_id and l.customer_id = h.customer_id and l.webhook_key = h.webhook_key
+    and l.aside = h.aside;
+
+-- name: forget_deliveries
+-- remove what was sent of these events and what was answered, from every attempt
+-- Each webhook is named, so that every row is found by its whole key.
+with told as materialized (
+    select e.project_id, e.customer_id, w.key as webhook_key, e.sequence
+    from events e
+    join webhooks w on w.project_id = e.project_id
+    where e.project_id = $1 and e.id = any($2::text[])
+),
+forgotten as (
+    update attempts a
+    set request_headers = '{}', response_headers = null, response_body = null,
+        error = case when a.error is not null then $3 end
+    from told t
+    where a.project_id = t.project_id and a.customer_id = t.customer_id and a.webhook_key = t.webhook_key
+        and a.sequence = t.sequence
+)
+update deliveries d
+set error = $3
+from told t
+where d.project_id = t.project_id and d.customer_id = t.customer_id and d.webhook_key = t.webhook_key
+    and d.sequence = t.sequence and d.error is not null;
+
 -- name: attempts_of_delivery
 -- the stored attempts of a delivery, in order
 select * from attempts

@@ -328,3 +328,5 @@ async def problems_of(database: Database, project_id: str) -> list[ProjectProble
 
 announce = webhook_rows.announce
 has_delivered = webhook_rows.has_delivered
+# For an erased customer: removes what the log of deliveries says of these events.
+forget = delivery_rows.forget
