@@ -34,11 +34,11 @@ PURCHASE, V1, V2, CHART, PAGE, RECEIVER = "purchase", "V1 read", "V2 read", "cha
 SHORT_ONE_IN = 20
 SHORT, SHORT_PERIOD, SHORT_SECONDS = "pro_minutes", "PT5M", 300
 ENDINGS = {"cancel": 7, "refund": 2, "fail_billing": 1}
-CLOCK_EVERY, CHART_EVERY, TIDIED_EVERY = 20.0, 2.0, 30.0
-# Pages that stay open, and after how many seconds their browser asks for each again.
+CLOCK_EVERY, CHART_EVERY, TIDIED_EVERY = 20.0, 10.0, 30.0
+# Pages that are looked at again and again, each after so many seconds. A chart's page has several charts.
 OPEN_PAGES = {
-    "/customers": 5, "/events": 5, "/webhooks": 5, "/requests": 5, "/journal": 5, "/audit": 5, "/charts/mrr": 5,
-    "": 10, "/charts/revenue?days=365": 10, "/charts": 30,
+    "/customers": 10, "/events": 10, "/webhooks": 10, "/requests": 10, "/journal": 10, "/audit": 10, "/charts/mrr": 20,
+    "": 30, "/charts/revenue?days=365": 30, "/charts": 60,
 }  # fmt: skip
 OPEN_STREAMS = 3
 # After a pause of the machine no more than this is made up for.
