@@ -21,6 +21,8 @@ from latchkey.now import real_now
 ADDRESSES = 64
 APP = AppleApp(bundle_id="com.example.bench", app_apple_id=1_234_567_890, environment="Production")
 TEST_STORE, APP_STORE = 0, 1
+# Of a transaction. A purchase that is older than the one before it makes a consumer read the customer again.
+_DATES = ("purchaseDate", "originalPurchaseDate", "expiresDate", "signedDate")
 
 
 def app_user_id(prefix: str, number: int) -> str:
@@ -56,10 +58,12 @@ class Receipts:
         return transaction_payload(APP, self.store.books, purchase, purchase.latest, real_now())
 
     def _signed(self, product_id: str) -> str:
-        """The same purchase by somebody else: only the ids differ. The emulator keeps no record of it."""
+        """The same purchase by somebody else, and now. The emulator keeps no record of it."""
         self._next_id += 1
+        sold, now = self._transactions[product_id], real_now()
         ids = {"transactionId": str(self._next_id), "originalTransactionId": str(self._next_id)}
-        return self.store.keys.chain.sign({**self._transactions[product_id], **ids, "signedDate": real_now()})
+        dates = {name: sold[name] + now - sold["signedDate"] for name in _DATES}
+        return self.store.keys.chain.sign({**sold, **ids, **dates})
 
 
 class Phones:
