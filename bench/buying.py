@@ -120,6 +120,7 @@ async def latchkey(ground: Ground, *, whole: bool = False) -> AsyncIterator[Syst
         database = await stack.enter_async_context(Database(told["database_url"], max_size=4))
         http = await stack.enter_async_context(client(Path(told["ca_cert"]), told["api_key"]))
         pids, kill = await _processes(started.pid), partial(_kill, started.pid)
+        await _until_all_listen(pids[API])
         system = System(LATCHKEY, told["base_url"], http, receipts, database, pids, kill=kill)
         public_key, authority = told["public_api_key"], Path(told["ca_cert"])
         yield await _with_app(stack, ground, system, public_key, authority, served.base_url, alone=not whole)
@@ -241,6 +242,14 @@ async def _kill(supervisor: int) -> None:
     """Its supervisor starts others."""
     for pid in (await _processes(supervisor))[API]:
         os.kill(pid, signal.SIGKILL)
+
+
+async def _until_all_listen(pids: Sequence[int]) -> None:
+    """`up` is up when the first process answers. Whoever connects before the others listen stays with the first."""
+    while not all(  # noqa: ASYNC110 - other processes
+        any(one.status == psutil.CONN_LISTEN for one in psutil.Process(pid).net_connections("tcp")) for pid in pids
+    ):
+        await asyncio.sleep(0.1)
 
 
 async def _processes(supervisor: int) -> dict[str, list[int]]:
