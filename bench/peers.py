@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, json
 
-from bench.buying import GENERATOR, SINK, Ask, System, latchkey
+from bench.buying import GENERATOR, LATCHKEY, SINK, Ask, System, ceiling, latchkey
 from bench.ground import Ground
 from bench.load import at_rate, measure
 from bench.phones import TEST_STORE, app_user_id
@@ -64,8 +64,8 @@ class Peer:
         requests, _, cpu = await self._loaded(f"steady{number}", count, lambda send: at_rate(send, RATE, count))
         arrived = await self._arrived()
         waits = [max(0, arrived[name] - at) / 1000 for name, at in self._replied.items() if name in arrived]
-        assert len(waits) == count, f"{len(waits):,} of {count:,} arrived"
-        self.steady.append((median(requests), quantiles(requests, n=100)[98], median(waits), cpu))
+        assert len(waits) == len(self._replied), f"{len(waits):,} of {len(self._replied):,} arrived"
+        self.steady.append((median(requests), quantiles(requests, n=100)[98], median(waits or [0.0]), cpu))
 
     async def burst(self, number: int) -> None:
         say(f"{self.system.name}: {BURST:,} by {CONNECTIONS} connections, {number} of {ROUNDS}")
@@ -90,6 +90,8 @@ class Peer:
 
     async def _buyer(self, prefix: str, count: int) -> Ask:
         buy = await self.system.buyer(prefix, count)
+        if self.system.name != LATCHKEY:
+            return buy
 
         async def send(number: int) -> None:
             await buy(number)
@@ -106,7 +108,7 @@ class Peer:
         """When messages arrived at the receiver, in microseconds, by the names in `_replied`."""
         lines = (await asyncio.to_thread(self.system.arrivals.read_text)).splitlines()
         arrived = {id: int(at) for at, _, id in (line.split(" ") for line in lines)}
-        if self._payload:
+        if self.system.name != LATCHKEY:
             return arrived
         buyers = await self.system.database.pool.fetch(BUYERS)
         return {buyer: arrived[id] for id, buyer in buyers if id in arrived}
@@ -116,19 +118,21 @@ class Peer:
 
 
 async def run(ground: Ground, installed: Installed) -> list[Row]:
-    async with latchkey(ground) as ours, svix(ground, installed, ours) as theirs:
-        own = Peer(ours)
+    async with latchkey(ground) as ours, svix(ground, installed, ours) as theirs, ceiling(ground) as floor:
+        own, bare = Peer(ours), Peer(floor)
         await own.warm_up()
+        await bare.warm_up()
         event = await ours.database.pool.fetchval("select body from events order by position desc limit 1")
         peer = Peer(theirs, json.encode({"eventType": "purchase", "payload": {"event": Raw(event)}}))
         await peer.warm_up()
         for number in range(1, ROUNDS + 1):
             await peer.steadily(number)
             await own.steadily(number)
+            await bare.steadily(number)
         for number in range(1, ROUNDS + 1):
             await peer.burst(number)
             await own.burst(number)
-    return _rows(own, peer)
+    return [*_rows(own, peer), *_bare_rows(bare, peer)]
 
 
 def _rows(own: Peer, peer: Peer) -> list[Row]:
@@ -143,6 +147,16 @@ def _rows(own: Peer, peer: Peer) -> list[Row]:
         _row(f"{steady} CPU with the delivery", cpu, CPU_MS),
         Row(recorded, rate, "/s", their_rate, rate / their_rate, f"≥ {RECORDED:,}/s", rate >= RECORDED),
         _row(f"{burst} CPU with the delivery", burst_cpu, BURST_CPU_MS),
+    ]
+
+
+def _bare_rows(bare: Peer, peer: Peer) -> list[Row]:
+    """Nothing is asked of it."""
+    p50, p99, _, cpu = _medians(bare.steady, peer.steady)
+    told = {"request, p50": p50, "request, p99": p99, "CPU with the delivery": cpu}
+    return [
+        Row(f"{RATE}/s: {name}, of a bare handler", ours, "ms", theirs, theirs / ours)
+        for name, (ours, theirs) in told.items()
     ]
 
 
