@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from latchkey.domain.instants import DAY, MINUTE
+from latchkey.stores.errors import NoAnswer
 from latchkey.subjects.api_keys import usecases as keys
 from latchkey.subjects.checkout.usecases.checkouts import prune
 from latchkey.subjects.customers.usecases import identities
@@ -89,6 +90,25 @@ async def test_a_redemption_that_breaks_leaves_the_purchase_to_whoever_comes_nex
     assert (await buyer.redeem(token, "lucky")).status == 200
     refused(await buyer.redeem(token, "unlucky"), 7852)
     assert [user for user in ("lucky", "unlucky") if await holds(buyer, user)] == ["lucky"]
+
+
+async def test_a_purchase_that_was_paid_while_the_provider_faltered_can_be_redeemed(
+    buyer: Buyer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def down(*_: Any) -> None:
+        raise NoAnswer("It does not answer.")
+
+    provider, (handle, done) = buyer.till.provider, await buyer.begin(await buyer.link())
+    provider.pays(handle)
+    with monkeypatch.context() as patch:
+        # So the buyer has temporary access, which nobody can take over.
+        patch.setattr(provider, "looks_real", lambda *_: True)
+        patch.setattr(provider, "read_receipt", down)
+        await buyer.open(done)
+        assert await holds(buyer, provider.orders[-1].app_user_id)
+    token = token_in((await buyer.open(done)).body.decode())
+    assert (await buyer.redeem(token, "patient")).status == 200
+    assert await holds(buyer, "patient")
 
 
 async def test_what_an_anonymous_user_has_redeemed_is_not_taken_over(buyer: Buyer) -> None:

@@ -26,6 +26,7 @@ from latchkey.domain.refusal import Invalid, NotFound, OwnedByAnother, StoreUnre
 from latchkey.engine.changes import Changes
 from latchkey.engine.due_work import Lookout, attempt, cancel_all, every
 from latchkey.engine.reads import Reader, look_at
+from latchkey.engine.unit_of_work import purchase_keys
 from latchkey.stores import selling
 from latchkey.stores.adapter import ConnectedApp
 from latchkey.stores.errors import ActionRefused, StoreDown, StoreError
@@ -236,6 +237,9 @@ class Checkouts(Struct, eq=False):
             log.warning("paid checkout belongs to another customer", app_id=app.app_id)
             return CheckoutProgress(known, selling.CheckoutState.FAILED)
         bought = _newest(answered.committed.customer, app.store, known.product_id)
+        if bought is None and known.redeemable:
+            # Temporary access: the provider has failed just now, and there is nothing yet that could be taken over.
+            return CheckoutProgress(known, selling.CheckoutState.PENDING)
         purchase_id, transaction_id, at = bought or (None, known.handle or "", self.connections.now())
         paid = replace(known, transaction_id=transaction_id, purchased_at=at)
         if known.redeemable:
@@ -376,7 +380,7 @@ def _usable_email(email: str | None) -> str | None:
 
 def _newest(customer: Customer, store: str, product_id: str) -> tuple[str, str, Ms] | None:
     """The id, the transaction and its time of the customer's newest purchase of this product in this store."""
-    here = [one for one in customer.bought if one.store == store]
+    here = [one for one in customer.bought if one.store == store and (store, one.id) in purchase_keys(customer)]
     bought = [(one.id, one if isinstance(one, Purchase) else one.current) for one in here]
     fitting = [(id, one) for id, one in bought if product_id in (one.product_id, without_plan(one.product_id))]
     newest = max(fitting, key=lambda pair: (pair[1].purchased_at, pair[1].id), default=None)
