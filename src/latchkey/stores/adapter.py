@@ -68,7 +68,7 @@ class SeenPurchase(Struct, frozen=True, kw_only=True):
     unordered: bool = False
     # The store takes the purchase back unless it is told that it was received.
     acknowledge: bool = False
-    # Another id of the subscription, by which an import may know it.
+    # Another id of the purchase, by which an import may know it.
     imported_as: str | None = None
     # The app that sold it, where the store says so. One account of a store may be connected to several apps, and all of
     # them are told of every purchase.

@@ -210,3 +210,25 @@ async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(b
     refused = await billing.show_receipt(session, "eve", fetch_token=shown["id"])
     assert (refused.status, refused.json()["code"]) == (400, 7103)
     assert session.encode() in (await billing.client.get(path)).body
+
+
+async def test_an_imported_payment_at_checkout_stays_one_purchase_of_its_owner(billing: World, tmp_path: Path) -> None:
+    """An import knows it by its session, Stripe by its payment."""
+    billing.store.misbehave(drop=1.0)
+    session = billing.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
+    bought = {"store": "stripe", "product_identifier": "pro_lifetime", "store_transaction_id": session}
+    once = {"is_auto_renewable": "false", "end_time": "", "effective_end_time": ""}
+    file = tmp_path / "export.csv"
+    file.write_text(file_of([row(**bought, **once)]))
+    order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
+    await run_import(billing.database, order, lambda: billing.now)
+    # Readers of V2 and events see the session's id.
+    refused = await billing.show_receipt(session, "eve", fetch_token=session)
+    assert (refused.status, refused.json()["code"]) == (422, 7102)
+    assert (await billing.client.get("/v1/subscribers/eve")).json()["subscriber"]["entitlements"] == {}
+    assert (await billing.show_receipt(session, "ada", fetch_token=session)).status == 200
+    [once_only] = (await billing.client.get("/v1/subscribers/ada")).json()["subscriber"]["non_subscriptions"].values()
+    assert [one["store_transaction_id"] for one in once_only] == [session]
+    billing.store.behave()
+    await billing.act(session, "refund")
+    assert await billing.access("ada") == set()

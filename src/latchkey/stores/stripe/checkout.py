@@ -75,6 +75,7 @@ def read(
                 snapshot=_purchase(app_id, store, session, item, charges, back, total, several=several),
                 account_token=account,
                 handle=f"{session.id}{ITEM}{item.id}" if several else session.id,
+                imported_as=None if several or session.id == session.payment_intent else session.id,
                 unordered=True,
             )
             for item in items

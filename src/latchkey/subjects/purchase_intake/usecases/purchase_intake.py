@@ -179,9 +179,7 @@ class Taker(Struct, frozen=True):
 
     async def _in_its_chain(self, seen: SeenPurchase, depth: int) -> SeenPurchase:
         """A purchase that replaced another goes on under the other's id, and an imported one under the import's."""
-        if not isinstance(seen.snapshot, Subscription):
-            return seen
-        if not seen.replaces:
+        if not isinstance(seen.snapshot, Subscription) or not seen.replaces:
             return seen if seen.imported_as is None else await self._as_imported(seen, seen.snapshot)
         asked = (seen.handle, *seen.replaces)
         known = await self._handles(*asked)
@@ -197,14 +195,14 @@ class Taker(Struct, frozen=True):
             return seen
         return structs.replace(seen, snapshot=structs.replace(seen.snapshot, id=found.store_id))
 
-    async def _as_imported(self, seen: SeenPurchase, snapshot: Subscription) -> SeenPurchase:
+    async def _as_imported(self, seen: SeenPurchase, snapshot: Subscription | Purchase) -> SeenPurchase:
         known = await self._handles(seen.handle)
         store_id = known[seen.handle].store_id if seen.handle in known else await self._imported_id(seen, snapshot)
         return (
             seen if store_id == snapshot.id else structs.replace(seen, snapshot=structs.replace(snapshot, id=store_id))
         )
 
-    async def _imported_id(self, seen: SeenPurchase, snapshot: Subscription) -> str:
+    async def _imported_id(self, seen: SeenPurchase, snapshot: Subscription | Purchase) -> str:
         """The store sends a notification before it was asked about what was imported."""
         project, store, other = self.app.project_id, snapshot.store, seen.imported_as
         if other is None or await self.desk.owner(project, (store, other)) is None:
