@@ -210,6 +210,20 @@ async def test_a_new_link_is_no_way_into_a_project_of_others(database: Database,
         await team.new_link(database, project, carl, ann, NOW)
 
 
+@pytest.mark.parametrize("role", [None, Role.VIEWER], ids=["removed", "no owner any more"])
+async def test_a_link_is_of_no_use_to_somebody_who_was_an_owner(
+    database: Database, project: str, role: Role | None
+) -> None:
+    ann, bob = await join(database, project, "ann"), await join(database, project, "bob", Role.VIEWER)
+    await join(database, project, "carl")
+    _, token = await team.new_link(database, project, bob, ann, NOW)
+    if role is None:
+        await team.remove_member(database, project, ann)
+    else:
+        await team.set_role(database, project, ann, role, NOW)
+    assert await accounts.invited(database, token, NOW) is None
+
+
 async def chosen_by_ann(database: Database, project: str) -> tuple[str, str, str]:
     """Ann and Bob, whose password was chosen by a link that Ann was shown, and a session."""
     ann, bob = await join(database, project, "ann"), await join(database, project, "bob", Role.VIEWER)

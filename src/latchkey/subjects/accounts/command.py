@@ -95,8 +95,7 @@ async def remove(at: ProjectContext, email: str = EMAIL) -> None:
     account = await _known(at.database, email)
     async with at.audited("member.removed", account.email):
         await at.run(team.remove_member, account.id)
-        for stay in await sessions.stays(at.database, account.id):
-            await sessions.end_stay(at.database, account.id, stay.id)
+        await sessions.end_sessions_of(at.database, account.id)
     words = f"[bold]{email}[/bold] was removed from {at.project_id}."
     at.say({"email": email, "project_id": at.project_id, "removed": True}, words)
 

@@ -51,6 +51,8 @@ role_of = rows.finds_value(str, query("role_of"))
 # Adds a member, or changes the role of one.
 put_member = rows.executes(query("put_member"))
 remove_member = rows.returns_row(query("remove_member"))
+# Whoever is no owner of a project any more can use no link to its members that they were shown.
+forget_shown_links = rows.executes(query("forget_shown_links"))
 # Account ids, locked: of two owners who leave at once, the second sees that the first has left.
 lock_owners = rows.fetches_column(str, query("lock_owners"))
 

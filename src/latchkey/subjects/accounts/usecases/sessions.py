@@ -165,4 +165,4 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
 
 # What needs no more than one statement; all but the first are for others who limit guesses or mails.
 stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures
-forget_one_failure = storage.forget_one_failure
+forget_one_failure, end_sessions_of = storage.forget_one_failure, storage.end_sessions_of

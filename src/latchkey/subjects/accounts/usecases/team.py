@@ -77,12 +77,15 @@ async def set_role(database: Database, project_id: str, account_id: str, role: R
         await _require_other_owner(connection, project_id, account_id, unless=role is Role.OWNER)
         found(await storage.role_of(connection, account_id, project_id), NO_MEMBER, "account_id")
         await storage.put_member(connection, account_id, project_id, role, now)
+        if role is not Role.OWNER:
+            await storage.forget_shown_links(connection, account_id, project_id)
 
 
 async def remove_member(database: Database, project_id: str, account_id: str) -> None:
     async with database.transaction() as connection:
         await _require_other_owner(connection, project_id, account_id)
         found(await storage.remove_member(connection, account_id, project_id), NO_MEMBER, "account_id")
+        await storage.forget_shown_links(connection, account_id, project_id)
 
 
 async def new_link(database: Database, project_id: str, account_id: str, by: str, now: Ms) -> tuple[Account, str]:
