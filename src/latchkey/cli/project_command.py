@@ -58,7 +58,8 @@ async def audited(
     try:
         yield
     except Refusal as refusal:
-        await audit.finish(database, position, "refused", subject, {**detail, "refusal": refusal.message})
+        said = {} if afterwards else {"refusal": refusal.message}
+        await audit.finish(database, position, "refused", afterwards or subject, {**detail, **said})
         raise
     await audit.finish(database, position, "done", afterwards or subject, detail)
 

@@ -59,16 +59,18 @@ def audited(action: str, *, erases: bool = False, about: str = "") -> Callable[[
             if CONFIRM in call.exchange.headers:
                 await _check_confirmed(call)
             position = await _begin(call, action)
-            subject, detail = named_by(call.request.path_params), _detail(call, given)
+            subject = ERASED if erases else named_by(call.request.path_params)
+            detail = _detail(call, given)
             try:
                 response = await endpoint(call=call, **given)
             except Exception as error:
                 refused = isinstance(error, Refusal | HTTPException)
-                said = {"refusal": error.message} if isinstance(error, Refusal) else {}
+                # Of somebody who was erased before, the message has the id.
+                said = {"refusal": error.message} if isinstance(error, Refusal) and not erases else {}
                 outcome: audit_rules.Outcome = "refused" if refused else "failed"
                 await _finish(call.services, position, outcome, subject, {**detail, **said})
                 raise
-            changed = ERASED if erases else subject or _id_of(response) or about
+            changed = subject or _id_of(response) or about
             await _finish(call.services, position, "done", changed, detail)
             return response
 

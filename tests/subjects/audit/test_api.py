@@ -195,6 +195,23 @@ async def test_the_log_forgets_a_person_of_a_thousand_ids_in_one_go(shop: Shop) 
     assert [(entry.subject, entry.detail) for entry in await entries(shop)] == [("$deleted", {})] * 3
 
 
+async def test_a_change_that_was_under_way_at_an_erasure_does_not_name_the_person(shop: Shop) -> None:
+    async def begun(subject: str) -> int:
+        return await audit.begin(
+            shop.database, project_id=shop.project_id, account_id=None, actor="x", action="x", now=NOW, subject=subject
+        )
+
+    under_way, other = await begun("ada"), await begun("x")
+    async with shop.database.transaction(hot=True) as connection:
+        read_until = await audit.forget(connection, shop.project_id, ["ada"], "$deleted")
+    await audit.finish(shop.database, under_way, "refused", "ada", {"refusal": "There is no customer 'ada'."})
+    await audit.finish(shop.database, other, "done", "x", {"id": "ada"})
+    async with shop.database.transaction(hot=True) as connection:
+        await audit.forget(connection, shop.project_id, ["ada"], "$deleted", after=read_until)
+    found = [(entry.subject, entry.detail, entry.outcome) for entry in await entries(shop)]
+    assert found == [("$deleted", {}, "done"), ("$deleted", {}, "refused")]
+
+
 async def test_what_could_change_nothing_is_not_in_the_log(shop: Shop) -> None:
     reader = await keys.create_secret_key(shop.database, shop.project_id, "reads", NOW, scopes=frozenset({"read"}))
     path = f"/v2/projects/{shop.project_id}/products"

@@ -87,6 +87,8 @@ async def test_an_erased_person_is_in_no_row_of_any_table(echoing: Post) -> None
     assert EMAIL in before
     reply = await erase(echoing, ADA)
     assert (reply.status, reply.json()) == (200, {"app_user_id": ADA, "deleted": True})
+    # A client that has not seen the reply asks again.
+    assert (await erase(echoing, ADA)).status == 404
     after = await everything(echoing)
     for trace in (ADA, EMAIL, ANONYMOUS, "lovelace", "analytical"):
         assert trace not in after

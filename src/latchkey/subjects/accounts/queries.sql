@@ -135,6 +135,12 @@ values ($1, $2, $3, $4, $5, $7);
 -- delete the tokens of an account, of one purpose or all, and all expired ones
 delete from account_tokens where account_id = $1 and purpose = coalesce($2, purpose) or expires_at < $3;
 
+-- name: forget_shown_links
+-- delete the links of other members of a project that an account was shown
+delete from account_tokens t
+using memberships m
+where t.shown_to = $1 and t.account_id <> $1 and m.account_id = t.account_id and m.project_id = $2;
+
 -- name: find_account_of_token
 -- the account of a token that still works
 select {account_columns}
@@ -185,16 +191,23 @@ returning position;
 
 -- name: finish_audit_entry
 -- finish an audit entry with its outcome; account and actor are added if they were not known at the beginning
+-- One whose person was erased meanwhile names them no more.
 update audit_entries
-set outcome = $2, subject = $3, detail = $4, account_id = coalesce(account_id, $5), actor = coalesce($6, actor)
+set outcome = $2, subject = case when subject = '$deleted' then subject else $3 end,
+    detail = case when subject = '$deleted' and $3 <> '$deleted' then detail else $4 end,
+    account_id = coalesce(account_id, $5), actor = coalesce($6, actor)
 where position = $1;
 
+-- name: newest_audit_entry
+-- the position of a project's newest audit entry
+select coalesce(max(position), 0) from audit_entries where project_id = $1;
+
 -- name: forget_in_audit_entries
--- replace the ids of an erased customer: in the subject, whole or before a comma, and in the details as JSON texts ($3)
+-- replace the ids of an erased customer in entries after a position: in the subject, whole or before a comma, and in the details as JSON texts ($3)
 -- The log of years is read once, however many ids there are: they are in hash tables. `is true` keeps the second from
 -- becoming a join.
 update audit_entries e set subject = $4, detail = '{}'
-where e.project_id = $1 and (
+where e.project_id = $1 and e.position > $5 and (
     split_part(e.subject, ', ', 1) in (select split_part(id, ', ', 1) from unnest($2::text[]) as id)
     and exists (select from unnest($2) as id where e.subject = id or starts_with(e.subject, id || ', '))
     or exists (

@@ -54,11 +54,18 @@ def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(value).replace(rb"\\", rb"\u005c").replace(rb"\"", rb"\u0022")
 
 
-async def forget(connection: Connection, project_id: str, ids: Collection[str], name: str) -> None:
-    """For an erased customer: replaces these ids in all entries. The whole log is read, however long that takes."""
+# So many changes are under way at most.
+_UNFINISHED = 1_000
+
+
+async def forget(connection: Connection, project_id: str, ids: Collection[str], name: str, after: int = 0) -> int:
+    """For an erased customer: replaces these ids in all entries after a position, however long that takes. Gives the
+    position after which entries may name them again: changes that are under way finish theirs."""
     await connection.execute("set local statement_timeout = 0")
+    newest: int = await connection.fetchval(query("newest_audit_entry"), project_id)
     texts = [_encoded(id)[1:-1].decode() for id in ids]
-    await connection.execute(query("forget_in_audit_entries"), project_id, ids, texts, name)
+    await connection.execute(query("forget_in_audit_entries"), project_id, ids, texts, name, after)
+    return newest - _UNFINISHED
 
 
 async def page(

@@ -38,7 +38,9 @@ select count(*) from import_rows where project_id = $1 and import_id = $2;
 
 -- name: set_import_status
 -- 'applying': the files are read, and from now on customers are written; 'done': everything is written
-update imports set status = $3, counts = $4, staged = coalesce($5, staged), finished_at = $6
+-- The cursor is an id of the last customer written: a finished import needs none.
+update imports set status = $3, counts = $4, staged = coalesce($5, staged), finished_at = $6,
+    cursor = case when $3 = 'done' then '' else cursor end
 where project_id = $1 and id = $2;
 
 -- name: group_staged_by_alias

@@ -119,6 +119,8 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
     async with transient_errors.hot_transaction(changes.database) as connection:
         customer = await state.load(connection, project_id, app_user_id)
         ids = found(customer, f"There is no customer {app_user_id!r}.", "app_user_id").aliases
+        # The log of years, before anybody has to wait for these customers.
+        read_until = await audit.forget(connection, project_id, ids, ERASED)
         receivers = _receivers(await storage.transfers_from(connection, project_id, ids))
         asked = [(project_id, id) for id in {app_user_id, *receivers}]
         await records.share_clocks(connection, asked)
@@ -139,7 +141,7 @@ async def _erase(changes: Changes, project_id: str, app_user_id: str) -> None:
         await keep_erased(connection, stored.key, stored.customer, catalog.chart_attributes)
         await store_handles.forget(connection, project_id, stored.key, ids)
         await checkouts.forget(connection, project_id, ids)
-        await audit.forget(connection, project_id, ids, ERASED)
+        await audit.forget(connection, project_id, ids, ERASED, after=read_until)
         await bulk_grants.forget(connection, project_id, ids, ERASED)
         await imports.forget(connection, project_id)
         # Late: whoever records the outcome of a delivery waits for the lanes.
