@@ -82,9 +82,13 @@ async def test_lags_and_depths_are_measured(shop: Shop) -> None:
     assert (queue.webhook_id, queue.lanes, queue.waiting) == ("wh_1", 3, 6)
     assert (NOW - queue.oldest_at, queue.due_at) == (65_000, NOW - 5_000)
     assert (found.webhooks, found.failing) == ({"failing": 1}, {"wh_1": NOW - 90_000})
-    # As many as may be are under way to a slow receiver.
-    await shop.database.pool.execute("update webhooks set in_flight_limit = 1")
+    # After failures one is tried, and the others wait for its answer.
+    await shop.database.pool.execute("update webhooks set open_until = $1", NOW - 1)
+    assert (await storage.measure(shop.database, NOW, 100)).queues[0].due_at == NOW - 5_000
     await shop.database.pool.execute("update lanes set lease_until = $1 where customer_id = 1", NOW + 30_000)
+    assert (await storage.measure(shop.database, NOW, 100)).queues[0].due_at is None
+    # As many as may be are under way to a slow receiver.
+    await shop.database.pool.execute("update webhooks set in_flight_limit = 1, open_until = null")
     found = await storage.measure(shop.database, NOW, 100)
     assert (found.queues[0].lanes, found.queues[0].due_at) == (3, None)
     # Paused: nothing could have been sent.

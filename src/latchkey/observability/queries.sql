@@ -25,8 +25,8 @@ limit $1;
 select w.id as webhook_id, counted.lanes, counted.waiting, counted.oldest_at,
     case
         when w.enabled and w.paused_at is null and (w.open_until is null or w.open_until <= $1)
-            -- What waits for a slow receiver could not have been sent.
-            and counted.busy < least(w.in_flight_limit, $2)
+            -- What waits for a slow receiver, or for the first answer of one that failed, could not have been sent.
+            and counted.busy < case when w.open_until is null then least(w.in_flight_limit, $2) else 1 end
         then counted.due
     end as due_at
 from webhooks w

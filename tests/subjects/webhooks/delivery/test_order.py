@@ -275,6 +275,19 @@ async def test_a_replay_that_is_stopped_takes_back_the_lane_of_a_delivery_under_
     assert await line.yard.database.pool.fetchval("select count(*) from lanes") == 0
 
 
+async def test_a_replay_that_is_stopped_leaves_no_wait_for_the_retry_of_what_it_has_taken_back(line: Line) -> None:
+    await line.yard.buy("ann", 2)
+    await line.rest()
+    replay = await line.replay()
+    [first] = await line.claim()
+    failed = AttemptResult(line.now, 0, 500, "answered 500", b"{}")
+    outcome = DeliveryOutcome(first, failed, Retry(line.now + 60_000))
+    await recording.record_attempts(line.yard.database, [outcome], line.now)
+    await line.yard.buy("ann")
+    assert await stop_replay(line.yard.database, PROJECT, line.webhook.id, replay.id, line.now) == 4
+    assert sequences(await line.claim()) == [5]
+
+
 async def test_a_delivery_that_leaves_its_lane_while_its_replay_is_stopped_is_not_counted_there(line: Line) -> None:
     for name in ("ann", "bob"):
         await line.yard.buy(name)

@@ -131,7 +131,8 @@ shortened as (
     update lanes l
     -- The token goes too: with it, a worker could record what was taken back, and drop the lane. What is under way in the
     -- lane and not of the replay is sent again.
-    set waiting = l.waiting - g.amount, tries = 0, tried_at = null, lease_until = 0, token = 0
+    set waiting = l.waiting - g.amount, tries = 0, tried_at = null, next_at = least(l.next_at, $4), lease_until = 0,
+        token = 0
     from gone g
     where l.project_id = g.project_id and l.customer_id = g.customer_id and l.webhook_key = g.webhook_key
         and l.aside = g.aside and not g.is_last
