@@ -34,20 +34,13 @@ from pyreqwest.response import Response as StreamedResponse
 
 __all__ = [
     "Chunk",
-    "Closing",
     "HeaderMap",
-    "HttpClient",
     "HttpConnectTimeoutError",
     "HttpError",
-    "HttpResponse",
     "HttpTimeoutError",
-    "Middleware",
     "StreamedRequest",
     "StreamedResponse",
     "Url",
-    "causes_of",
-    "header_of",
-    "header_pairs",
 ]
 
 

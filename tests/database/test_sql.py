@@ -8,7 +8,7 @@ import pytest
 import latchkey
 from latchkey.database.errors import QueryNotNamedError
 from latchkey.database.pool import Database
-from latchkey.database.sql import all_queries, columns, notation, parse, query, values_of
+from latchkey.database.sql import all_queries, notation, parse, query, values_of
 
 
 def test_a_file_holds_several_queries_each_with_its_purpose() -> None:
@@ -80,8 +80,3 @@ NUMBERS = [0, -1, 2**63 - 1, -(2**63), None]
 async def test_the_database_reads_what_was_written(database: Database, type: str, values: list[str | int]) -> None:
     assert await database.pool.fetchval(f"select $1::text::{type}[]", notation(values)) == values
     assert values_of(notation(values)) == values
-
-
-def test_columns_are_written_so_unless_they_are_listed() -> None:
-    assert list(columns([("a", 1, b"x"), ("b", None, b"y")], 3, (2,))) == ['{"a","b"}', "{1,null}", (b"x", b"y")]
-    assert list(columns([], 3, (2,))) == ["{}", "{}", ()]

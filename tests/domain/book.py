@@ -23,6 +23,18 @@ from latchkey.engine.render import event as render
 from latchkey.wire import event as wire
 from tests.domain.shop import CATALOG, NOON, someone
 
+# Types about money. Each is emitted exactly once, whatever the order in which a store's notifications arrive.
+MONEY = frozenset(
+    {
+        EventType.INITIAL_PURCHASE,
+        EventType.RENEWAL,
+        EventType.NON_RENEWING_PURCHASE,
+        EventType.REFUND,
+        EventType.REFUND_REVERSED,
+        EventType.INVOICE_ISSUANCE,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:

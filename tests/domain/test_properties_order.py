@@ -8,12 +8,12 @@ from latchkey.domain.access.entitlements import active
 from latchkey.domain.customers.customer import Customer, let_time_pass
 from latchkey.domain.customers.identity import transfer
 from latchkey.domain.customers.intake import take_in
-from latchkey.domain.events.customer_event import MONEY, Event, EventType
+from latchkey.domain.events.customer_event import Event, EventType
 from latchkey.domain.events.diff import diff
 from latchkey.domain.instants import DAY, Ms
 from latchkey.domain.refusal import Refusal
 from latchkey.engine.due_transitions import steps
-from tests.domain.book import Book
+from tests.domain.book import MONEY, Book
 from tests.domain.causes import ANONYMOUS
 from tests.domain.lives import Life, elsewhere, lives
 from tests.domain.retelling import replay, retellings

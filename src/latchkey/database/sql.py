@@ -12,9 +12,8 @@ defined. A file without names, such as a migration, is none of this module's.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,13 +111,6 @@ def values_of(notation: str) -> list[Any]:
     """The other way round."""
     values: list[Any] = json.decode(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", f"[{notation[1:-1]}]"))
     return values
-
-
-def columns(rows: Sequence[tuple[Any, ...]], width: int, lists: Collection[int] = ()) -> Iterable[Sequence[Any]]:
-    """The columns of rows of this width, in PostgreSQL's notation. Those in `lists`, by their place from 0, are left as
-    they are: only texts and numbers can be written so."""
-    made = zip(*rows, strict=True) if rows else repeat((), width)
-    return (column if place in lists else notation(column) for place, column in enumerate(made))
 
 
 def _escaped(value: str | int | None) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from latchkey.domain.charts.period_rows import PeriodRow, rows_of
 from latchkey.domain.customers.customer import Customer
-from latchkey.domain.events.customer_event import MONEY, Event, EventType
+from latchkey.domain.events.customer_event import Event, EventType
 from latchkey.domain.instants import DAY, HOUR, Ms
 from latchkey.domain.purchases.purchase import MoneyBack, Purchase, PurchaseKind
 from latchkey.domain.purchases.subscription import Cause, Moment, Period, Subscription
@@ -19,7 +19,7 @@ from latchkey.domain.refusal import NotFound
 from latchkey.engine.changes import Situation
 from latchkey.subjects.purchases.api.snapshot_bodies import NewSnapshot, SentSubscription
 from latchkey.subjects.purchases.usecases.external_snapshots import ExternalSnapshot, applied
-from tests.domain.book import Book
+from tests.domain.book import MONEY, Book
 from tests.domain.lives import Life, lives
 from tests.domain.shop import NOON
 from tests.http.client import NOW

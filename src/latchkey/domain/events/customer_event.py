@@ -36,19 +36,6 @@ class EventType(StrEnum):
     SUBSCRIBER_ALIAS = "SUBSCRIBER_ALIAS"
 
 
-# Types about money. Each is emitted exactly once, whatever the order in which a store's notifications arrive.
-MONEY = frozenset(
-    {
-        EventType.INITIAL_PURCHASE,
-        EventType.RENEWAL,
-        EventType.NON_RENEWING_PURCHASE,
-        EventType.REFUND,
-        EventType.REFUND_REVERSED,
-        EventType.INVOICE_ISSUANCE,
-    }
-)
-
-
 class Event(Struct, frozen=True, kw_only=True):
     """What happened. The customer's ids, the sequence and the entitlements are added when the event is stored."""
 

@@ -92,7 +92,7 @@ def routes(store: AppleEmulator) -> list[Route]:
             row = _resource(kind, place, startDate=None)
             found.append(_related(row, territory=("territories", territory), **{point: (f"{point}s", place)}))
             included.append(_resource("territories", territory, currency=price.currency))
-            included.append(_resource(f"{point}s", place, customerPrice=_amount(price)))
+            included.append(_resource(f"{point}s", place, customerPrice=f"{price.micros / MICROS:.2f}"))
         return found, included
 
     def priced(kind: str, of: Callable[[AppleProduct], Mapping[str, Price]]) -> Callable[[str], Found]:
@@ -175,10 +175,6 @@ def _number(name: str) -> str:
 
 def _word(length: Duration | None) -> str | None:
     return _LENGTHS.get(length) if length is not None else None
-
-
-def _amount(price: Price) -> str:
-    return f"{price.micros / MICROS:.2f}"
 
 
 def _error(status: int, code: str, title: str) -> Response:

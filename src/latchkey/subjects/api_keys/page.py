@@ -74,11 +74,7 @@ async def change(visit: Visit) -> Response:
     with Checks() as check:
         name = check(checked_name, form.text("name"))
         limits = _limits(visit, check, key.expires_at)
-
-    def wanted(key: keys.ApiKey) -> keys.ApiKey:
-        return replace(key, name=name, **limits)
-
-    changed = await visit.run(usecases.change_key, key.id, wanted, visit.now)
+    changed = await visit.run(usecases.change_key, key.id, lambda key: replace(key, name=name, **limits), visit.now)
     visit.audit(**_told(changed))
     return await visit.to(visit.path("keys"), f"{changed.hint} is changed, from the next request on.")
 

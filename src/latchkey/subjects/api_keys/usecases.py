@@ -196,11 +196,6 @@ async def rotate_key(
         return issued, _found(await keys.set_rules(connection, replace(old, expires_at=ends)), key_id)
 
 
-async def about_to_expire(database: Database, now: Ms, *, limit: int = 100) -> list[ApiKey]:
-    """Keys of all projects that expire soon, the first to expire first."""
-    return await keys.about_to_expire(database, now, now + key_rules.WARNED_BEFORE, limit)
-
-
 def _in_use(key: ApiKey | None, key_id: str) -> ApiKey:
     """A secret key that was not revoked."""
     key = _found(key, key_id)

@@ -1,7 +1,7 @@
 """`/mcp`: the protocol over HTTP. A tool's request goes through the whole application, with the caller's key."""
 
 import asyncio
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -33,11 +33,7 @@ async def answer_message(call: SecretKey, message: dict[str, Any]) -> Response:
         said = 'This is no message: `jsonrpc` is "2.0", `method` is a text, and `params`, if there are any, an object.'
         return reply({"jsonrpc": "2.0", "id": None, "error": {"code": protocol.INVALID_REQUEST, "message": said}}, 400)
     tools = await asyncio.to_thread(_tools, call.request.app)
-
-    async def ask(request: ToolRequest) -> tuple[int, bytes]:
-        return await _ask(call, request)
-
-    served = protocol.server(tools, call.project_id, ask, call.caller.scopes)
+    served = protocol.server(tools, call.project_id, partial(_ask, call), call.caller.scopes)
     captured = Captured(await call.request.body())
     await protocol.answer_http(served, call.request.scope, captured.receive, captured.send)
     lines = {name.decode(): value.decode("latin-1") for name, value in captured.headers}

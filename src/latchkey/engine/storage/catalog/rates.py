@@ -118,11 +118,7 @@ list_missing = fetches_all(MissingRates, query("list_missing_rates"))
 prune_missing = executes(query("prune_missing_rates"))
 
 
-_FEES = json.Decoder(Fees)
-
-
-def fees_of(body: bytes) -> Fees:
-    return _FEES.decode(body)
+fees_of = json.Decoder(Fees).decode
 
 
 async def load(connection: Executor, project_id: str) -> Fees | None:

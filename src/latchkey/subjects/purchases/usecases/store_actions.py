@@ -145,11 +145,7 @@ async def extend(services: LookupServices, item: ActionItem, extension: Extensio
 
 async def _do(services: LookupServices, item: ActionItem, rule: Rule, asked: Asked, *, ended_too: bool = False) -> None:
     if item.bought.store == TEST_STORE:
-
-        def taken_in(bought: Bought, situation: Situation) -> Customer:
-            return take_in(situation.customer, rule(bought, situation), situation.now)
-
-        await _change(services, item, taken_in)
+        await _change(services, item, lambda bought, at: take_in(at.customer, rule(bought, at), at.now))
         return
     if isinstance(item.bought, Subscription) and item.bought.status.ended is not None and not ended_too:
         # Its store may go on with what was bought together with it, and would act on that.
