@@ -192,16 +192,22 @@ async def test_a_checkout_session_is_shown_to_nobody_else_and_moves_its_purchase
     assert await billing.access("bob") == {"pro"}
 
 
-async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(billing: World, tmp_path: Path) -> None:
+async def imported_session(billing: World, folder: Path) -> str:
+    """A payment at checkout that Stripe never told of, and that an import brought for Ada under its session's id."""
     billing.store.misbehave(drop=1.0)
     session = billing.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
     assert session.startswith("cs_")
     bought = {"store": "stripe", "product_identifier": "pro_lifetime", "store_transaction_id": session}
     once = {"is_auto_renewable": "false", "end_time": "", "effective_end_time": ""}
-    file = tmp_path / "export.csv"
+    file = folder / "export.csv"
     file.write_text(file_of([row(**bought, **once)]))
     order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
     await run_import(billing.database, order, lambda: billing.now)
+    return session
+
+
+async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(billing: World, tmp_path: Path) -> None:
+    session = await imported_session(billing, tmp_path)
     path = "/v1/subscribers/ada"
     reply = await billing.client.get(path, key=billing.public_key)
     assert reply.status == 200
@@ -214,14 +220,7 @@ async def test_an_app_cannot_read_the_checkout_sessions_that_an_import_brought(b
 
 async def test_an_imported_payment_at_checkout_stays_one_purchase_of_its_owner(billing: World, tmp_path: Path) -> None:
     """An import knows it by its session, Stripe by its payment."""
-    billing.store.misbehave(drop=1.0)
-    session = billing.store.sell(product_id="pro_lifetime", buyer="ada", account_token="ada")
-    bought = {"store": "stripe", "product_identifier": "pro_lifetime", "store_transaction_id": session}
-    once = {"is_auto_renewable": "false", "end_time": "", "effective_end_time": ""}
-    file = tmp_path / "export.csv"
-    file.write_text(file_of([row(**bought, **once)]))
-    order = ImportOrder(project_id=PROJECT, format="revenuecat", files=(file,))
-    await run_import(billing.database, order, lambda: billing.now)
+    session = await imported_session(billing, tmp_path)
     # Readers of V2 and events see the session's id.
     refused = await billing.show_receipt(session, "eve", fetch_token=session)
     assert (refused.status, refused.json()["code"]) == (422, 7102)
