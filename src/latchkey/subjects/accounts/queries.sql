@@ -203,9 +203,9 @@ where position = $1;
 select coalesce(max(position), 0) from audit_entries where project_id = $1;
 
 -- name: forget_in_audit_entries
--- replace the ids of an erased customer in entries after a position: in the subject, whole or before a comma, and in the details as JSON texts ($3)
--- The log of years is read once, however many ids there are: they are in hash tables. `is true` keeps the second from
--- becoming a join.
+-- replace the ids of an erased customer in entries after a position
+-- In the subject, whole or before a comma, and in the details as JSON texts ($3). The log of years is read once, however
+-- many ids there are: they are in hash tables. `is true` keeps the second from becoming a join.
 update audit_entries e set subject = $4, detail = '{}'
 where e.project_id = $1 and e.position > $5 and (
     split_part(e.subject, ', ', 1) in (select split_part(id, ', ', 1) from unnest($2::text[]) as id)

@@ -163,6 +163,6 @@ async def leave_notice(database: Database, session: Session, text: str | None, k
     await storage.set_notice(database, hash_of(session.token), notice)
 
 
-# What needs no more than one statement; all but the first are for others who limit guesses or mails.
-stays, failures_of, note_failures = storage.stays, storage.failures, storage.note_failures
-forget_one_failure, end_sessions_of = storage.forget_one_failure, storage.end_sessions_of
+# What needs no more than one statement; the last three are for others who limit guesses or mails.
+stays, end_sessions_of, failures_of = storage.stays, storage.end_sessions_of, storage.failures
+note_failures, forget_one_failure = storage.note_failures, storage.forget_one_failure
