@@ -62,7 +62,7 @@ def reads(database: Database) -> Bare:
         async with database.at_hand() as connection:
             return [row[0] for row in await connection.fetch(READ, ids)]
 
-    batch = Batch(answer, under_way=1)
+    batch = Batch(answer)
     return Bare(lambda id, _: batch.ask(id))
 
 
@@ -74,7 +74,7 @@ def steady(database: Database) -> Bare:
             await connection.execute(INSERT, names, real_now(), STATE)
         return [STATE for _ in names]
 
-    batch = Batch(answer, under_way=2)
+    batch = Batch(answer)
     return Bare(lambda name, _: batch.ask(name))
 
 

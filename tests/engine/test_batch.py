@@ -25,6 +25,11 @@ class Server:
         self.gate = asyncio.Event()
         self.gate.set()
 
+    async def until_asked(self, batches: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.batches) < batches:  # noqa: ASYNC110 - counted by a plain list
+                await asyncio.sleep(0.001)
+
     async def ask(self, questions: list[int]) -> list[int]:
         self.batches.append(questions)
         await self.gate.wait()
@@ -52,6 +57,21 @@ async def test_a_question_that_comes_later_waits_for_the_next_query_and_never_jo
     server.gate.set()
     assert await asyncio.gather(first, *later) == [2, 4, 6]
     assert server.batches == [[1], [2, 3]]
+
+
+async def test_a_batch_that_is_stuck_does_not_hold_up_the_next_one_and_a_third_one_waits() -> None:
+    server = Server()
+    server.gate.clear()
+    batch = Batch(server.ask, stuck_after=0.01)
+    stuck = batch.ask(1)
+    await asyncio.sleep(0)
+    second = batch.ask(2)
+    await server.until_asked(2)
+    third = batch.ask(3)
+    await asyncio.sleep(0.05)
+    assert server.batches == [[1], [2]]
+    server.gate.set()
+    assert await asyncio.gather(*[stuck, second, third]) == [2, 4, 6]
 
 
 async def test_a_crowd_is_cut_into_batches_of_the_largest_size() -> None:

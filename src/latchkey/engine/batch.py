@@ -1,7 +1,7 @@
 """Combines concurrent questions into one query.
 
 A question joins the batch that has not been sent yet. The batch is sent in the next turn of the event loop, or as soon
-as one of the batches under way returns. So a single question does not wait, many concurrent ones share one query, and
+as the one under way returns. So a single question does not wait, many concurrent ones share one query, and
 every answer was fetched after its question came: nothing is cached.
 """
 
@@ -21,15 +21,18 @@ class Batch(Generic[Question, Answer]):
         ask: Callable[[list[Question]], Awaitable[Sequence[Answer]]],
         *,
         largest: int = 256,
-        under_way: int = 1,
+        stuck_after: float = inf,
         apart: float = 0.0,
         splits_on: tuple[type[Exception], ...] = (),
         measure: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`apart`: seconds between two batches, for questions whose answer nobody waits for."""
+        """`stuck_after`: seconds after which the batch under way does not hold up the next one; a third one waits.
+        `apart`: seconds between two batches, for questions whose answer nobody waits for."""
         self._ask = ask
         self._largest = largest
-        self._free = under_way
+        self._stuck_after = stuck_after
+        self._free = 1 if stuck_after == inf else 2
+        self._left_at = -inf
         self._apart = apart
         # In the loop's time.
         self._next_at = -inf
@@ -38,6 +41,7 @@ class Batch(Generic[Question, Answer]):
         self._measure = measure
         self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
         self._leaving = False
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, question: Question) -> asyncio.Future[Answer]:
@@ -62,12 +66,17 @@ class Batch(Generic[Question, Answer]):
 
     def _leave(self) -> None:
         self._leaving = False
+        if self._timer is not None:
+            self._timer.cancel()
         loop = asyncio.get_running_loop()
-        if self._waiting and self._next_at > loop.time():
-            self._leaving = True
-            loop.call_at(self._next_at, self._leave)
-            return
         while self._free and self._waiting:
+            now = loop.time()
+            leaves_at = self._left_at + self._stuck_after if self._tasks else self._next_at
+            if now < leaves_at:
+                self._leaving = True
+                self._timer = loop.call_at(leaves_at, self._leave)
+                return
+            self._left_at = now
             size = min(len(self._waiting), self._largest)
             batch = [self._waiting.popleft() for _ in range(size)]
             self._free -= 1

@@ -49,6 +49,9 @@ from latchkey.spans import Span
 from latchkey.wire.event import Event
 
 _TRIES = 4
+# Two transactions of a project wait for each other's commit. A batch that waits longer waits for a customer's lock, and
+# must not hold up the other customers.
+_STUCK_SECONDS = 0.05
 # Batches of projects that are not busy are forgotten beyond this number.
 _MOST_BATCHES = 1000
 # For a customer who never changes by itself.
@@ -170,7 +173,7 @@ class Changes:
             batch = self._batches[project_id] = Batch(
                 self._commit,
                 largest=64,
-                under_way=2,
+                stuck_after=_STUCK_SECONDS,
                 splits_on=(CollisionError, StateVersionError),
                 measure=self._measure,
             )
