@@ -39,6 +39,14 @@ LATCHKEY = "Latchkey"
 RECORDED = "select count(*) from deliveries where status = 'delivered'"
 BARE_RECORDED = "select count(*) from bare_attempts where status = 200"
 COMMITTED = "select id, committed_at as at from events"
+WRITTEN = "select count(*) from events"
+# Nobody asks what is in it.
+WEBHOOK = """
+insert into webhooks (
+    project_id, id, name, url, retry_seconds, in_flight_limit, secret_sealed, created_at, updated_at
+)
+values ($1, 'rows', 'rows', 'https://localhost/', '{60}', 400, '', 0, 0)
+"""
 BARE_COMMITTED = "select id::text, at from bare_rows"
 
 
@@ -164,6 +172,23 @@ async def ceiling(ground: Ground, database_url: str = "") -> AsyncIterator[Syste
         pids = {API: [api, delivery], OTHERS: [], POSTGRESQL: [ground.server.pid], SINK: [sink]}
         bare_system = System("the ceiling", url, http, Receipts(), ground.database, pids, phones, arrivals)
         yield replace(bare_system, recorded=BARE_RECORDED, committed=BARE_COMMITTED)
+
+
+@asynccontextmanager
+async def rows_alone(ground: Ground) -> AsyncIterator[System]:
+    """One process that looks and writes as a purchase does, without rules. Nobody delivers."""
+    async with AsyncExitStack() as stack:
+        await ground.database.pool.execute(WEBHOOK, PROJECT_ID)
+        words = [ground.server.url(), str(ground.certificates.cert), str(ground.certificates.key)]
+        url, api = await stack.enter_async_context(ground.listening("bench.ceilings", "rows", *words))
+        phones = await stack.enter_async_context(Phones(ground.certificates.authority, ("", "")))
+        http = await stack.enter_async_context(client(ground.certificates.authority))
+        nothing = ground.folder / "nothing.log"
+        nothing.touch()
+        assert ground.server.pid is not None
+        pids = {API: [api], OTHERS: [], POSTGRESQL: [ground.server.pid]}
+        one = System("the rows alone", url, http, Receipts(), ground.database, pids, phones, nothing)
+        yield replace(one, recorded=WRITTEN)
 
 
 async def _with_app(

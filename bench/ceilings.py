@@ -7,17 +7,26 @@ import asyncio
 import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import uvloop
 
 from bench.bare import INSERT
+from bench.population import CATALOG, NAME, subscriber
 from latchkey.database.pool import Database
+from latchkey.database.sql import query
+from latchkey.domain.customers.customer import LastSeen, newcomer
 from latchkey.engine.batch import Batch
+from latchkey.engine.storage.records import Stored
+from latchkey.engine.storage.writes import write
+from latchkey.engine.unit_of_work import UnitOfWork
 from latchkey.now import real_now
 from latchkey.server import Listener
 from latchkey.settings import Settings
+from latchkey.subjects.demo.usecases.project import PROJECT_ID
 
 READ = """
 select c.state
@@ -78,10 +87,50 @@ def steady(database: Database) -> Bare:
     return Bare(lambda name, _: batch.ask(name))
 
 
+class _Kept:
+    """In place of a connection: what would be written."""
+
+    arguments: tuple[Any, ...] = ()
+
+    async def fetchval(self, *arguments: Any) -> bytes:
+        self.arguments = arguments
+        return b"{}"
+
+
+async def rows(database: Database) -> Bare:
+    """The look and the write of a purchase by a new customer, with the statements of Latchkey: the rules have run once,
+    before, and only ids and names differ."""
+    now, kept, numbers = real_now(), _Kept(), count()
+    unit, buyer = UnitOfWork(now), newcomer(PROJECT_ID, NAME, now)
+    unit.change(Stored(-1, buyer, LastSeen(now)), subscriber(now), CATALOG, now)
+    (writes,) = unit.plan().writes
+    await write(cast("Any", kept), writes, now)
+    statement, *_, changes, documents = kept.arguments
+    purchase, event = writes.periods[0].purchase.encode(), writes.events[0][1].id.encode()
+    look = query("look_at_customers")
+
+    async def answer(names: list[str]) -> list[bytes]:
+        async with database.at_hand() as connection:
+            for name in names:
+                buyer, id = f"{name}-{next(numbers)}", uuid4()
+
+                def own(text: bytes, buyer: bytes = buyer.encode(), id: UUID = id) -> bytes:
+                    text = text.replace(NAME.encode(), buyer).replace(event, str(id).encode())
+                    return text.replace(purchase, id.hex.encode())
+
+                await connection.fetch(look, PROJECT_ID, [buyer], ["test_store"], [f"test_{buyer}"])
+                written = [own(document) for document in documents]
+                await connection.fetchval(statement, PROJECT_ID, real_now(), own(changes), written)
+        return [STATE for _ in names]
+
+    batch = Batch(answer)
+    return Bare(lambda name, _: batch.ask(name))
+
+
 async def main(fd: int, name: str, url: str, cert: str, key: str) -> None:
     settings = Settings(database_url=url, tls_cert=Path(cert), tls_key=Path(key))
     async with Database(url, max_size=4, application_name=f"bare {name}") as database:
-        application = {"reads": reads, "steady": steady}[name](database)
+        application = await rows(database) if name == "rows" else {"reads": reads, "steady": steady}[name](database)
         await Listener(application, socket.socket(fileno=fd), settings).serve()
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Raw, json
 
-from bench.buying import GENERATOR, LATCHKEY, SINK, Ask, System, ceiling, latchkey
+from bench.buying import GENERATOR, LATCHKEY, SINK, Ask, System, ceiling, latchkey, rows_alone
 from bench.ground import Ground
 from bench.load import at_rate, measure
 from bench.phones import TEST_STORE, app_user_id
@@ -118,21 +118,25 @@ class Peer:
 
 
 async def run(ground: Ground, installed: Installed) -> list[Row]:
-    async with latchkey(ground) as ours, svix(ground, installed, ours) as theirs, ceiling(ground) as floor:
-        own, bare = Peer(ours), Peer(floor)
-        await own.warm_up()
-        await bare.warm_up()
+    async with (
+        latchkey(ground) as ours,
+        svix(ground, installed, ours) as theirs,
+        ceiling(ground) as handler,
+        rows_alone(ground) as writer,
+    ):
+        own, bare, rows = Peer(ours), Peer(handler), Peer(writer)
+        for one in (own, bare, rows):
+            await one.warm_up()
         event = await ours.database.pool.fetchval("select body from events order by position desc limit 1")
         peer = Peer(theirs, json.encode({"eventType": "purchase", "payload": {"event": Raw(event)}}))
         await peer.warm_up()
         for number in range(1, ROUNDS + 1):
-            await peer.steadily(number)
-            await own.steadily(number)
-            await bare.steadily(number)
+            for one in (peer, own, bare, rows):
+                await one.steadily(number)
         for number in range(1, ROUNDS + 1):
             await peer.burst(number)
             await own.burst(number)
-    return [*_rows(own, peer), *_bare_rows(bare, peer)]
+    return [*_rows(own, peer), *_floor(bare, peer, "of a bare handler"), *_floor(rows, peer, "of the rows alone")]
 
 
 def _rows(own: Peer, peer: Peer) -> list[Row]:
@@ -150,14 +154,11 @@ def _rows(own: Peer, peer: Peer) -> list[Row]:
     ]
 
 
-def _bare_rows(bare: Peer, peer: Peer) -> list[Row]:
+def _floor(floor: Peer, peer: Peer, of: str) -> list[Row]:
     """Nothing is asked of it."""
-    p50, p99, _, cpu = _medians(bare.steady, peer.steady)
-    told = {"request, p50": p50, "request, p99": p99, "CPU with the delivery": cpu}
-    return [
-        Row(f"{RATE}/s: {name}, of a bare handler", ours, "ms", theirs, theirs / ours)
-        for name, (ours, theirs) in told.items()
-    ]
+    p50, p99, _, cpu = _medians(floor.steady, peer.steady)
+    told = {"request, p50": p50, "request, p99": p99, "CPU": cpu}
+    return [Row(f"{RATE}/s: {name}, {of}", ours, "ms", theirs, theirs / ours) for name, (ours, theirs) in told.items()]
 
 
 def _medians(own: list[tuple[float, ...]], peer: list[tuple[float, ...]]) -> list[tuple[float, float]]:
