@@ -25,11 +25,6 @@ class Server:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def until_asked(self, batches: int) -> None:
-        async with asyncio.timeout(10):
-            while len(self.batches) < batches:  # noqa: ASYNC110 - counted by a plain list
-                await asyncio.sleep(0.001)
-
     async def ask(self, questions: list[int]) -> list[int]:
         self.batches.append(questions)
         await self.gate.wait()
@@ -59,19 +54,35 @@ async def test_a_question_that_comes_later_waits_for_the_next_query_and_never_jo
     assert server.batches == [[1], [2, 3]]
 
 
-async def test_a_batch_that_is_stuck_does_not_hold_up_the_next_one_and_a_third_one_waits() -> None:
-    server = Server()
-    server.gate.clear()
-    batch = Batch(server.ask, stuck_after=0.01)
+async def test_a_batch_that_is_stuck_does_not_hold_up_others_and_two_that_are_do() -> None:
+    gates = {question: asyncio.Event() for question in (1, 4)}
+    begun: list[int] = []
+
+    async def ask(questions: list[int]) -> list[int]:
+        begun.extend(questions)
+        for question in gates.keys() & set(questions):
+            await gates[question].wait()
+        return questions
+
+    batch = Batch(ask, stuck_after=0.05)
     stuck = batch.ask(1)
     await asyncio.sleep(0)
-    second = batch.ask(2)
-    await server.until_asked(2)
+    # It has to wait until the first one counts as stuck, and the next one does not.
+    assert await batch.ask(2) == 2
     third = batch.ask(3)
-    await asyncio.sleep(0.05)
-    assert server.batches == [[1], [2]]
-    server.gate.set()
-    assert await asyncio.gather(*[stuck, second, third]) == [2, 4, 6]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert begun == [1, 2, 3]
+    await third
+    second_stuck = batch.ask(4)
+    await asyncio.sleep(0)
+    last = batch.ask(5)
+    await asyncio.sleep(0.1)
+    assert begun == [1, 2, 3, 4]
+    gates[4].set()
+    assert await asyncio.gather(*[second_stuck, last]) == [4, 5]
+    gates[1].set()
+    assert await stuck == 1
 
 
 async def test_a_crowd_is_cut_into_batches_of_the_largest_size() -> None:

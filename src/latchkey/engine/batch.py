@@ -32,7 +32,6 @@ class Batch(Generic[Question, Answer]):
         self._largest = largest
         self._stuck_after = stuck_after
         self._free = 1 if stuck_after == inf else 2
-        self._left_at = -inf
         self._apart = apart
         # In the loop's time.
         self._next_at = -inf
@@ -42,7 +41,8 @@ class Batch(Generic[Question, Answer]):
         self._waiting: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
         self._leaving = False
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        # With the time at which each left.
+        self._tasks: dict[asyncio.Task[None], float] = {}
 
     def ask(self, question: Question) -> asyncio.Future[Answer]:
         loop = asyncio.get_running_loop()
@@ -71,21 +71,20 @@ class Batch(Generic[Question, Answer]):
         loop = asyncio.get_running_loop()
         while self._free and self._waiting:
             now = loop.time()
-            leaves_at = self._left_at + self._stuck_after if self._tasks else self._next_at
+            leaves_at = max(self._tasks.values()) + self._stuck_after if self._tasks else self._next_at
             if now < leaves_at:
                 self._leaving = True
                 self._timer = loop.call_at(leaves_at, self._leave)
                 return
-            self._left_at = now
             size = min(len(self._waiting), self._largest)
             batch = [self._waiting.popleft() for _ in range(size)]
             self._free -= 1
             task = loop.create_task(self._go(batch))
-            self._tasks.add(task)
+            self._tasks[task] = now
             task.add_done_callback(self._returned)
 
     def _returned(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._free += 1
         self._next_at = asyncio.get_running_loop().time() + self._apart
         self._leave()
