@@ -39,6 +39,7 @@ LATCHKEY = "Latchkey"
 RECORDED = "select count(*) from deliveries where status = 'delivered'"
 BARE_RECORDED = "select count(*) from bare_attempts where status = 200"
 COMMITTED = "select id, committed_at as at from events"
+BARE_COMMITTED = "select id::text, at from bare_rows"
 WRITTEN = "select count(*) from events"
 # Nobody asks what is in it.
 WEBHOOK = """
@@ -47,7 +48,6 @@ insert into webhooks (
 )
 values ($1, 'rows', 'rows', 'https://localhost/', '{60}', 400, '', 0, 0)
 """
-BARE_COMMITTED = "select id::text, at from bare_rows"
 
 
 @dataclass(frozen=True, slots=True)
